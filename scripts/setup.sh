@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# Makes the Python environment .venv in the repository root, with pip and the versions of constraints.txt.
+# A second call finds it complete and returns at once. See usage() below.
+set -euo pipefail
+# shellcheck source-path=SCRIPTDIR source=lib/common.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/common.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/prerequisites.sh
+source "$repo/scripts/lib/prerequisites.sh"
+
+usage() {
+    cat <<EOF
+usage: scripts/setup.sh [--check] [--help]
+
+Makes .venv in the repository root. The first time it takes a few minutes, most of which go into compiling
+fairseq; afterwards it returns within a second as long as nothing it depends on has changed.
+
+  --check   only look whether the machine has what set-up needs; download nothing
+  --help    show this text
+
+Environment variables:
+  PYTHON    interpreter to use (Python $supported_pythons); otherwise python3, python3.11, python3.12 and
+            python3.13 are looked at in this order
+  PIP_*     are pip's own. Where packages come from is left to pip's configuration: to get the CPU build of
+            torch, much smaller than the CUDA build that PyPI has, name PyTorch's CPU package index in
+            PIP_EXTRA_INDEX_URL (PyTorch's "Get started" page tells its address)
+EOF
+}
+
+stamp="$venv/linformer-setup-complete" # written last: without it the environment is unfinished
+
+# What the environment is made from. The path is part of it: environments do not survive being moved.
+fingerprint() {
+    {
+        printf '%s\n' "$repo" "$1"
+        cat -- "$repo/constraints.txt" "$repo/pyproject.toml" "$repo/scripts/setup.sh"
+    } | sha256sum | cut -d' ' -f1
+}
+
+is_complete() { # with PYTHON unset, whatever Python the environment was made with is fine
+    local version
+    [[ -f $stamp ]] || return 1
+    version="$(python_version "$venv/bin/python")"
+    [[ -n $version && "$(<"$stamp")" == "$(fingerprint "$version")" ]] || return 1
+    [[ -z ${PYTHON:-} || "$(python_version "$PYTHON")" == "$version" ]]
+}
+
+# The CUDA build of torch is several times the size of the CPU build. Which one comes is up to pip's
+# configuration, so pip is asked, but only where the answer decides: too little disk for the larger one.
+check_disk_for_torch() {
+    (($(free_gib "$repo") >= disk_cuda && $(free_gib "${TMPDIR:-/tmp}") >= disk_tmp_cuda)) && return
+    local report
+    say "little disk is free: asking pip which build of torch it would install"
+    if ! report="$(pip install --quiet --dry-run --ignore-installed --report - torch)"; then
+        warn "pip did not answer; going on, although the CUDA build would need $disk_cuda GiB"
+    elif grep -q '"name": "nvidia-' <<<"$report"; then
+        check_disk "$disk_cuda" "$disk_tmp_cuda" CUDA
+        stop_if_missing
+    fi
+}
+
+pip() { "$venv/bin/python" -m pip --disable-pip-version-check "$@"; }
+install() { pip install --constraint "$repo/constraints.txt" "$@"; }
+
+make_venv() {
+    # An environment that was finished can be brought up to date; anything else is made anew, because pip
+    # takes a half-installed package for an installed one.
+    if [[ -f $stamp && "$(python_version "$venv/bin/python")" == "$python_found" &&
+        "$(cat -- "$venv/linformer-setup-path" 2>/dev/null)" == "$repo" ]]; then
+        say "bringing $venv up to date (Python $python_found)"
+    else
+        say "making $venv (Python $python_found)"
+        "$python" -m venv --clear "$venv"
+    fi
+    rm -f -- "$stamp"
+    printf '%s\n' "$repo" >"$venv/linformer-setup-path"
+}
+
+install_everything() {
+    local started=$SECONDS
+    check_disk_for_torch
+    say "1/3 torch and the build tools"
+    install pip
+    install setuptools wheel cython numpy torch
+    # fairseq is built against the torch just installed. In pip's isolated build environment it would be built
+    # against a second torch, downloaded for that alone. CUDA_HOME makes fairseq compile CUDA kernels that
+    # nothing here uses, with whatever nvcc is there.
+    say "2/3 fairseq (compiled here: expect about three minutes without much to see)"
+    env -u CUDA_HOME "$venv/bin/python" -m pip --disable-pip-version-check install \
+        --constraint "$repo/constraints.txt" --no-build-isolation fairseq-fixed
+    say "3/3 everything else, and linformer-fairseq itself"
+    (cd -- "$repo" && install --no-build-isolation --editable '.[dev]')
+    pip check
+    say "finished in $((SECONDS - started)) s"
+}
+
+case "${1:-}" in
+--help | -h) usage && exit 0 ;;
+--check) check_prerequisites && say "nothing is missing (Python $python_found)" && exit 0 ;;
+"") ;;
+*) usage >&2 && die "unknown argument: $1" ;;
+esac
+
+# Settings of the caller that would make pip look at, or install into, another environment.
+unset PYTHONHOME PYTHONPATH PIP_USER PIP_TARGET PIP_PREFIX
+export PIP_USER=0
+
+if is_complete; then exit 0; fi
+check_prerequisites
+
+# Two calls at once: the second waits, then finds the work done.
+exec 9>"$repo/.venv.lock"
+if ! flock --nonblock 9; then
+    say "another set-up is running here; waiting for it"
+    flock 9
+fi
+if is_complete; then exit 0; fi
+trap '[[ -f $stamp ]] || warn "set-up did not finish. Run it again: it starts afresh, with what pip has downloaded so far."' EXIT
+make_venv
+install_everything
+fingerprint "$python_found" >"$stamp.tmp"
+mv -- "$stamp.tmp" "$stamp"
