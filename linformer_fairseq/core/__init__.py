@@ -1,0 +1,36 @@
+"""Linformer's self-attention in plain torch; imports and runs without fairseq.
+
+Shapes use one legend throughout: B batch, T current length, n ``max_positions``, K projected dimension
+(the paper's k), H heads, D head size, C = H * D. Sequences have fairseq's layout (T, B, C).
+"""
+
+from .attention import LinformerSelfAttention, build_attention_layers
+from .projection import Projection
+from .settings import (
+    INITIALISATIONS,
+    PROJECTIONS,
+    SHARINGS,
+    LinformerSettings,
+    ProjectedDim,
+    parse_projected_dim,
+)
+from .sharing import (
+    build_shared_projection,
+    count_projection_matrices,
+    count_projection_parameters,
+)
+
+__all__ = [
+    "INITIALISATIONS",
+    "PROJECTIONS",
+    "SHARINGS",
+    "LinformerSelfAttention",
+    "LinformerSettings",
+    "ProjectedDim",
+    "Projection",
+    "build_attention_layers",
+    "build_shared_projection",
+    "count_projection_matrices",
+    "count_projection_parameters",
+    "parse_projected_dim",
+]

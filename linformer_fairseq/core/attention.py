@@ -1,0 +1,175 @@
+"""Linformer's self-attention, the fast path; `reference` holds the same equations written plainly."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .projection import LinearProjection, Projection, RaggedHeads, zero_padding
+from .settings import LinformerSettings
+from .sharing import build_layer_projections, build_shared_projection
+
+
+class LinformerSelfAttention(nn.Module):
+    """Multi-head self-attention to k projected rows of keys and values (equation 7 of the paper).
+
+        K_i = E_i (M X) W_i^K + b^K,   V_i = F_i (M X) W_i^V + b^V       (K, D)
+        head_i = softmax(Q_i K_i^T / sqrt(D)) V_i,   Q_i = X W_i^Q + b^Q
+
+    M zeroes padded positions. The bias is added after the projection in every sharing mode, so that with equal
+    E's all modes are the same function.
+
+    Args:
+        settings: of the whole encoder.
+        layer: which of its layers this is, from 0.
+        shared: the encoder's projection (`build_shared_projection`), for layerwise sharing only.
+
+    Raises:
+        ValueError: ``shared`` is missing, or given where nothing is shared between layers.
+    """
+
+    _shared: Projection | None
+
+    def __init__(self, settings: LinformerSettings, layer: int = 0, shared: Projection | None = None) -> None:
+        super().__init__()
+        self.settings = settings
+        self.layer = layer
+        width = settings.embed_dim
+        self.q_proj = nn.Linear(width, width)
+        self.k_proj = nn.Linear(width, width)
+        self.v_proj = nn.Linear(width, width)
+        self.out_proj = nn.Linear(width, width)
+        self.proj_k: Projection | RaggedHeads | None = None
+        self.proj_v: Projection | RaggedHeads | None = None
+        # Held outside nn.Module's registry: the encoder owns the shared projection, and its weight must appear
+        # once in parameters() and in the state dict.
+        self.__dict__["_shared"] = shared
+        needs_shared = settings.sharing == "layerwise" and not settings.is_pooling
+        if needs_shared != (shared is not None):
+            wanted = (
+                "needs the encoder's projection: pass shared=build_shared_projection(settings)"
+                if needs_shared
+                else "shares no projection between layers: leave shared out"
+            )
+            raise ValueError(f"sharing={settings.sharing} with projection={settings.projection} {wanted}")
+        if not needs_shared:
+            self.proj_k, self.proj_v = build_layer_projections(settings, layer)
+        # k of each head, so that a checkpoint says what it was trained with even where no weight shows it.
+        self.register_buffer("projected_dims", torch.tensor(settings.dims[layer]))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws the dense weights as fairseq's MultiheadAttention does; E and F keep theirs."""
+        for linear in (self.q_proj, self.k_proj, self.v_proj):
+            nn.init.xavier_uniform_(linear.weight, gain=2**-0.5)
+        nn.init.xavier_uniform_(self.out_proj.weight)
+        nn.init.zeros_(self.out_proj.bias)
+
+    def forward(
+        self, x: Tensor, key_padding_mask: Tensor | None = None, need_weights: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
+        """Attends from every position to the projected rows of all.
+
+        Args:
+            x: (T, B, C).
+            key_padding_mask: bool (B, T), True at padding; the sequences are padded on the right.
+            need_weights: also return P; slower, as P is then stored.
+
+        Returns:
+            (T, B, C), and P (B, H, T, K) or None. Outputs at padded positions have no meaning.
+
+        Raises:
+            ValueError: T is more than ``max_positions``, or the shapes do not fit.
+        """
+        self._check_shapes(x, key_padding_mask)
+        length, batch, width = x.shape
+        padding = None if key_padding_mask is None else key_padding_mask.t()
+        x = x.contiguous()
+        keys, values, live = self._projected_keys_values(x, padding)
+        query = self._split_heads(self.q_proj(x))
+        keys, values = self._split_heads(keys), self._split_heads(values)
+        mask = None if live is None else live.unsqueeze(2)  # (B or 1, H or 1, 1, R)
+        dropout = self.settings.attention_dropout if self.training else 0.0
+        if need_weights:
+            heads, weights = _explicit_attention(query, keys, values, mask, dropout)
+        else:
+            heads = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask, dropout_p=dropout)
+            weights = None
+        return self.out_proj(heads.permute(2, 0, 1, 3).reshape(length, batch, width)), weights
+
+    def _projected_keys_values(self, x: Tensor, padding: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Keys and values (R, B, C), and which of their rows count: bool (B or 1, H or 1, R), None for all."""
+        if self._shared is not None:
+            rows = self._project_shared(self._shared, x, padding)
+            return self.k_proj(rows), self.v_proj(rows), self._shared.live_rows(x, padding)
+        assert self.proj_k is not None
+        live = self.proj_k.live_rows(x, padding)
+        if self.proj_v is None:  # E = F: one projection of X serves both
+            if isinstance(self.proj_k, RaggedHeads):
+                by_head = [head(x, padding) for head in self.proj_k.heads]
+                return _linear_by_head(by_head, self.k_proj), _linear_by_head(by_head, self.v_proj), live
+            rows = self.proj_k(x, padding)
+            return self.k_proj(rows), self.v_proj(rows), live
+        x = zero_padding(x, padding)
+        if self.settings.sharing == "headwise":
+            # E is the same for all heads, so E X comes first and W sees k rows instead of n.
+            return self.k_proj(self.proj_k(x)), self.v_proj(self.proj_v(x)), live
+        keys = self.proj_k(F.linear(x, self.k_proj.weight))
+        values = self.proj_v(F.linear(x, self.v_proj.weight))
+        return keys + self.k_proj.bias.to(keys.dtype), values + self.v_proj.bias.to(values.dtype), live
+
+    def _project_shared(self, shared: Projection, x: Tensor, padding: Tensor | None) -> Tensor:
+        if isinstance(shared, LinearProjection):
+            return shared.first_rows(self.settings.dims[self.layer][0], x, padding)
+        rows: Tensor = shared(x, padding)
+        return rows
+
+    def _split_heads(self, x: Tensor) -> Tensor:
+        """(R, B, C) -> (B, H, R, D), a view."""
+        rows, batch, width = x.shape
+        heads = self.settings.num_heads
+        return x.view(rows, batch, heads, width // heads).permute(1, 2, 0, 3)
+
+    def _check_shapes(self, x: Tensor, key_padding_mask: Tensor | None) -> None:
+        length, batch, width = x.shape
+        n = self.settings.max_positions
+        if length > n:
+            raise ValueError(
+                f"the input has {length} positions, but this encoder was built for at most {n}; "
+                "shorten the input or build the model with a larger max_positions"
+            )
+        if width != self.settings.embed_dim:
+            raise ValueError(f"the input is {width} wide, but the attention {self.settings.embed_dim}")
+        if key_padding_mask is not None and key_padding_mask.shape != (batch, length):
+            raise ValueError(
+                f"key_padding_mask has shape {tuple(key_padding_mask.shape)}; expected (B, T) = {(batch, length)}"
+            )
+
+    def extra_repr(self) -> str:
+        s = self.settings
+        return f"heads={s.num_heads}, n={s.max_positions}, k={s.dims[self.layer]}, sharing={s.sharing}"
+
+
+def build_attention_layers(settings: LinformerSettings) -> tuple[nn.ModuleList, Projection | None]:
+    """The attention of all layers, and the projection they share, for the caller to own (layerwise sharing)."""
+    shared = build_shared_projection(settings)
+    layers = [LinformerSelfAttention(settings, layer, shared) for layer in range(settings.num_layers)]
+    return nn.ModuleList(layers), shared
+
+
+def _linear_by_head(rows_by_head: list[Tensor], linear: nn.Linear) -> Tensor:
+    """W_i (R_i rows of X) + b_i for each head, stacked: H tensors (R_i, B, C) -> (R, B, C)."""
+    weights, biases = linear.weight.chunk(len(rows_by_head)), linear.bias.chunk(len(rows_by_head))
+    return RaggedHeads.stack([F.linear(*args) for args in zip(rows_by_head, weights, biases, strict=True)])
+
+
+def _explicit_attention(
+    query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, dropout: float
+) -> tuple[Tensor, Tensor]:
+    """What scaled_dot_product_attention computes, with P (B, H, T, R) kept; softmax in at least fp32."""
+    scores = (query @ keys.transpose(-2, -1)) * query.size(-1) ** -0.5
+    if mask is not None:
+        scores = scores.masked_fill(~mask, float("-inf"))
+    weights = scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
+    return F.dropout(weights, dropout).to(values.dtype) @ values, weights

@@ -1,0 +1,208 @@
+"""From n rows to k: linear, mean pooling, max pooling, convolution (section 4 of the paper).
+
+Each projection maps a sequence (T, B, F) along its first axis to rows (R, B, F). ``padding`` is None or a bool
+mask (T, B), True at padded positions, which contribute nothing. Windows are counted from position 0, so with
+right padding a sequence has the same rows alone and in a batch.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+
+class Projection(nn.Module):
+    """A map of T positions to R rows, T <= n.
+
+    Args:
+        rows: k, the number of rows that n positions become (pooling and convolution: at most).
+        max_positions: n.
+    """
+
+    def __init__(self, rows: int, max_positions: int) -> None:
+        super().__init__()
+        self.rows = rows
+        self.max_positions = max_positions
+
+    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        """(T, B, F) -> (R, B, F)."""
+        raise NotImplementedError
+
+    def live_rows(self, x: Tensor, padding: Tensor | None) -> Tensor | None:
+        """Which rows of the projected (T, B, F) are no padding: bool (B or 1, H or 1, R); None where all are."""
+        return None
+
+    def count(self, length: int) -> int:
+        """R for a sequence of T positions."""
+        return self.rows
+
+    def extra_repr(self) -> str:
+        return f"rows={self.rows}, max_positions={self.max_positions}"
+
+
+class LinearProjection(Projection):
+    """E of the paper: (K, n), or (H, K, n) with one matrix a head where ``heads`` is given.
+
+    A shorter input uses the first T columns.
+    """
+
+    weight: Tensor
+
+    def __init__(self, rows: int, max_positions: int, init: str, frozen: bool, heads: int | None = None) -> None:
+        super().__init__(rows, max_positions)
+        weight = torch.empty(heads or 1, rows, max_positions)
+        for matrix in weight:
+            initialise_(matrix, init, rows, fan_in=max_positions, fan_out=rows)
+        _own(self, weight if heads else weight[0], frozen)
+
+    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        if self.weight.dim() == 2:
+            return self.first_rows(self.rows, x, padding)
+        length, batch, features = x.shape
+        x = zero_padding(x, padding)
+        heads = self.weight.size(0)
+        by_head = x.view(length, batch, heads, -1).permute(2, 0, 1, 3).reshape(heads, length, -1)
+        rows = torch.bmm(self.weight[:, :, :length], by_head).view(heads, self.rows, batch, -1)
+        return rows.permute(1, 2, 0, 3).reshape(self.rows, batch, features)
+
+    def first_rows(self, count: int, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        """The first rows of E X, for a layer whose k is smaller than that of the shared matrix."""
+        length, batch, features = x.shape
+        # One matrix product for the whole batch: (K, T) x (T, B*F).
+        rows = self.weight[:count, :length] @ zero_padding(x, padding).reshape(length, -1)
+        return rows.view(count, batch, features)
+
+
+class WindowProjection(Projection):
+    """A projection of windows of ceil(n / k) neighbouring positions, one row a window."""
+
+    def __init__(self, rows: int, max_positions: int) -> None:
+        super().__init__(rows, max_positions)
+        self.window = math.ceil(max_positions / rows)
+
+    def count(self, length: int) -> int:
+        return math.ceil(length / self.window)
+
+    def windows(self, x: Tensor, fill: float) -> Tensor:
+        """(T, ...) -> (R, window, ...), the last window filled up with ``fill``."""
+        count = self.count(x.size(0))
+        missing = count * self.window - x.size(0)
+        if missing:
+            x = torch.cat([x, x.new_full((missing, *x.shape[1:]), fill)])
+        return x.view(count, self.window, *x.shape[1:])
+
+    def live_rows(self, x: Tensor, padding: Tensor | None) -> Tensor | None:
+        if padding is None:
+            return None
+        live = self.windows(~padding, False).any(dim=1).t().unsqueeze(1)  # (B, 1, R)
+        # A wholly padded sequence keeps its first row (all zero), so that its softmax is defined.
+        return torch.cat([torch.ones_like(live[..., :1]), live[..., 1:]], dim=-1)
+
+
+class MeanPool(WindowProjection):
+    """The mean of each window's real tokens; zero where a window has none."""
+
+    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        # Sums in fp32 whatever x is: a window can be long. Without padding the last window may still be short.
+        sums = self.windows(zero_padding(x, padding), 0.0).sum(dim=1, dtype=_at_least_fp32(x))
+        real = torch.ones_like(x[:, :1, 0], dtype=torch.bool) if padding is None else ~padding
+        count = self.windows(real, False).sum(dim=1).clamp(min=1).unsqueeze(-1)
+        return (sums / count).to(x.dtype)
+
+
+class MaxPool(WindowProjection):
+    """The largest value of each feature over a window's real tokens; zero where a window has none."""
+
+    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        if padding is None:
+            return self.windows(x, -math.inf).amax(dim=1)
+        largest = self.windows(x.masked_fill(padding.unsqueeze(-1), -math.inf), -math.inf).amax(dim=1)
+        empty = ~self.windows(~padding, False).any(dim=1)
+        return largest.masked_fill(empty.unsqueeze(-1), 0.0)
+
+
+class Convolution(WindowProjection):
+    """A depthwise convolution along the sequence, kernel = stride = ceil(n / k); weight (F, window)."""
+
+    weight: Tensor
+
+    def __init__(self, rows: int, max_positions: int, features: int, init: str, frozen: bool) -> None:
+        super().__init__(rows, max_positions)
+        weight = torch.empty(features, self.window)
+        # Each output sees `window` inputs and, as kernel = stride, each input feeds one output.
+        initialise_(weight, init, rows, fan_in=self.window, fan_out=1)
+        _own(self, weight, frozen)
+
+    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        kernel = self.weight.t().unsqueeze(1)  # (window, 1, F)
+        return (self.windows(zero_padding(x, padding), 0.0) * kernel).sum(dim=1)
+
+
+class RaggedHeads(nn.Module):
+    """One projection per head, each with its own k; rows beyond a head's k are zero and masked.
+
+    Args:
+        heads: H projections, each for one head.
+    """
+
+    def __init__(self, heads: list[Projection]) -> None:
+        super().__init__()
+        self.heads = nn.ModuleList(heads)
+
+    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        """(T, B, C) -> (R, B, C): head i projects its own D features."""
+        parts = x.chunk(len(self.heads), dim=-1)
+        return self.stack([head(part, padding) for head, part in zip(self.heads, parts, strict=True)])
+
+    @staticmethod
+    def stack(rows: list[Tensor]) -> Tensor:
+        """H tensors (R_i, B, D) -> (max R_i, B, C), filled up with zero rows."""
+        most = max(part.size(0) for part in rows)
+        filled = [nn.functional.pad(part, (0, 0, 0, 0, 0, most - part.size(0))) for part in rows]
+        return torch.cat(filled, dim=-1)
+
+    def live_rows(self, x: Tensor, padding: Tensor | None) -> Tensor:
+        """As `Projection.live_rows`; never None, as heads have different numbers of rows."""
+        masks = []
+        for head in self.heads:
+            assert isinstance(head, Projection)
+            live = head.live_rows(x, padding)
+            masks.append(x.new_ones(1, 1, head.count(x.size(0)), dtype=torch.bool) if live is None else live)
+        most = max(mask.size(-1) for mask in masks)
+        batch = max(mask.size(0) for mask in masks)
+        filled = [nn.functional.pad(mask, (0, most - mask.size(-1))) for mask in masks]
+        return torch.cat([mask.expand(batch, 1, most) for mask in filled], dim=1)
+
+
+def zero_padding(x: Tensor, padding: Tensor | None) -> Tensor:
+    """M X of the paper's equations: zero rows at padded positions."""
+    return x if padding is None else x.masked_fill(padding.unsqueeze(-1), 0.0)
+
+
+def initialise_(weight: Tensor, init: str, rows: int, fan_in: int, fan_out: int) -> None:
+    """Fills E in place. ``rows`` is k; the fans are those of one output and one input of the projection."""
+    if init == "xavier":
+        # Glorot and Bengio 2010, eq. 16, with the gain 1/sqrt(2) that fairseq gives q, k and v.
+        bound = math.sqrt(1 / 2) * math.sqrt(6.0 / (fan_in + fan_out))
+        nn.init.uniform_(weight, -bound, bound)
+    elif init == "normal":
+        nn.init.normal_(weight, std=0.02)
+    elif init == "jl":
+        nn.init.normal_(weight, std=rows**-0.5)
+    else:
+        raise ValueError(f"projection_init is {init!r}; expected xavier, normal or jl")
+
+
+def _own(module: nn.Module, weight: Tensor, frozen: bool) -> None:
+    # A raw tensor, not nn.Linear: RoBERTa's init_bert_params overwrites every nn.Linear it finds. A frozen one is a
+    # buffer: in the state dict, but no optimizer or reducer sees it.
+    if frozen:
+        module.register_buffer("weight", weight)
+    else:
+        module.register_parameter("weight", nn.Parameter(weight))
+
+
+def _at_least_fp32(x: Tensor) -> torch.dtype:
+    return torch.promote_types(x.dtype, torch.float32)

@@ -1,0 +1,113 @@
+"""The paper's equations written plainly, head by head and sequence by sequence; slow.
+
+Tests hold the fast path against this. Nothing here pads, masks or batches: each sequence is cut to its real
+tokens first, which is what "padding contributes nothing" means.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from .attention import LinformerSelfAttention
+from .projection import Convolution, LinearProjection, MeanPool, Projection, RaggedHeads, WindowProjection
+
+# X (t, C) and W_i (D, C) -> E_i X W_i^T (R, D)
+ProjectedLinear = Callable[[Tensor, Tensor], Tensor]
+
+
+def reference_attention(
+    attention: LinformerSelfAttention, x: Tensor, lengths: list[int] | None = None
+) -> tuple[Tensor, list[list[Tensor]]]:
+    """What ``attention`` computes in evaluation mode (equation 7 of the paper).
+
+    Args:
+        attention: where the weights are.
+        x: (T, B, C).
+        lengths: real tokens of each sequence, from position 0 on; None: T for all.
+
+    Returns:
+        (T, B, C), zero at padded positions; and P[b][i], (t, R), for sequence b and head i.
+    """
+    out = torch.zeros_like(x)
+    weights: list[list[Tensor]] = []
+    for b in range(x.size(1)):
+        real = x.size(0) if lengths is None else lengths[b]
+        heads, probabilities = [], []
+        for i in range(attention.settings.num_heads):
+            head, p = _head(attention, i, x[:real, b])
+            heads.append(head)
+            probabilities.append(p)
+        joined = torch.cat(heads, dim=1)
+        out[:real, b] = joined @ attention.out_proj.weight.T + attention.out_proj.bias
+        weights.append(probabilities)
+    return out, weights
+
+
+def dense_attention(attention: LinformerSelfAttention, x: Tensor) -> Tensor:
+    """RoBERTa's attention (equation 2 of the paper) with the same weights: k = n and E = F = I. (T, B, C)."""
+    out = torch.empty_like(x)
+    for b in range(x.size(1)):
+        heads = [
+            _softmax_head(attention, i, x[:, b], lambda x, w: x @ w.T)[0] for i in range(attention.settings.num_heads)
+        ]
+        out[:, b] = torch.cat(heads, dim=1) @ attention.out_proj.weight.T + attention.out_proj.bias
+    return out
+
+
+def _head(attention: LinformerSelfAttention, i: int, x: Tensor) -> tuple[Tensor, Tensor]:
+    return _softmax_head(attention, i, x, _projection_of(attention, "k", i), _projection_of(attention, "v", i))
+
+
+def _softmax_head(
+    attention: LinformerSelfAttention, i: int, x: Tensor, e: ProjectedLinear, f: ProjectedLinear | None = None
+) -> tuple[Tensor, Tensor]:
+    d = attention.settings.head_dim
+    rows = slice(i * d, (i + 1) * d)
+    q = x @ attention.q_proj.weight[rows].T + attention.q_proj.bias[rows]
+    k = e(x, attention.k_proj.weight[rows]) + attention.k_proj.bias[rows]
+    v = (f or e)(x, attention.v_proj.weight[rows]) + attention.v_proj.bias[rows]
+    p = torch.softmax(q @ k.T / math.sqrt(d), dim=-1)
+    return p @ v, p
+
+
+def _projection_of(attention: LinformerSelfAttention, which: str, i: int) -> ProjectedLinear:
+    """E_i (``which`` = "k") or F_i ("v") of head i."""
+    settings = attention.settings
+    module = attention.proj_k if which == "k" or attention.proj_v is None else attention.proj_v
+    owner = attention._shared if module is None else module
+    d = settings.head_dim
+    if isinstance(owner, RaggedHeads):
+        head = owner.heads[i]
+        assert isinstance(head, Projection)
+        # A convolution of one head acts on that head's features, X W_i; pooling is defined on X.
+        return _matrix(head, settings.dims[attention.layer][i], after_linear=isinstance(head, Convolution))
+    assert isinstance(owner, Projection)
+    k = settings.dims[attention.layer][i]
+    if settings.sharing == "none" and isinstance(owner, LinearProjection):
+        return lambda x, w: owner.weight[i, :k, : len(x)] @ x @ w.T
+    if settings.sharing == "none" and isinstance(owner, Convolution):
+        kernel = owner.weight[i * d : (i + 1) * d]
+        return lambda x, w: _convolve(x @ w.T, kernel)
+    return _matrix(owner, k)
+
+
+def _matrix(projection: Projection, k: int, after_linear: bool = False) -> ProjectedLinear:
+    def project(y: Tensor) -> Tensor:
+        if isinstance(projection, LinearProjection):
+            return projection.weight[:k, : len(y)] @ y
+        if isinstance(projection, Convolution):
+            return _convolve(y, projection.weight)
+        assert isinstance(projection, WindowProjection)
+        pool = torch.mean if isinstance(projection, MeanPool) else torch.amax
+        return torch.stack([pool(part, dim=0) for part in torch.split(y, projection.window)])
+
+    return (lambda x, w: project(x @ w.T)) if after_linear else (lambda x, w: project(x) @ w.T)
+
+
+def _convolve(y: Tensor, kernel: Tensor) -> Tensor:
+    """Depthwise, kernel (F, s) = stride; a short last window sees only the first taps."""
+    return torch.stack([(part * kernel.T[: len(part)]).sum(dim=0) for part in torch.split(y, kernel.size(1))])

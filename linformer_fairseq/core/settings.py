@@ -1,0 +1,171 @@
+"""What a Linformer is built from, checked once and in one place."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+SHARINGS = ("none", "headwise", "key_value", "layerwise")
+PROJECTIONS = ("linear", "mean_pool", "max_pool", "convolution")
+INITIALISATIONS = ("xavier", "normal", "jl")
+
+# One k for all; one k per layer; or one k per layer and head.
+ProjectedDim = int | list[int] | list[list[int]]
+
+
+def parse_projected_dim(value: object) -> ProjectedDim:
+    """Reads k as a command line (text), a YAML file or Python code (int or lists) gives it.
+
+    Raises:
+        ValueError: the value is neither an integer, nor a list of integers, nor a list of such lists.
+    """
+    parsed: Any = value
+    if isinstance(value, str):
+        try:
+            parsed = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            parsed = None
+    if _is_int(parsed):
+        return int(parsed)
+    if _is_sequence(parsed) and all(map(_is_int, parsed)):
+        return list(parsed)
+    if _is_sequence(parsed) and all(_is_sequence(row) and all(map(_is_int, row)) for row in parsed):
+        return [list(row) for row in parsed]
+    raise ValueError(
+        f"projected_dim is {value!r}; expected one integer k (128), a list with one k per layer ([128, 64]) "
+        "or a list of lists with one k per layer and head ([[128, 64], [64, 32]])"
+    )
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_sequence(value: object) -> bool:
+    # Sequence, not list: omegaconf's ListConfig is one too.
+    return isinstance(value, Sequence) and not isinstance(value, str) and len(value) > 0
+
+
+@dataclass(frozen=True)
+class LinformerSettings:
+    """All that determines the attention of a whole encoder.
+
+    Args:
+        embed_dim: width C of the encoder.
+        num_heads: heads H of each layer.
+        num_layers: layers L that share (or do not share) projections.
+        max_positions: n, the longest input; E and F have n columns.
+        projected_dim: k; one for all, a list with one per layer, or a list of lists with one per layer and head.
+        sharing: which heads and layers use the same E and F (section 4 of the paper, "Parameter sharing").
+        projection: how n rows become k ("General projections" in section 4 of the paper).
+        projection_init: ``xavier`` (uniform, gain 1/sqrt(2), what the paper's code asked for), ``normal``
+            (std 0.02, what fairseq's example really trained with) or ``jl`` (N(0, 1/k), as in the
+            Johnson-Lindenstrauss lemma behind theorem 2); ``None`` takes ``jl`` where E is frozen, else ``xavier``.
+        freeze_projection: keep the random E and F as they were drawn; they are buffers then, not parameters.
+        attention_dropout: dropout on the attention probabilities.
+
+    Raises:
+        ValueError: a value is out of range or contradicts another; the message names both.
+    """
+
+    embed_dim: int
+    num_heads: int
+    num_layers: int
+    max_positions: int
+    projected_dim: ProjectedDim
+    sharing: str = "layerwise"
+    projection: str = "linear"
+    projection_init: str | None = None
+    freeze_projection: bool = False
+    attention_dropout: float = 0.0
+    # k of every layer and head: L tuples of H numbers.
+    dims: tuple[tuple[int, ...], ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _one_of("sharing", self.sharing, SHARINGS)
+        _one_of("projection", self.projection, PROJECTIONS)
+        init = self.projection_init or ("jl" if self.freeze_projection else "xavier")
+        _one_of("projection_init", init, INITIALISATIONS)
+        for name in ("embed_dim", "num_heads", "num_layers", "max_positions"):
+            value = getattr(self, name)
+            if not _is_int(value) or value < 1:
+                raise ValueError(f"{name} is {value!r}; expected an integer of at least 1")
+        if self.embed_dim % self.num_heads:
+            raise ValueError(
+                f"{self.num_heads} attention heads do not divide the width {self.embed_dim}; "
+                "choose encoder_attention_heads so that it divides encoder_embed_dim"
+            )
+        if not 0.0 <= self.attention_dropout < 1.0:
+            raise ValueError(f"attention_dropout is {self.attention_dropout}; expected a value in [0, 1)")
+        object.__setattr__(self, "projection_init", init)
+        object.__setattr__(self, "projected_dim", parse_projected_dim(self.projected_dim))
+        object.__setattr__(self, "dims", self._resolve_dims())
+        self._check_consistency()
+
+    @property
+    def head_dim(self) -> int:
+        """D = C / H."""
+        return self.embed_dim // self.num_heads
+
+    @property
+    def is_pooling(self) -> bool:
+        """Whether the projection has no parameters."""
+        return self.projection in ("mean_pool", "max_pool")
+
+    @property
+    def one_dim_per_layer(self) -> bool:
+        """Whether all heads of each layer have the same k."""
+        return all(len(set(layer)) == 1 for layer in self.dims)
+
+    def _resolve_dims(self) -> tuple[tuple[int, ...], ...]:
+        value = self.projected_dim
+        per_layer: list[Any] = [value] * self.num_layers if isinstance(value, int) else list(value)
+        if len(per_layer) != self.num_layers:
+            raise ValueError(
+                f"projected_dim lists {len(per_layer)} layers ({value}), but the encoder has {self.num_layers}; "
+                "give one entry per layer (encoder_layers)"
+            )
+        return tuple(self._resolve_layer(layer, entry) for layer, entry in enumerate(per_layer))
+
+    def _resolve_layer(self, layer: int, entry: int | list[int]) -> tuple[int, ...]:
+        heads = (entry,) * self.num_heads if isinstance(entry, int) else tuple(entry)
+        if len(heads) != self.num_heads:
+            raise ValueError(
+                f"projected_dim lists {len(heads)} heads for layer {layer} ({entry}), but a layer has "
+                f"{self.num_heads}; give one entry per head (encoder_attention_heads)"
+            )
+        if min(heads) < 1:
+            raise ValueError(f"projected_dim (k) is {min(heads)} in layer {layer}; expected at least 1")
+        return heads
+
+    def _check_consistency(self) -> None:
+        if self.freeze_projection and self.is_pooling:
+            raise ValueError(
+                f"freeze_projection has nothing to freeze: projection={self.projection} has no parameters; "
+                "use projection=linear or convolution, or leave freeze_projection off"
+            )
+        if not self.one_dim_per_layer and self.sharing != "none" and not self.is_pooling:
+            raise ValueError(
+                f"projected_dim={self.projected_dim} gives heads of one layer different k, but "
+                f"sharing={self.sharing} gives them one projection; use sharing=none"
+            )
+        if self.projection == "convolution" and self.sharing == "layerwise" and len(set(self.dims)) > 1:
+            raise ValueError(
+                f"projected_dim={self.projected_dim} gives layers different k and so convolution kernels of "
+                "different lengths, but sharing=layerwise gives them one kernel; use another sharing or one k"
+            )
+        largest = max(map(max, self.dims))
+        if largest >= self.max_positions:
+            warnings.warn(
+                f"projected_dim (k) = {largest} is not below max_positions (n) = {self.max_positions}: "
+                "attention is not cheaper than RoBERTa's",
+                stacklevel=4,
+            )
+
+
+def _one_of(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name} is {value!r}; expected one of {', '.join(choices)}")

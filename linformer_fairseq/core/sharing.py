@@ -1,0 +1,79 @@
+"""Who owns which projection, in the four sharing modes of the paper's section 4.
+
+* ``none``: every head of every layer has its own E and F (2 L H matrices);
+* ``headwise``: the heads of a layer share E and share F (2 L);
+* ``key_value``: one E = F per layer (L);
+* ``layerwise``: one E = F for all layers (1), owned by the encoder.
+"""
+
+from __future__ import annotations
+
+from .projection import Convolution, LinearProjection, MaxPool, MeanPool, Projection, RaggedHeads
+from .settings import LinformerSettings
+
+
+def build_shared_projection(settings: LinformerSettings) -> Projection | None:
+    """The one projection of layerwise sharing, for the encoder to own; None where there is nothing to share.
+
+    Its k is the largest of all layers; a layer with a smaller k uses its first rows.
+    """
+    if settings.sharing != "layerwise" or settings.is_pooling:
+        return None
+    return _build(settings, max(map(max, settings.dims)), settings.embed_dim)
+
+
+def build_layer_projections(
+    settings: LinformerSettings, layer: int
+) -> tuple[Projection | RaggedHeads, Projection | RaggedHeads | None]:
+    """The projections of keys and of values that a layer owns; the second is None where E = F.
+
+    Not for layerwise sharing of a projection with parameters: see `build_shared_projection`.
+    """
+    key = _build_for_layer(settings, layer)
+    has_own_values = settings.sharing in ("none", "headwise") and not settings.is_pooling
+    return key, _build_for_layer(settings, layer) if has_own_values else None
+
+
+def count_projection_matrices(settings: LinformerSettings) -> int:
+    """Distinct projection matrices of the encoder: 2LH, 2L, L or 1 (section 4 of the paper); 0 for pooling."""
+    if settings.is_pooling:
+        return 0
+    layers, heads = settings.num_layers, settings.num_heads
+    return {"none": 2 * layers * heads, "headwise": 2 * layers, "key_value": layers, "layerwise": 1}[settings.sharing]
+
+
+def count_projection_parameters(settings: LinformerSettings) -> int:
+    """Numbers held by all projections of the encoder, frozen ones included."""
+    if settings.is_pooling:
+        return 0
+    n = settings.max_positions
+
+    def size(rows: int, features: int) -> int:
+        return rows * n if settings.projection == "linear" else features * -(-n // rows)
+
+    if settings.sharing == "layerwise":
+        return size(max(map(max, settings.dims)), settings.embed_dim)
+    if settings.sharing == "none":
+        return 2 * sum(size(k, settings.head_dim) for layer in settings.dims for k in layer)
+    matrices_per_layer = 2 if settings.sharing == "headwise" else 1
+    return matrices_per_layer * sum(size(layer[0], settings.embed_dim) for layer in settings.dims)
+
+
+def _build_for_layer(settings: LinformerSettings, layer: int) -> Projection | RaggedHeads:
+    dims = settings.dims[layer]
+    if len(set(dims)) > 1:
+        return RaggedHeads([_build(settings, k, settings.head_dim) for k in dims])
+    heads = settings.num_heads if settings.sharing == "none" else None
+    return _build(settings, dims[0], settings.embed_dim, heads)
+
+
+def _build(settings: LinformerSettings, rows: int, features: int, heads: int | None = None) -> Projection:
+    n, init, frozen = settings.max_positions, settings.projection_init, settings.freeze_projection
+    assert init is not None, "LinformerSettings resolves projection_init"
+    if settings.projection == "mean_pool":
+        return MeanPool(rows, n)
+    if settings.projection == "max_pool":
+        return MaxPool(rows, n)
+    if settings.projection == "convolution":
+        return Convolution(rows, n, features, init, frozen)
+    return LinearProjection(rows, n, init, frozen, heads)

@@ -1,0 +1,67 @@
+"""The settings that the core tests run over, and how to draw their inputs."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from linformer_fairseq.core import LinformerSettings
+
+WIDTH, HEADS, LAYERS, N, K = 24, 3, 4, 20, 6
+
+_BASE = {"embed_dim": WIDTH, "num_heads": HEADS, "num_layers": LAYERS, "max_positions": N, "projected_dim": K}
+PER_LAYER = [6, 4, 3, 7]
+PER_HEAD = [[6, 4, 3], [2, 2, 2], [7, 5, 1], [3, 4, 5]]
+
+ALL_MODES: dict[str, dict] = {
+    f"{sharing}-{projection}": {**_BASE, "sharing": sharing, "projection": projection}
+    for sharing in ("none", "headwise", "key_value", "layerwise")
+    for projection in ("linear", "mean_pool", "max_pool", "convolution")
+}
+VARIANTS: dict[str, dict] = {
+    **{
+        f"{sharing}-{projection}-per_layer": {
+            **_BASE,
+            "projected_dim": PER_LAYER,
+            "sharing": sharing,
+            "projection": projection,
+        }
+        for sharing in ("none", "headwise", "key_value", "layerwise")
+        for projection in ("linear", "mean_pool", "max_pool", "convolution")
+        if (sharing, projection) != ("layerwise", "convolution")
+    },
+    **{
+        f"none-{projection}-per_head": {
+            **_BASE,
+            "projected_dim": PER_HEAD,
+            "sharing": "none",
+            "projection": projection,
+        }
+        for projection in ("linear", "mean_pool", "max_pool", "convolution")
+    },
+    "layerwise-max_pool-per_head": {
+        **_BASE,
+        "projected_dim": PER_HEAD,
+        "sharing": "layerwise",
+        "projection": "max_pool",
+    },
+    "layerwise-linear-frozen": {**_BASE, "sharing": "layerwise", "projection": "linear", "freeze_projection": True},
+    "none-convolution-frozen": {**_BASE, "sharing": "none", "projection": "convolution", "freeze_projection": True},
+}
+EVERY_CASE = {**ALL_MODES, **VARIANTS}
+
+
+def settings_of(case: str, **changes: object) -> LinformerSettings:
+    return LinformerSettings(**{**EVERY_CASE[case], **changes})
+
+
+def randomise(module: nn.Module, seed: int = 0, std: float = 0.2) -> None:
+    """Large random weights, biases and buffers alike, so that no term can hide behind a zero."""
+    generator = torch.Generator().manual_seed(seed)
+    for tensor in [*module.parameters(), *module.buffers()]:
+        if tensor.is_floating_point():
+            tensor.data.copy_(torch.randn(tensor.shape, generator=generator) * std)
+
+
+def padding_mask(lengths: list[int], total: int) -> Tensor:
+    return torch.arange(total).unsqueeze(0) >= torch.tensor(lengths).unsqueeze(1)

@@ -1,0 +1,253 @@
+"""The fast path against the plainly written equations, and what must hold between the modes."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from linformer_fairseq.core import LinformerSelfAttention, LinformerSettings, build_attention_layers
+from linformer_fairseq.core.reference import dense_attention, reference_attention
+from tests.core.cases import ALL_MODES, EVERY_CASE, HEADS, WIDTH, K, N, padding_mask, randomise, settings_of
+
+LENGTHS = [N, 13, 5, 1]
+
+
+def _layers(case: str, **changes: object):
+    layers, shared = build_attention_layers(settings_of(case, **changes))
+    for number, module in enumerate([*layers, shared]):
+        if module is not None:
+            randomise(module, seed=number)
+    return layers.eval(), shared
+
+
+def _gradients(layer: LinformerSelfAttention, shared, loss: torch.Tensor) -> dict[str, torch.Tensor]:
+    named = dict(layer.named_parameters())
+    if shared is not None:
+        named |= {f"shared.{name}": p for name, p in shared.named_parameters()}
+    grads = torch.autograd.grad(loss, list(named.values()))
+    return dict(zip(named, grads, strict=True))
+
+
+@pytest.mark.parametrize("padded", [False, True], ids=["full", "padded"])
+@pytest.mark.parametrize("length", [N, 11])
+@pytest.mark.parametrize("case", EVERY_CASE)
+def test_outputs_and_gradients_equal_the_reference(case: str, length: int, padded: bool) -> None:
+    layers, shared = _layers(case)
+    lengths = [min(length, real) for real in LENGTHS] if padded else None
+    mask = padding_mask(lengths, length) if lengths else None
+    real = ~mask.t().unsqueeze(-1) if mask is not None else torch.ones(length, 1, 1, dtype=torch.bool)
+    for number, layer in enumerate(layers):
+        x = torch.randn(length, 4, WIDTH, requires_grad=True)
+        direction = torch.randn(length, 4, WIDTH)
+        fast, _ = layer(x, mask)
+        plain, probabilities = reference_attention(layer, x, lengths)
+        torch.testing.assert_close(fast * real, plain * real, atol=1e-5, rtol=1e-5)
+
+        explicit, weights = layer(x, mask, need_weights=True)
+        torch.testing.assert_close(explicit * real, plain * real, atol=1e-5, rtol=1e-5)
+        for b, heads in enumerate(probabilities):
+            for i, p in enumerate(heads):
+                torch.testing.assert_close(weights[b, i, : p.size(0), : p.size(1)], p, atol=1e-5, rtol=1e-5)
+                assert (weights[b, i, : p.size(0), p.size(1) :] == 0).all(), "masked rows got attention"
+
+        loss_fast, loss_plain = (fast * real * direction).sum(), (plain * real * direction).sum()
+        got, expected = _gradients(layer, shared, loss_fast), _gradients(layer, shared, loss_plain)
+        for name in expected:
+            torch.testing.assert_close(
+                got[name], expected[name], atol=1e-4, rtol=1e-4, msg=f"layer {number} {name}: gradients differ"
+            )
+
+
+@pytest.mark.parametrize("case", ALL_MODES)
+def test_gradients_equal_the_reference_to_rounding_in_double_precision(case: str) -> None:
+    layers, shared = _layers(case)
+    layer = layers[1].double()
+    if shared is not None:
+        shared.double()
+    x = torch.randn(17, 4, WIDTH, dtype=torch.double)
+    lengths = [17, 9, 4, 1]
+    mask = padding_mask(lengths, 17)
+    real = ~mask.t().unsqueeze(-1)
+    fast, plain = layer(x, mask)[0] * real, reference_attention(layer, x, lengths)[0]
+    torch.testing.assert_close(fast, plain, atol=1e-12, rtol=1e-10)
+    direction = torch.randn_like(x)
+    got = _gradients(layer, shared, (fast * direction).sum())
+    expected = _gradients(layer, shared, (plain * direction).sum())
+    for name in expected:
+        torch.testing.assert_close(got[name], expected[name], atol=1e-11, rtol=1e-9)
+
+
+@pytest.mark.parametrize("case", ALL_MODES)
+def test_bf16_is_within_its_rounding(case: str) -> None:
+    layers, shared = _layers(case)
+    layer = layers[0]
+    randomise(layer, std=0.2)
+    x = torch.randn(N, 2, WIDTH).bfloat16()
+    for module in (layer, shared):
+        if module is not None:
+            module.bfloat16()
+    fast, _ = layer(x)
+    for module in (layer, shared):
+        if module is not None:
+            module.double()
+    exact, _ = reference_attention(layer, x.double())
+    error = (fast.double() - exact).norm() / exact.norm()
+    # Each of the five products in a row rounds to 8 bits: 2^-9 relative each, a little more together.
+    assert error < 0.02, f"relative error {error:.4f}"
+
+
+def test_k_equal_n_with_identity_is_dense_attention() -> None:
+    for sharing in ("none", "headwise", "key_value", "layerwise"):
+        with pytest.warns(UserWarning, match=f"= {N} is not below max_positions"):
+            layers, shared = _layers(f"{sharing}-linear", projected_dim=N)
+        layer = layers[0]
+        for module in (layer.proj_k, layer.proj_v, shared):
+            if module is not None:
+                module.weight.data.copy_(torch.eye(N).expand_as(module.weight))
+        x = torch.randn(N, 3, WIDTH)
+        torch.testing.assert_close(layer(x)[0], dense_attention(layer, x), atol=1e-5, rtol=1e-5)
+        multihead = torch.nn.MultiheadAttention(WIDTH, HEADS)
+        multihead.in_proj_weight.data = torch.cat([p.weight.data for p in (layer.q_proj, layer.k_proj, layer.v_proj)])
+        multihead.in_proj_bias.data = torch.cat([p.bias.data for p in (layer.q_proj, layer.k_proj, layer.v_proj)])
+        multihead.out_proj.weight.data, multihead.out_proj.bias.data = layer.out_proj.weight, layer.out_proj.bias
+        torch.testing.assert_close(layer(x)[0], multihead(x, x, x)[0], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("projection", ["linear", "mean_pool", "max_pool", "convolution"])
+def test_with_equal_projections_all_sharing_modes_agree(projection: str) -> None:
+    x, lengths = torch.randn(N, 3, WIDTH), [N, 9, 2]
+    mask = padding_mask(lengths, N)
+    # One kernel for all channels: the only convolution that does not care whether W comes before or after it.
+    window = -(-N // K)
+    weight = 0.3 * (torch.randn(window) if projection == "convolution" else torch.randn(K, N))
+    outputs = []
+    for sharing in ("none", "headwise", "key_value", "layerwise"):
+        layers, shared = build_attention_layers(settings_of(f"{sharing}-{projection}"))
+        layer = layers[0].eval()
+        generator = torch.Generator().manual_seed(5)
+        for linear in (layer.q_proj, layer.k_proj, layer.v_proj, layer.out_proj):
+            for p in linear.parameters():
+                p.data = torch.randn(p.shape, generator=generator) * 0.3
+        for owner in (layer.proj_k, layer.proj_v, shared):
+            for p in owner.parameters() if owner is not None else ():
+                p.data.copy_(weight.expand_as(p))
+        outputs.append(layer(x, mask)[0] * ~mask.t().unsqueeze(-1))
+    for other in outputs[1:]:
+        torch.testing.assert_close(other, outputs[0], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("case", EVERY_CASE)
+def test_a_wholly_padded_sequence_gives_finite_outputs_and_gradients(case: str) -> None:
+    layers, _ = _layers(case)
+    mask = padding_mask([7, 0], 7)
+    x = torch.randn(7, 2, WIDTH, requires_grad=True)
+    out, weights = layers[2](x, mask, need_weights=True)
+    out.sum().backward()
+    assert torch.isfinite(out).all()
+    assert torch.isfinite(x.grad).all()
+    torch.testing.assert_close(weights.sum(-1), torch.ones(2, HEADS, 7))
+
+
+@pytest.mark.parametrize("case", ALL_MODES)
+def test_garbage_at_padded_positions_changes_nothing(case: str) -> None:
+    layers, _ = _layers(case)
+    lengths = [12, 7, 1]
+    mask = padding_mask(lengths, 12)
+    x = torch.randn(12, 3, WIDTH)
+    noisy = torch.where(mask.t().unsqueeze(-1), torch.full_like(x, 1e4), x)
+    real = ~mask.t().unsqueeze(-1)
+    torch.testing.assert_close(layers[0](noisy, mask)[0] * real, layers[0](x, mask)[0] * real)
+
+
+def test_probabilities_are_not_stored_unless_asked_for() -> None:
+    layers, _ = _layers("layerwise-linear")
+    batch, sizes = 5, set()
+
+    class Sizes(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            out = func(*args, **(kwargs or {}))
+            sizes.update(t.numel() for t in (out if isinstance(out, tuple) else (out,)) if torch.is_tensor(t))
+            return out
+
+    x = torch.randn(N, batch, WIDTH)
+    with torch.no_grad():
+        with Sizes():
+            layers[0](x)
+        assert batch * HEADS * N * K not in sizes
+        with Sizes():
+            layers[0](x, need_weights=True)
+    assert batch * HEADS * N * K in sizes
+
+
+def test_attention_dropout_acts_in_training_only() -> None:
+    layers, _ = _layers("layerwise-linear", attention_dropout=0.5)
+    x = torch.randn(N, 2, WIDTH)
+    torch.testing.assert_close(layers[0](x)[0], reference_attention(layers[0], x)[0], atol=1e-5, rtol=1e-5)
+    layers.train()
+    for need_weights in (False, True):
+        first, second = (layers[0](x, need_weights=need_weights)[0] for _ in range(2))
+        assert not torch.allclose(first, second)
+
+
+def test_longer_input_is_refused_with_both_numbers() -> None:
+    layers, _ = _layers("headwise-linear")
+    with pytest.raises(ValueError, match=rf"{N + 1} positions.* at most {N}.*max_positions"):
+        layers[0](torch.randn(N + 1, 1, WIDTH))
+    with pytest.raises(ValueError, match="width|wide"):
+        layers[0](torch.randn(N, 1, WIDTH + 1))
+    with pytest.raises(ValueError, match="key_padding_mask has shape"):
+        layers[0](torch.randn(N, 2, WIDTH), torch.zeros(N, 2, dtype=torch.bool))
+
+
+def test_the_shared_projection_must_be_given_exactly_where_it_is_shared() -> None:
+    with pytest.raises(ValueError, match="layerwise.*shared=build_shared_projection"):
+        LinformerSelfAttention(settings_of("layerwise-linear"))
+    _, shared = build_attention_layers(settings_of("layerwise-linear"))
+    with pytest.raises(ValueError, match="headwise.*leave shared out"):
+        LinformerSelfAttention(settings_of("headwise-linear"), 0, shared)
+
+
+def test_copies_and_pickles_keep_one_shared_matrix() -> None:
+    for case in ("layerwise-linear", "layerwise-convolution"):
+        layers, shared = _layers(case)
+        holder = torch.nn.ModuleDict({"layers": layers, "shared": shared})
+        for clone in (copy.deepcopy(holder), pickle.loads(pickle.dumps(holder))):
+            assert all(layer._shared is clone["shared"] for layer in clone["layers"])
+            assert clone["shared"].weight is not shared.weight
+            keys = [key for key in clone.state_dict() if key.startswith("shared") or "proj_k" in key]
+            assert keys == ["shared.weight"]
+
+
+@pytest.mark.parametrize("case", ALL_MODES)
+def test_compiles_as_one_graph(case: str) -> None:
+    """No graph break: what torch.compile and CUDA graphs need to take the layer whole."""
+    layers, _ = _layers(case)
+    compiled = torch.compile(layers[0], fullgraph=True, backend="eager")
+    x, mask = torch.randn(N, 2, WIDTH), padding_mask([N, 4], N)
+    torch.testing.assert_close(compiled(x, mask)[0], layers[0](x, mask)[0])
+    torch._dynamo.reset()
+
+
+def test_autocast_gives_the_layer_one_dtype() -> None:
+    for case in ALL_MODES:
+        layers, _ = _layers(case)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            out, _ = layers[0](torch.randn(N, 2, WIDTH), padding_mask([N, 3], N))
+        assert out.dtype == torch.bfloat16
+        assert torch.isfinite(out).all()
+
+
+def test_k_above_n_is_allowed_with_a_warning() -> None:
+    for projection in ("linear", "mean_pool", "max_pool", "convolution"):
+        with pytest.warns(UserWarning, match="not below max_positions"):
+            layers, _ = _layers(f"headwise-{projection}", projected_dim=N + 3)
+        x = torch.randn(N, 2, WIDTH)
+        torch.testing.assert_close(layers[0](x)[0], reference_attention(layers[0], x)[0], atol=1e-5, rtol=1e-5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        LinformerSettings(embed_dim=8, num_heads=2, num_layers=1, max_positions=8, projected_dim=7)

@@ -1,0 +1,68 @@
+"""What is refused, and in which words; how k is written."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from linformer_fairseq.core import LinformerSettings, parse_projected_dim
+
+GOOD = {"embed_dim": 12, "num_heads": 2, "num_layers": 3, "max_positions": 16, "projected_dim": 4}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"num_heads": 5}, "5 attention heads do not divide the width 12"),
+        ({"projected_dim": 0}, "projected_dim (k) is 0 in layer 0; expected at least 1"),
+        ({"projected_dim": [4, 4, -1]}, "projected_dim (k) is -1 in layer 2"),
+        ({"projected_dim": [4, 4]}, "lists 2 layers ([4, 4]), but the encoder has 3"),
+        ({"projected_dim": [[4, 4], [4], [4, 4]], "sharing": "none"}, "lists 1 heads for layer 1 ([4])"),
+        ({"projected_dim": "four"}, "projected_dim is 'four'; expected one integer k"),
+        ({"projected_dim": 2.5}, "projected_dim is 2.5"),
+        ({"projected_dim": True}, "projected_dim is True"),
+        ({"projected_dim": []}, "projected_dim is []"),
+        ({"projected_dim": [4, [4, 4], 4]}, "projected_dim is [4, [4, 4], 4]"),
+        ({"sharing": "everything"}, "sharing is 'everything'; expected one of none, headwise, key_value, layerwise"),
+        ({"projection": "fourier"}, "projection is 'fourier'; expected one of linear"),
+        ({"projection_init": "zeros"}, "projection_init is 'zeros'; expected one of xavier, normal, jl"),
+        ({"max_positions": 0}, "max_positions is 0"),
+        ({"attention_dropout": 1.0}, "attention_dropout is 1.0"),
+        ({"projection": "mean_pool", "freeze_projection": True}, "projection=mean_pool has no parameters"),
+        ({"projected_dim": [[4, 2]] * 3, "sharing": "headwise"}, "sharing=headwise gives them one projection"),
+        ({"projected_dim": [4, 3, 2], "projection": "convolution"}, "sharing=layerwise gives them one kernel"),
+    ],
+)
+def test_bad_settings_are_refused_by_name_and_value(change: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        LinformerSettings(**{**GOOD, **change})
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        (128, 128),
+        ("128", 128),
+        ("[128, 64]", [128, 64]),
+        ("128,64", [128, 64]),
+        ([[1, 2], [3, 4]], [[1, 2], [3, 4]]),
+        ("[[1,2],[3,4]]", [[1, 2], [3, 4]]),
+        ((3, 2), [3, 2]),
+    ],
+)
+def test_k_is_read_from_command_lines_files_and_code(written: object, meant: object) -> None:
+    assert parse_projected_dim(written) == meant
+
+
+def test_k_of_every_layer_and_head() -> None:
+    assert LinformerSettings(**GOOD).dims == ((4, 4),) * 3
+    assert LinformerSettings(**{**GOOD, "projected_dim": [4, 3, 2]}).dims == ((4, 4), (3, 3), (2, 2))
+    per_head = [[4, 3], [2, 1], [5, 5]]
+    assert LinformerSettings(**{**GOOD, "projected_dim": per_head, "sharing": "none"}).dims == ((4, 3), (2, 1), (5, 5))
+
+
+def test_the_default_initialisation_follows_freezing() -> None:
+    assert LinformerSettings(**GOOD).projection_init == "xavier"
+    assert LinformerSettings(**GOOD, freeze_projection=True).projection_init == "jl"
+    assert LinformerSettings(**GOOD, freeze_projection=True, projection_init="normal").projection_init == "normal"

@@ -1,0 +1,88 @@
+"""How many projections there are, how large, who owns them, how they are drawn."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from linformer_fairseq.core import (
+    LinformerSettings,
+    build_attention_layers,
+    count_projection_matrices,
+    count_projection_parameters,
+)
+from linformer_fairseq.core.projection import Convolution, LinearProjection
+from tests.core.cases import EVERY_CASE, settings_of
+
+BASE = {"embed_dim": 24, "num_heads": 12, "num_layers": 12, "max_positions": 32, "projected_dim": 8}
+
+
+def _build(settings: LinformerSettings) -> nn.Module:
+    layers, shared = build_attention_layers(settings)
+    return nn.ModuleDict({"layers": layers, **({"shared": shared} if shared is not None else {})})
+
+
+def _projections(model: nn.Module) -> list[nn.Module]:
+    return [m for m in model.modules() if isinstance(m, LinearProjection | Convolution)]
+
+
+@pytest.mark.parametrize(
+    ("sharing", "expected"), [("none", 288), ("headwise", 24), ("key_value", 12), ("layerwise", 1)]
+)
+def test_distinct_matrices_for_12_layers_of_12_heads(sharing: str, expected: int) -> None:
+    settings = LinformerSettings(**BASE, sharing=sharing)
+    assert count_projection_matrices(settings) == expected
+    model = _build(settings)
+    # Counted in the built model too: each (k, n) slice with storage of its own.
+    matrices = [matrix for m in _projections(model) for matrix in m.weight.reshape(-1, 8, 32)]
+    assert len({matrix.data_ptr() for matrix in matrices}) == expected
+
+
+@pytest.mark.parametrize("case", EVERY_CASE)
+def test_parameter_totals_follow_the_formula(case: str) -> None:
+    settings = settings_of(case)
+    model = _build(settings)
+    held = sum(m.weight.numel() for m in _projections(model))
+    assert held == count_projection_parameters(settings)
+    dense = settings.num_layers * 4 * (settings.embed_dim**2 + settings.embed_dim)
+    trained = sum(p.numel() for p in model.parameters())
+    assert trained == dense + (0 if settings.freeze_projection else held)
+
+
+@pytest.mark.parametrize("case", EVERY_CASE)
+def test_every_parameter_gets_a_gradient(case: str) -> None:
+    settings = settings_of(case)
+    model = _build(settings)
+    x = torch.randn(settings.max_positions, 2, settings.embed_dim)
+    for layer in model["layers"]:
+        x = layer(x)[0]
+    x.square().sum().backward()
+    for name, p in model.named_parameters():
+        assert p.grad is not None, name
+        # Softmax ignores what is added to all of its inputs: the key bias has no influence, in dense attention too.
+        assert p.grad.abs().sum() > 0 or name.endswith("k_proj.bias"), name
+
+
+@pytest.mark.parametrize("sharing", ["none", "headwise", "key_value", "layerwise"])
+@pytest.mark.parametrize(("init", "std"), [("xavier", (1 / (8 + 32)) ** 0.5), ("normal", 0.02), ("jl", 8**-0.5)])
+def test_the_spread_of_e_is_what_projection_init_says(sharing: str, init: str, std: float) -> None:
+    model = _build(LinformerSettings(**BASE, sharing=sharing, projection_init=init))
+    values = torch.cat([m.weight.flatten() for m in _projections(model)])
+    assert values.std().item() == pytest.approx(std, rel=0.1)
+    assert values.mean().item() == pytest.approx(0, abs=std * 0.2)
+
+
+def test_heads_and_layers_are_drawn_independently() -> None:
+    model = _build(LinformerSettings(**BASE, sharing="none"))
+    matrices = torch.cat([m.weight for m in _projections(model)]).flatten(1)
+    correlation = torch.corrcoef(matrices) - torch.eye(len(matrices))
+    assert correlation.abs().max() < 0.5
+
+
+def test_a_frozen_projection_is_kept_but_not_trained() -> None:
+    for sharing in ("none", "layerwise"):
+        model = _build(LinformerSettings(**BASE, sharing=sharing, freeze_projection=True))
+        keys = [key for key in model.state_dict() if key.endswith("proj_k.weight") or key == "shared.weight"]
+        assert len(keys) == (12 if sharing == "none" else 1)
+        assert not [name for name, _ in model.named_parameters() if name in keys]
