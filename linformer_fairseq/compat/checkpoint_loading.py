@@ -1,0 +1,138 @@
+"""Checkpoints are read without executing them, and a bad file says so.
+
+What fairseq does: every one of its ``torch.load`` calls leaves ``weights_only`` to torch. Up to torch 2.5
+that runs whatever the pickle names; from 2.6 on it refuses ``argparse.Namespace``, so that every resume and
+every restore of a ``fairseq-train`` checkpoint fails; with ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1`` it runs the
+pickle again. A truncated file ends in "EOFError: Ran out of input", and a file of something else in
+``KeyError: 'best_loss'``.
+
+The mend: ``fairseq.checkpoint_utils`` (through which the trainer, ``--restore-file``,
+``--finetune-from-model``, ``load_model_ensemble`` and the hub read) sees a torch whose ``load`` is
+:func:`read_checkpoint`: ``weights_only=True`` said explicitly, an allow-list, and errors that name the file.
+
+Not covered: some of fairseq's other models ``eval()`` option strings of a checkpoint when they are built
+(``fconv``), so a file from a stranger should be loaded only as a model that is known not to.
+"""
+
+import os
+import re
+import types
+from collections.abc import Callable
+from typing import IO, Any
+
+import torch
+from fairseq import checkpoint_utils
+
+from linformer_fairseq.compat.allowed_globals import allowed_globals
+
+Upgrade = Callable[[dict[str, Any]], None]
+
+_upgrades: list[Upgrade] = []
+
+# How torch's restricted unpickler words a refusal; the group is what the pickle wanted.
+_REFUSALS = (
+    re.compile(r"Unsupported global: GLOBAL (\S+)"),
+    re.compile(r"unsupported GLOBAL (\S+)"),
+    re.compile(r"unrecognized function (.+)"),
+    re.compile(r"via `add_safe_globals`,? but got (.+)"),
+)
+
+# What fairseq itself takes for granted when it reads a checkpoint; old files have the second name.
+_NEEDED = (("model",), ("cfg", "args"), ("optimizer_history", "best_loss"), ("extra_state", "epoch"))
+
+
+class CheckpointError(ValueError):
+    """A file is not a checkpoint that can be loaded; the message names the file and what to do."""
+
+
+def register_upgrade(upgrade: Upgrade) -> None:
+    """Have ``upgrade(state)`` change every checkpoint's dict in place before fairseq looks at it.
+
+    A ValueError that it raises reaches the user with the file's name in front. Registering the same
+    function again changes nothing.
+    """
+    if upgrade not in _upgrades:
+        _upgrades.append(upgrade)
+
+
+def read_checkpoint(file: str | os.PathLike[str] | IO[bytes], map_location: Any = "cpu") -> dict[str, Any]:
+    """Read a fairseq checkpoint, executing nothing of it, and apply the registered upgrades.
+
+    Args:
+        file: path, or file opened for reading bytes.
+        map_location: where the tensors go, as for ``torch.load``.
+
+    Returns:
+        the checkpoint's dict, with at least ``model`` and ``cfg`` or ``args``.
+
+    Raises:
+        CheckpointError: if the pickle wants to call something that fairseq checkpoints do not hold, or the
+            file is truncated, or something else than a checkpoint of fairseq.
+        OSError: if it cannot be read at all.
+    """
+    name = os.fspath(file) if isinstance(file, str | os.PathLike) else getattr(file, "name", "checkpoint")
+    try:
+        with allowed_globals():
+            state = torch.load(file, map_location=map_location, weights_only=True)
+    except (OSError, MemoryError):
+        raise
+    except Exception as error:  # torch raises a dozen types for files that are not its own
+        raise CheckpointError(f"{name}: {_explain(error)}") from error
+    checked = _check(state, name)
+    for upgrade in _upgrades:
+        try:
+            upgrade(checked)
+        except ValueError as error:
+            raise CheckpointError(f"{name}: {error}") from error
+    return checked
+
+
+def _explain(error: Exception) -> str:
+    for refusal in _REFUSALS:
+        found = refusal.search(str(error))
+        if found:
+            return (
+                f"refused: it asks for {found[1]}, which no fairseq checkpoint needs; nothing of it was executed. "
+                "If you trust the file and know what this is, allow it with "
+                "torch.serialization.add_safe_globals in your --user-dir."
+            )
+    reason = (str(error).strip().splitlines() or [""])[-1] or type(error).__name__
+    return (
+        "cannot be read as a checkpoint: it is truncated (a full disk, a killed copy) or was never one "
+        f"[{reason[:200]}]. Delete it and start from another one, for example with --restore-file."
+    )
+
+
+def _check(state: Any, name: str) -> dict[str, Any]:
+    if not isinstance(state, dict):
+        raise CheckpointError(
+            f"{name}: holds a {type(state).__name__}, but a fairseq checkpoint is a dict with "
+            "'model' and 'cfg'. Give a file that fairseq-train or fairseq-hydra-train wrote."
+        )
+    missing = [" or ".join(keys) for keys in _NEEDED if all(state.get(key) is None for key in keys)]
+    if missing:
+        found = ", ".join(sorted(map(str, state))[:6]) or "nothing"
+        raise CheckpointError(
+            f"{name}: not a fairseq checkpoint: it lacks {', '.join(missing)} (it has: {found}). Give a file that "
+            "fairseq-train or fairseq-hydra-train wrote; bare weights have to be put into one first."
+        )
+    return state
+
+
+class _SafeTorch(types.ModuleType):
+    """torch as ``fairseq.checkpoint_utils`` sees it: everything is torch's own, except ``load``."""
+
+    def __init__(self) -> None:
+        super().__init__("torch", torch.__doc__)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch, name)
+
+    def load(self, file: Any, map_location: Any = "cpu") -> dict[str, Any]:
+        return read_checkpoint(file, map_location)
+
+
+def install() -> None:
+    """Make fairseq read checkpoints with :func:`read_checkpoint`."""
+    if not isinstance(checkpoint_utils.torch, _SafeTorch):
+        checkpoint_utils.torch = _SafeTorch()
