@@ -1,0 +1,7 @@
+"""`python -m linformer_fairseq.cli`, where the console command is not on the PATH."""
+
+import sys
+
+from linformer_fairseq.cli import main
+
+sys.exit(main())

@@ -1,0 +1,210 @@
+"""What `linformer doctor` looks at, and how it looks: standard library only, so that it works in any environment.
+
+Versions come from the metadata of installed distributions. A package is imported only where nothing else tells
+whether it works (torch, fairseq, torchaudio); one of doubtful origin (apex) is never imported.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import platform
+import re
+import sys
+from collections.abc import Callable
+from enum import Enum
+from pathlib import Path
+from typing import NamedTuple
+
+
+class State(Enum):
+    """How a component stands. MISSING and WRONG matter for the exit status only if the component is required."""
+
+    OK = "ok"
+    MISSING = "missing"
+    WARNING = "warning"
+    WRONG = "wrong"
+
+
+class Finding(NamedTuple):
+    """What was found out about one component."""
+
+    state: State
+    version: str = ""
+    note: str = ""
+
+
+class Component(NamedTuple):
+    """A line of the table: what is looked at, and what one loses without it (empty: it is required)."""
+
+    name: str
+    examine: Callable[[], Finding]
+    without_it: str = ""
+
+    @property
+    def required(self) -> bool:
+        """Whether Linformer models cannot be trained without it."""
+        return not self.without_it
+
+
+PYTHON_MIN, PYTHON_END = (3, 11), (3, 14)
+TORCH_MIN = (2, 6)
+INSTALL_FAIRSEQ = "pip install 'linformer-fairseq[fairseq]'"
+
+
+def release(version: str) -> tuple[int, ...]:
+    """The leading numbers of a version, for comparing: "2.13.0+cpu" is (2, 13, 0)."""
+    match = re.match(r"\d+(\.\d+)*", version)
+    return tuple(int(part) for part in match.group().split(".")) if match else ()
+
+
+def installed(distribution: str) -> str | None:
+    """The version of an installed distribution, or None."""
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def failure(module: str) -> str | None:
+    """Import `module`; None if that works, otherwise the exception in one line.
+
+    Any exception counts: upstream fairseq fails with a ValueError, torchaudio with an OSError.
+    """
+    try:
+        importlib.import_module(module)
+    except Exception as error:
+        first_line = (str(error).strip().splitlines() or [""])[0]
+        return f"{type(error).__name__}: {first_line}"
+    return None
+
+
+def python(version: tuple[int, ...] = sys.version_info[:3]) -> Finding:
+    """Whether this Python is one of those that are supported."""
+    text = ".".join(map(str, version))
+    if PYTHON_MIN <= version < PYTHON_END:
+        return Finding(State.OK, text, platform.platform())
+    return Finding(State.WRONG, text, "Python 3.11, 3.12 or 3.13 is needed; make a new environment with one of them")
+
+
+def torch() -> Finding:
+    """Whether torch is there, loads and is new enough."""
+    version = installed("torch")
+    if version is None:
+        return Finding(State.MISSING, note="pip install 'torch>=2.6'")
+    if release(version) < TORCH_MIN:
+        return Finding(State.WRONG, version, "2.6 or newer is needed: pip install --upgrade 'torch>=2.6'")
+    if problem := failure("torch"):
+        return Finding(State.WRONG, version, f"does not load: {problem}")
+    return Finding(State.OK, version)
+
+
+def cuda() -> Finding:
+    """The GPUs that torch can use."""
+    if installed("torch") is None or failure("torch"):
+        return Finding(State.MISSING, note="needs torch")
+    import torch
+
+    if torch.version.cuda is None:
+        return Finding(State.MISSING, note="this build of torch is for CPUs only")
+    if not torch.cuda.is_available():
+        return Finding(State.MISSING, torch.version.cuda, "torch sees no GPU; nvidia-smi tells whether the driver does")
+    names = ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
+    return Finding(State.OK, torch.version.cuda, names)
+
+
+def fairseq() -> Finding:
+    """Whether the fairseq that is imported is fairseq-fixed, and works."""
+    fixed, upstream = installed("fairseq-fixed"), installed("fairseq")
+    if upstream is not None:
+        gone = "fairseq fairseq-fixed" if fixed else "fairseq"
+        return Finding(
+            State.WRONG,
+            upstream,
+            "this is the distribution `fairseq`, which is not maintained and does not import on Python >= 3.11; "
+            f"fairseq-fixed is needed: pip uninstall {gone} && {INSTALL_FAIRSEQ}",
+        )
+    if fixed is None:
+        return Finding(State.MISSING, note=f"only linformer_fairseq.core can be used; {INSTALL_FAIRSEQ}")
+    if problem := failure("fairseq"):
+        return Finding(State.WRONG, fixed, f"does not import: {problem}")
+    return Finding(State.OK, fixed, "fairseq-fixed")
+
+
+def torchaudio() -> Finding:
+    """Whether torchaudio loads. fairseq requires it; nothing that Linformer does imports it."""
+    version = installed("torchaudio")
+    if version is None:
+        return Finding(State.MISSING, note="pip check complains (fairseq-fixed lists it), nothing else does")
+    if problem := failure("torchaudio"):
+        return Finding(
+            State.WARNING,
+            version,
+            f"does not load ({problem}): PyPI's build goes with PyPI's CUDA build of torch. Harmless here, but "
+            "`transformers` fails to import beside it; if you use that: pip uninstall torchaudio",
+        )
+    return Finding(State.OK, version)
+
+
+def apex() -> Finding:
+    """Tell NVIDIA's apex from PyPI's unrelated package of the same name, without importing either."""
+    spec = importlib.util.find_spec("apex")
+    version = installed("apex") or ""
+    if spec is None:
+        return Finding(State.MISSING, version, "built from NVIDIA's repository; `pip install apex` is something else")
+    folders = [Path(folder) for folder in spec.submodule_search_locations or []]
+
+    def holds(part: str) -> bool:
+        return any((folder / part).is_dir() or (folder / f"{part}.py").is_file() for folder in folders)
+
+    if not (holds("optimizers") and holds("normalization")):
+        return Finding(
+            State.WARNING,
+            version,
+            "this is not NVIDIA's apex (no apex.optimizers, no apex.normalization); PyPI's `apex` is an unrelated "
+            "web toolkit, and fairseq may fail on it: pip uninstall apex",
+        )
+    if importlib.util.find_spec("amp_C") is None:
+        return Finding(State.WARNING, version, "NVIDIA's, built without its CUDA extensions: fairseq cannot use it")
+    return Finding(State.OK, version, "NVIDIA's")
+
+
+def distribution(name: str, mend: str | None = None) -> Callable[[], Finding]:
+    """An examination that only asks which version of `name` is installed; `mend` is the command that installs it."""
+
+    def examine() -> Finding:
+        version = installed(name)
+        if version is None:
+            return Finding(State.MISSING, note=mend or f"pip install {name}")
+        return Finding(State.OK, version)
+
+    return examine
+
+
+COMPONENTS = (
+    Component("Python", python),
+    Component("torch", torch),
+    Component("fairseq", fairseq),
+    Component("hydra-core", distribution("hydra-core", INSTALL_FAIRSEQ)),
+    Component("omegaconf", distribution("omegaconf", INSTALL_FAIRSEQ)),
+    Component("numpy", distribution("numpy")),
+    Component("CUDA", cuda, "training runs on the CPU, and slowly"),
+    Component("sentencepiece", distribution("sentencepiece"), "no sentencepiece vocabulary (the default tokenizer)"),
+    Component("tiktoken", distribution("tiktoken"), "no fast GPT-2 BPE"),
+    Component("datasets", distribution("datasets"), "no corpora or tasks from the Hugging Face hub"),
+    Component("matplotlib", distribution("matplotlib"), "no figures"),
+    Component("tensorboard", distribution("tensorboard"), "no --tensorboard-logdir"),
+    Component("apex", apex, "no fused LayerNorm and Adam on GPUs; torch's own are used"),
+    Component("torchaudio", torchaudio, "no speech tasks of fairseq; Linformer handles text"),
+)
+
+
+def examine_all() -> list[tuple[Component, Finding]]:
+    """Every component with what was found out about it."""
+    return [(component, component.examine()) for component in COMPONENTS]
+
+
+def is_fatal(component: Component, finding: Finding) -> bool:
+    """Whether this finding means that Linformer models cannot be trained here."""
+    return component.required and finding.state in (State.MISSING, State.WRONG)

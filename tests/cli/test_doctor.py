@@ -1,0 +1,179 @@
+"""`linformer doctor` in made-up environments.
+
+The command runs in a Python without site-packages (-S) whose path holds a folder of small fake packages, so that
+the real look-up of distributions and modules is tested and what is installed here plays no part.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from linformer_fairseq.cli import findings
+from linformer_fairseq.cli.findings import State
+
+REPOSITORY = Path(findings.__file__).parents[2]
+HEALTHY_TORCH = "class version: cuda = None\n"
+
+
+class FakeEnvironment:
+    """A folder that stands for site-packages."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def add(self, distribution: str, version: str, files: dict[str, str] | None = None) -> None:
+        """Install a distribution: its metadata, and the given modules (path: source)."""
+        info = self.folder / f"{distribution.replace('-', '_')}-{version}.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n")
+        for name, source in (files or {}).items():
+            path = self.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(source)
+
+    def python(self, code: str) -> subprocess.CompletedProcess[str]:
+        """Run code in an interpreter that sees the standard library, this folder and the repository only."""
+        setup = f"import sys; sys.path[:0] = [{str(self.folder)!r}, {str(REPOSITORY)!r}]\n"
+        environment = {**os.environ, "COLUMNS": "400"}
+        environment.pop("PYTHONPATH", None)
+        command = [sys.executable, "-S", "-B", "-c", setup + code]
+        return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
+
+    def doctor(self) -> tuple[int, dict[str, list[str]], str]:
+        """Run `linformer doctor`: exit status, the rows by component, and all of the output."""
+        done = self.python("from linformer_fairseq.cli import main; sys.exit(main(['doctor']))")
+        assert "Traceback" not in done.stderr, done.stderr
+        rows = {line.split("\t")[0]: line.split("\t")[1:] for line in done.stdout.splitlines() if "\t" in line}
+        return done.returncode, rows, done.stdout
+
+
+@pytest.fixture
+def bare(tmp_path):
+    """Nothing installed."""
+    return FakeEnvironment(tmp_path)
+
+
+def test_bare_environment(bare):
+    status, rows, out = bare.doctor()
+    assert status == 1
+    for name in ("torch", "fairseq", "hydra-core", "omegaconf", "numpy"):
+        assert rows[name][1] == "missing (required)", name
+    assert rows["sentencepiece"][1] == "missing"
+    assert "without it: no sentencepiece vocabulary" in rows["sentencepiece"][2]
+    assert "linformer_fairseq.core" in rows["fairseq"][2]
+    assert "Mend first: torch, fairseq, hydra-core, omegaconf, numpy." in out
+
+
+@pytest.mark.parametrize(
+    ("distribution", "version", "state"),
+    [("torch", "2.5.1+cu121", "wrong (required)"), ("torch", "2.13.0", "ok"), ("torch", "2.6.0", "ok")],
+)
+def test_torch_version(bare, distribution, version, state):
+    bare.add(distribution, version, {"torch/__init__.py": HEALTHY_TORCH})
+    assert bare.doctor()[1]["torch"][:2] == [version, state]
+
+
+def test_torch_that_does_not_load(bare):
+    bare.add("torch", "2.13.0", {"torch/__init__.py": "raise OSError('libcudart.so.13: cannot open')"})
+    row = bare.doctor()[1]["torch"]
+    assert row[1] == "wrong (required)"
+    assert "OSError: libcudart.so.13: cannot open" in row[2]
+
+
+def test_upstream_fairseq_is_wrong(bare):
+    bare.add("fairseq", "0.12.2")
+    status, rows, _ = bare.doctor()
+    assert status == 1
+    assert rows["fairseq"][:2] == ["0.12.2", "wrong (required)"]
+    assert "fairseq-fixed is needed: pip uninstall fairseq && pip install" in rows["fairseq"][2]
+
+
+def test_fairseq_that_does_not_import(bare):
+    bare.add("fairseq-fixed", "0.12.3.1")
+    status, rows, _ = bare.doctor()
+    assert status == 1
+    assert rows["fairseq"][:2] == ["0.12.3.1", "wrong (required)"]
+    assert "does not import: ModuleNotFoundError" in rows["fairseq"][2]
+
+
+def test_upstream_beside_fairseq_fixed_is_wrong(bare):
+    bare.add("fairseq-fixed", "0.12.3.1")
+    bare.add("fairseq", "0.12.2")
+    row = bare.doctor()[1]["fairseq"]
+    assert row[1] == "wrong (required)"
+    assert "pip uninstall fairseq fairseq-fixed" in row[2]
+
+
+def test_components_that_only_need_to_be_there(bare):
+    bare.add("hydra-core", "1.3.2")
+    bare.add("sentencepiece", "0.2.3")
+    rows = bare.doctor()[1]
+    assert rows["hydra-core"][:2] == ["1.3.2", "ok"]
+    assert rows["sentencepiece"] == ["0.2.3", "ok", ""]
+
+
+POISON = "raise SystemExit('apex was imported')"
+
+
+def test_pypi_apex_is_warned_of_and_never_imported(bare):
+    bare.add("apex", "0.9.10.dev0", {"apex/__init__.py": POISON, "apex/models.py": ""})
+    _, rows, out = bare.doctor()
+    assert rows["apex"][:2] == ["0.9.10.dev0", "warning"]
+    assert "not NVIDIA's apex" in rows["apex"][2] and "pip uninstall apex" in rows["apex"][2]
+    assert "apex was imported" not in out
+
+
+NVIDIA = {"apex/__init__.py": POISON, "apex/optimizers/__init__.py": "", "apex/normalization/__init__.py": ""}
+
+
+def test_nvidia_apex_without_extensions_is_warned_of(bare):
+    bare.add("apex", "0.1", NVIDIA)
+    row = bare.doctor()[1]["apex"]
+    assert row[1] == "warning" and "without its CUDA extensions" in row[2]
+
+
+def test_nvidia_apex(bare):
+    bare.add("apex", "0.1", {**NVIDIA, "amp_C.py": POISON})
+    assert bare.doctor()[1]["apex"] == ["0.1", "ok", "NVIDIA's"]
+
+
+def test_torchaudio_that_does_not_load_is_a_warning(bare):
+    bare.add("torchaudio", "2.11.0", {"torchaudio/__init__.py": "raise OSError('Could not load this library')"})
+    row = bare.doctor()[1]["torchaudio"]
+    assert row[:2] == ["2.11.0", "warning"]
+    assert "OSError: Could not load this library" in row[2]
+
+
+@pytest.mark.parametrize(
+    ("version", "state"),
+    [
+        ((3, 10, 9), State.WRONG),
+        ((3, 11, 0), State.OK),
+        ((3, 13, 9), State.OK),
+        ((3, 14, 0), State.WRONG),
+    ],
+)
+def test_python_version(version, state):
+    assert findings.python(version).state is state
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [("2.13.0+cpu", (2, 13, 0)), ("2.6", (2, 6)), ("0.9.10.dev0", (0, 9, 10)), ("odd", ())],
+)
+def test_release_compares_as_numbers(text, numbers):
+    assert findings.release(text) == numbers
+
+
+def test_this_environment(capsys, monkeypatch):
+    """The environment that runs the tests has everything required, and rich prints the table."""
+    pytest.importorskip("fairseq", reason="fairseq is not installed: the real environment is incomplete")
+    from linformer_fairseq.cli import main
+
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main(["doctor"]) == 0
+    out = capsys.readouterr().out
+    assert "fairseq-fixed" in out and "Everything that is required is here." in out

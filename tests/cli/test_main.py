@@ -1,0 +1,71 @@
+"""The command line itself: help, version, exit statuses."""
+
+import argparse
+import types
+
+import pytest
+
+from linformer_fairseq import cli
+from linformer_fairseq.cli.command import Command, CommandError
+
+
+def test_help_names_every_command(capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["--help"])
+    assert stop.value.code == 0
+    out = capsys.readouterr().out
+    for name, command in cli.COMMANDS.items():
+        assert name in out
+        assert command.help.split()[0] in out
+
+
+@pytest.mark.parametrize("name", sorted(cli.COMMANDS))
+def test_every_command_has_help_with_a_description(name, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main([name, "--help"])
+    assert stop.value.code == 0
+    description = (cli.COMMANDS[name].module.__doc__ or "").strip().splitlines()[0]
+    assert description and description in capsys.readouterr().out
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["--version"])
+    assert stop.value.code == 0
+    assert capsys.readouterr().out.strip() == f"linformer {cli.version()}"
+
+
+@pytest.mark.parametrize("argv", [[], ["no-such-command"], ["doctor", "--no-such-option"]])
+def test_wrong_usage_exits_with_2(argv, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(argv)
+    assert stop.value.code == 2
+    assert "usage: linformer" in capsys.readouterr().err
+
+
+def install_command(monkeypatch, run):
+    """Add a command `fake` whose `run` is the given function."""
+    module = types.SimpleNamespace(__doc__="A command.", add_arguments=lambda parser: None, run=run)
+    monkeypatch.setitem(cli.COMMANDS, "fake", Command(module, "a command"))
+
+
+def test_exit_status_is_the_commands(monkeypatch):
+    install_command(monkeypatch, lambda arguments: 7)
+    assert cli.main(["fake"]) == 7
+
+
+def test_a_commands_error_is_one_line_and_status_1(monkeypatch, capsys):
+    def run(arguments: argparse.Namespace) -> int:
+        raise CommandError("no such file: x.pt")
+
+    install_command(monkeypatch, run)
+    assert cli.main(["fake"]) == 1
+    assert capsys.readouterr().err == "linformer fake: error: no such file: x.pt\n"
+
+
+def test_an_interrupt_is_status_130(monkeypatch):
+    def run(arguments: argparse.Namespace) -> int:
+        raise KeyboardInterrupt
+
+    install_command(monkeypatch, run)
+    assert cli.main(["fake"]) == 130
