@@ -17,6 +17,7 @@ is trusted blindly) but by two stand-ins below, which make numbers and nothing e
 import argparse
 import collections
 import contextlib
+import re
 import typing
 from collections.abc import Iterator
 from typing import Any
@@ -27,6 +28,7 @@ import torch
 from omegaconf.base import ContainerMetadata, Metadata
 
 _NUMBER_KINDS = "biuf"  # bool, signed, unsigned, floating
+_NUMBER = re.compile(rf"[{_NUMBER_KINDS}]\d{{1,2}}")  # numpy pickles float64 as "f8"
 
 
 class NumberType:
@@ -37,7 +39,7 @@ class NumberType:
     """
 
     def __init__(self, code: Any, align: Any = False, copy: Any = True) -> None:
-        if not isinstance(code, str) or len(code) > 4 or code[:1] not in _NUMBER_KINDS:
+        if not isinstance(code, str) or not _NUMBER.fullmatch(code):
             raise ValueError(f"numpy type {code!r}: only plain numbers are expected in a checkpoint")
         self.dtype = np.dtype(code)
 

@@ -1,0 +1,209 @@
+"""Checkpoints are read through fairseq's own function, and nothing but a checkpoint is."""
+
+import argparse
+import io
+import os
+import pickle
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from fairseq import checkpoint_utils
+from omegaconf import OmegaConf
+
+from linformer_fairseq.compat import checkpoint_loading
+from linformer_fairseq.compat.allowed_globals import NumberType, allowed_globals, number
+from linformer_fairseq.compat.checkpoint_loading import CheckpointError
+
+load = checkpoint_utils.load_checkpoint_to_cpu
+
+
+class Writer:
+    """A pickle of it creates a file when it is executed."""
+
+    def __init__(self, target: Path, function: Callable[..., Any]) -> None:
+        self.target, self.function = target, function
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.function is os.system:
+            return os.system, (f"touch '{self.target}'",)
+        if self.function is eval:
+            return eval, (f"open({str(self.target)!r}, 'w')",)
+        return self.function, (str(self.target), "w")
+
+
+def test_namespace_and_tensors_load(checkpoint: Path) -> None:
+    loaded = load(str(checkpoint))
+    assert loaded["cfg"].model == argparse.Namespace(arch="roberta", encoder_layers=1)
+    assert torch.equal(loaded["model"]["weight"], torch.arange(6.0).view(2, 3))
+
+
+@pytest.mark.parametrize("value", [np.float64(0.8125), np.float32(0.1), np.int64(-3), np.bool_(True), 0.8125])
+def test_best_metric_of_numpy_loads(tmp_path: Path, state: dict[str, Any], value: Any) -> None:
+    state["extra_state"]["best"] = value
+    torch.save(state, tmp_path / "c.pt")
+    best = load(str(tmp_path / "c.pt"))["extra_state"]["best"]
+    assert type(best) is type(value)
+    assert best == value
+
+
+def test_numpy_1_spelling_loads() -> None:
+    buffer = io.BytesIO()
+    torch.save({"best": np.float64(0.5)}, buffer)
+    old = io.BytesIO(_in_every_pickle(buffer.getvalue(), b"cnumpy._core.multiarray", b"cnumpy.core.multiarray"))
+    with allowed_globals():
+        assert torch.load(old, weights_only=True) == {"best": 0.5}
+
+
+def _in_every_pickle(archive: bytes, old: bytes, new: bytes) -> bytes:
+    result = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(archive)) as source, zipfile.ZipFile(result, "w") as target:
+        for name in source.namelist():
+            data = source.read(name)
+            if name.endswith("data.pkl"):
+                assert old in data
+                data = data.replace(old, new)
+            target.writestr(name, data)
+    return result.getvalue()
+
+
+def test_numbers_only() -> None:
+    """The stand-ins for numpy's functions make no objects, structures or strings."""
+    for code in ("O", "O8", "V8", "f8,O", "S3", "U2", ["f8"], "datetime64"):
+        with pytest.raises(ValueError, match="only plain numbers"):
+            NumberType(code)
+    with pytest.raises(ValueError, match="only plain numbers"):
+        number(np.dtype("O"), b"12345678")
+    with pytest.raises(ValueError, match="expected 8 bytes"):
+        number(NumberType("f8"), b"1")
+
+
+def test_omegaconf_containers_load(tmp_path: Path, state: dict[str, Any]) -> None:
+    state["cfg"] = OmegaConf.create({"model": {"_name": "roberta"}, "lr": [0.1, 0.2], "none": None})
+    torch.save(state, tmp_path / "c.pt")
+    assert load(str(tmp_path / "c.pt"))["cfg"] == state["cfg"]
+
+
+@pytest.mark.parametrize("zipped", [True, False], ids=["zip", "legacy"])
+@pytest.mark.parametrize("function", [open, eval, os.system], ids=["open", "eval", "os.system"])
+@pytest.mark.parametrize("forced", ["0", "1"], ids=["", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"])
+def test_nothing_is_executed(
+    tmp_path: Path,
+    state: dict[str, Any],
+    zipped: bool,
+    function: Callable[..., Any],
+    forced: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", forced)
+    sign = tmp_path / "executed"
+    path = tmp_path / "evil.pt"
+    state["model"]["weight"] = Writer(sign, function)
+    torch.save(state, path, _use_new_zipfile_serialization=zipped)
+    with pytest.raises(CheckpointError) as error:
+        load(str(path))
+    named = {open: "io.open", eval: "eval", os.system: f"{os.name}.system"}[function]
+    assert str(path) in str(error.value)
+    assert f"asks for {named}, which no fairseq checkpoint needs; nothing of it was executed" in str(error.value)
+    assert not sign.exists()
+
+
+def test_what_the_writer_would_do(tmp_path: Path) -> None:
+    """The file of the tests above does create its sign when it is executed: they can fail."""
+    sign = tmp_path / "executed"
+    for function in (open, eval, os.system):
+        pickle.loads(pickle.dumps(Writer(sign, function)))
+        assert sign.exists()
+        sign.unlink()
+
+
+def _empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _text(path: Path) -> None:
+    path.write_text("this is a text file, not a checkpoint\n")
+
+
+def _half(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def _other_zip(path: Path) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("readme.txt", "hello")
+
+
+def _pickled_text(path: Path) -> None:
+    torch.save("hello", path)
+
+
+def _weights(path: Path) -> None:
+    torch.save({"weight": torch.zeros(2)}, path)
+
+
+def _only_model(path: Path) -> None:
+    torch.save({"model": {"weight": torch.zeros(2)}}, path)
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (_empty, "truncated"),
+        (_text, "cannot be read as a checkpoint"),
+        (_half, "truncated"),
+        (_other_zip, "cannot be read as a checkpoint"),
+        (_pickled_text, "holds a str"),
+        (_weights, "it lacks model, cfg or args, .* [(]it has: weight[)]"),
+        (_only_model, "it lacks cfg or args, optimizer_history or best_loss, extra_state or epoch"),
+    ],
+)
+def test_damaged_or_foreign_file(checkpoint: Path, damage: Callable[[Path], None], says: str) -> None:
+    damage(checkpoint)
+    with pytest.raises(CheckpointError, match=says) as error:
+        load(str(checkpoint))
+    assert str(error.value).startswith(f"{checkpoint}: ")
+
+
+def test_half_of_a_legacy_file(tmp_path: Path, state: dict[str, Any]) -> None:
+    path = tmp_path / "legacy.pt"
+    torch.save(state, path, _use_new_zipfile_serialization=False)
+    assert load(str(path))["optimizer_history"][0]["num_updates"] == 7
+    _half(path)
+    with pytest.raises(CheckpointError, match="truncated"):
+        load(str(path))
+
+
+def test_upgrades_run_before_fairseq_looks(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint_loading, "_upgrades", [])
+
+    def rename(state: dict[str, Any]) -> None:
+        state["cfg"]["task"]["_name"] = "sentence_prediction"
+
+    checkpoint_loading.register_upgrade(rename)
+    checkpoint_loading.register_upgrade(rename)
+    assert checkpoint_loading._upgrades == [rename]
+    assert load(str(checkpoint))["cfg"].task._name == "sentence_prediction"
+
+
+def test_upgrade_that_refuses_names_the_file(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(state: dict[str, Any]) -> None:
+        raise ValueError("ratio 3 does not divide 512")
+
+    monkeypatch.setattr(checkpoint_loading, "_upgrades", [refuse])
+    with pytest.raises(CheckpointError, match=r"checkpoint_last\.pt: ratio 3 does not divide 512"):
+        load(str(checkpoint))
+
+
+def test_the_list_is_not_left_behind(checkpoint: Path) -> None:
+    torch.serialization.add_safe_globals([argparse.Namespace])  # as a user may have done
+    try:
+        before = set(torch.serialization.get_safe_globals())
+        load(str(checkpoint))
+        assert set(torch.serialization.get_safe_globals()) == before
+    finally:
+        torch.serialization.clear_safe_globals()
