@@ -18,8 +18,8 @@ fairseq; afterwards it returns within a second as long as nothing it depends on 
   --help    show this text
 
 Environment variables:
-  PYTHON    interpreter to use (Python $supported_pythons); otherwise python3, python3.11, python3.12 and
-            python3.13 are looked at in this order
+  PYTHON    interpreter to use (Python $supported_pythons); otherwise that of an existing .venv, python3,
+            python3.11, python3.12 and python3.13 are looked at in this order
   PIP_*     are pip's own. Where packages come from is left to pip's configuration: to get the CPU build of
             torch, much smaller than the CUDA build that PyPI has, name PyTorch's CPU package index in
             PIP_EXTRA_INDEX_URL (PyTorch's "Get started" page tells its address)
@@ -84,7 +84,7 @@ install_everything() {
     # fairseq is built against the torch just installed. In pip's isolated build environment it would be built
     # against a second torch, downloaded for that alone. CUDA_HOME makes fairseq compile CUDA kernels that
     # nothing here uses, with whatever nvcc is there.
-    say "2/3 fairseq (compiled here: expect about three minutes without much to see)"
+    say "2/3 fairseq (compiled here where it has no ready wheel: about three minutes without much to see)"
     env -u CUDA_HOME "$venv/bin/python" -m pip --disable-pip-version-check install \
         --constraint "$repo/constraints.txt" --no-build-isolation fairseq-fixed
     say "3/3 everything else, and linformer-fairseq itself"

@@ -30,9 +30,14 @@ is_supported() { [[ $1 =~ ^3\.(11|12|13)\. ]]; }
 find_python() { # sets `python` (empty: none fits) and `python_found` (what was seen, for the message)
     local candidate version
     python="" python_found=""
-    # A user's choice is taken or refused, never replaced by another interpreter behind their back.
+    # A user's choice is taken or refused, never replaced by another interpreter behind their back; so is the
+    # one that an environment to be brought up to date was made with, as long as it exists.
     local -a candidates=(python3 python3.11 python3.12 python3.13)
-    [[ -n ${PYTHON:-} ]] && candidates=("$PYTHON")
+    if [[ -n ${PYTHON:-} ]]; then
+        candidates=("$PYTHON")
+    elif [[ -n "$(python_version "$venv/bin/python")" ]]; then
+        candidates=("$("$venv/bin/python" -c 'import sys; print(sys._base_executable)')" "${candidates[@]}")
+    fi
     for candidate in "${candidates[@]}"; do
         version="$(python_version "$candidate")"
         if is_supported "$version"; then
