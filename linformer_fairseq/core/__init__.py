@@ -19,6 +19,7 @@ from .sharing import (
     count_projection_matrices,
     count_projection_parameters,
 )
+from .signature import signature_of
 
 __all__ = [
     "INITIALISATIONS",
@@ -33,4 +34,5 @@ __all__ = [
     "count_projection_matrices",
     "count_projection_parameters",
     "parse_projected_dim",
+    "signature_of",
 ]

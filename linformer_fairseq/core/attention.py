@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -9,6 +11,7 @@ from torch.nn import functional as F
 from .projection import LinearProjection, Projection, RaggedHeads, zero_padding
 from .settings import LinformerSettings
 from .sharing import build_layer_projections, build_shared_projection
+from .signature import check_signature, signature_of
 
 
 class LinformerSelfAttention(nn.Module):
@@ -30,6 +33,7 @@ class LinformerSelfAttention(nn.Module):
     """
 
     _shared: Projection | None
+    signature: Tensor
 
     def __init__(self, settings: LinformerSettings, layer: int = 0, shared: Projection | None = None) -> None:
         super().__init__()
@@ -55,8 +59,7 @@ class LinformerSelfAttention(nn.Module):
             raise ValueError(f"sharing={settings.sharing} with projection={settings.projection} {wanted}")
         if not needs_shared:
             self.proj_k, self.proj_v = build_layer_projections(settings, layer)
-        # k of each head, so that a checkpoint says what it was trained with even where no weight shows it.
-        self.register_buffer("projected_dims", torch.tensor(settings.dims[layer]))
+        self.register_buffer("signature", torch.tensor(signature_of(settings, layer)))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -97,6 +100,12 @@ class LinformerSelfAttention(nn.Module):
             heads = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask, dropout_p=dropout)
             weights = None
         return self.out_proj(heads.permute(2, 0, 1, 3).reshape(length, batch, width)), weights
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        stored = state_dict.get(prefix + "signature")
+        if stored is not None:
+            check_signature(stored, self.signature, prefix.rstrip(".") or "the attention")
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
     def _projected_keys_values(self, x: Tensor, padding: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
         """Keys and values (R, B, C), and which of their rows count: bool (B or 1, H or 1, R), None for all."""

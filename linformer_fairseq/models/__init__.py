@@ -1,0 +1,14 @@
+"""The Linformer RoBERTa as fairseq knows it; importing this registers the model and its architectures."""
+
+from linformer_fairseq.compat.checkpoint_loading import register_upgrade
+
+from . import architectures
+from .config import LinformerRobertaConfig
+from .hub import LinformerHubInterface
+from .legacy_checkpoint import upgrade_legacy_checkpoint
+from .roberta import LinformerRobertaModel
+
+architectures.register()
+register_upgrade(upgrade_legacy_checkpoint)
+
+__all__ = ["LinformerHubInterface", "LinformerRobertaConfig", "LinformerRobertaModel"]

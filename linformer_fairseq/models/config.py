@@ -1,0 +1,88 @@
+"""Every option of the model, once, for ``--arch`` command lines and Hydra configs alike.
+
+No ``from __future__ import annotations`` here: fairseq reads the field types as objects.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Optional
+
+from fairseq import utils
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.models.transformer import DEFAULT_MIN_PARAMS_TO_WRAP
+
+from linformer_fairseq.core import INITIALISATIONS, PROJECTIONS, SHARINGS
+
+_ACTIVATIONS = ChoiceEnum(utils.get_available_activation_fns())
+
+
+def _option(default: Any, text: str) -> Any:
+    return field(default=default, metadata={"help": text})
+
+
+@dataclass
+class LinformerRobertaConfig(FairseqDataclass):
+    """Options of ``linformer_roberta``; RoBERTa's own first, Linformer's after them.
+
+    A size left at None is the architecture's (``_name`` or ``--arch``), that of the base model if that has none.
+    """
+
+    encoder_layers: Optional[int] = _option(None, "number of layers L (base: 12)")
+    encoder_embed_dim: Optional[int] = _option(None, "width C of the encoder (base: 768)")
+    encoder_ffn_embed_dim: Optional[int] = _option(None, "width of the feed-forward layers (base: 3072)")
+    encoder_attention_heads: Optional[int] = _option(None, "attention heads H of a layer (base: 12)")
+    activation_fn: _ACTIVATIONS = _option("gelu", "activation function of the feed-forward layers")
+    pooler_activation_fn: _ACTIVATIONS = _option("tanh", "activation function of the classification heads")
+    dropout: float = _option(0.1, "dropout on embeddings and on the output of each sublayer")
+    attention_dropout: float = _option(0.1, "dropout on the attention probabilities")
+    activation_dropout: float = _option(0.0, "dropout after the activation in the feed-forward layers")
+    pooler_dropout: float = _option(0.0, "dropout in the classification heads")
+    encoder_normalize_before: Optional[bool] = _option(
+        None, "layer norm before each sublayer instead of after it (pre-norm; base: off)"
+    )
+    layernorm_embedding: Optional[bool] = _option(None, "layer norm on the embeddings (base: on; prenorm: off)")
+    max_positions: Optional[int] = _option(
+        None,
+        "n, the longest input in tokens; E and F have n columns (default: the task's tokens_per_sample or "
+        "max_positions)",
+    )
+    load_checkpoint_heads: bool = _option(False, "register and load the classification heads of a checkpoint")
+    untie_weights_roberta: bool = _option(False, "do not tie the output layer to the token embeddings")
+    encoder_layerdrop: float = _option(0.0, "probability of leaving out a layer in training (LayerDrop)")
+    encoder_layers_to_keep: Optional[str] = _option(
+        None, "which layers to keep when pruning, as a comma-separated list; a list of k has one entry per kept layer"
+    )
+    quant_noise_pq: float = _option(
+        0.0, "quantisation noise of the linear layers in training (not with sharing=none); E and F get none"
+    )
+    quant_noise_pq_block_size: int = _option(8, "block size of the quantisation noise")
+    quant_noise_scalar: float = _option(0.0, "scalar quantisation noise in training (not with sharing=none)")
+    spectral_norm_classification_head: bool = _option(False, "spectral normalisation of the classification heads")
+    checkpoint_activations: bool = _option(
+        False, "compute activations of each layer again in the backward pass instead of keeping them"
+    )
+    offload_activations: bool = _option(False, "keep activations in host memory; implies checkpoint_activations")
+    min_params_to_wrap: int = _option(
+        DEFAULT_MIN_PARAMS_TO_WRAP, "fewest parameters of a layer that fully sharded data parallel wraps on its own"
+    )
+
+    projected_dim: Any = _option(
+        128,
+        "k, the rows that keys and values are projected to: one integer (128); a list, one k per layer ([128,64]); "
+        "or a list of lists, one k per layer and head ([[128,64],[64,32]])",
+    )
+    sharing: ChoiceEnum(SHARINGS) = _option(
+        "layerwise",
+        "which projections are the same: none (each head has its own E and F), headwise (the heads of a layer share "
+        "E and share F), key_value (one E = F per layer), layerwise (one E = F for all layers)",
+    )
+    projection: ChoiceEnum(PROJECTIONS) = _option(
+        "linear",
+        "how n positions become k rows: linear (learned matrices), mean_pool or max_pool (windows of n/k positions, "
+        "no parameters), convolution (depthwise, kernel = stride = n/k)",
+    )
+    projection_init: Optional[ChoiceEnum(INITIALISATIONS)] = _option(
+        None,
+        "how E and F are drawn: xavier (gain 1/sqrt(2)), normal (std 0.02), jl (variance 1/k) "
+        "(default: xavier; jl if freeze_projection)",
+    )
+    freeze_projection: bool = _option(False, "keep the random E and F fixed instead of training them")

@@ -1,0 +1,121 @@
+"""Using a trained model from Python: fairseq's RoBERTa hub interface, for batches too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from fairseq import hub_utils
+from fairseq.data.data_utils import collate_tokens
+from fairseq.models.roberta import RobertaHubInterface
+from torch import Tensor
+
+Tokens = Tensor | Sequence[Tensor]
+
+
+class LinformerHubInterface(RobertaHubInterface):
+    """``encode``, ``decode``, ``extract_features``, ``fill_mask``, ``predict``, ``register_classification_head``.
+
+    Each takes what fairseq's interface takes, and a batch of it: a list of texts, a list of 1-d token tensors, or a
+    (B, T) tensor padded on the right.
+    """
+
+    def encode(self, sentence: str | Sequence[str], *addl_sentences: str, no_separator: bool = False) -> Tensor:
+        """Token ids with ``<s>`` and ``</s>``: (T,) for a text, (B, T) for a list of texts.
+
+        Args:
+            sentence: text, or a list of texts.
+            addl_sentences: further segments of the one text, each after a separator.
+            no_separator: leave the separators out.
+        """
+        if isinstance(sentence, str):
+            return super().encode(sentence, *addl_sentences, no_separator=no_separator)
+        if addl_sentences:
+            raise ValueError("a batch of pairs is given as [encode(a, b) for a, b in pairs], not as two lists")
+        return self.batch([super(LinformerHubInterface, self).encode(text) for text in sentence])
+
+    def batch(self, tokens: Tokens) -> Tensor:
+        """(B, T) on the model's device, padded on the right, from one or many token tensors."""
+        if isinstance(tokens, Tensor):
+            return (tokens.unsqueeze(0) if tokens.dim() == 1 else tokens).to(self.device)
+        return collate_tokens(list(tokens), self._padding_idx).to(self.device)
+
+    def decode(self, tokens: Tensor) -> str | list[Any]:
+        """Text of (T,), a list of texts where there are several segments; a list of those for (B, T)."""
+        if tokens.dim() == 2:
+            return [self.decode(row) for row in tokens]
+        tokens = tokens.cpu()
+        return super().decode(tokens[tokens != self._padding_idx])
+
+    def extract_features(self, tokens: Tokens, return_all_hiddens: bool = False) -> Tensor | list[Tensor]:
+        """(B, T, C) of the last layer, or a list of that for the embeddings and every layer."""
+        return super().extract_features(self.batch(tokens), return_all_hiddens)
+
+    def predict(self, head: str, tokens: Tokens, return_logits: bool = False) -> Tensor:
+        """Log-probabilities (or logits) of a classification head, (B, classes).
+
+        Raises:
+            ValueError: there is no head of that name.
+        """
+        heads = self.model.classification_heads
+        if head not in heads:
+            raise ValueError(f"there is no classification head {head!r}; this model has: {', '.join(heads) or 'none'}")
+        return super().predict(head, self.batch(tokens), return_logits)
+
+    def fill_mask(self, masked_input: str | Sequence[str], topk: int = 5) -> list[Any]:
+        """The ``topk`` (text, probability, token) for the one ``<mask>`` of a text; a list of those for a list.
+
+        Raises:
+            ValueError: a text has no ``<mask>`` or several.
+        """
+        if not isinstance(masked_input, str):
+            return [self.fill_mask(text, topk) for text in masked_input]
+        if masked_input.count("<mask>") != 1:
+            raise ValueError(
+                f"expected exactly one <mask> in the text, found {masked_input.count('<mask>')}: {masked_input!r}"
+            )
+        with torch.no_grad():
+            return super().fill_mask(masked_input, topk)
+
+    @property
+    def _padding_idx(self) -> int:
+        return int(self.task.source_dictionary.pad())
+
+
+def load_hub_interface(
+    model_class: Any, model_path: str, checkpoint_file: str, data_path: str, bpe: str | None, **overrides: Any
+) -> LinformerHubInterface:
+    """See `LinformerRobertaModel.from_pretrained`."""
+    if bpe == "auto":
+        model_folder = Path(model_path)
+        data_folder = model_folder / data_path if data_path.startswith(".") else Path(data_path)
+        overrides = {**_find_tokenizer([data_folder, data_folder / "input0", model_folder]), **overrides}
+    else:
+        overrides["bpe"] = bpe
+    loaded = hub_utils.from_pretrained(
+        model_path,
+        checkpoint_file,
+        data_path,
+        archive_map=model_class.hub_models(),
+        load_checkpoint_heads=True,
+        **overrides,
+    )
+    return LinformerHubInterface(loaded["args"], loaded["task"], loaded["models"][0])
+
+
+def _find_tokenizer(folders: list[Path]) -> dict[str, str]:
+    """fairseq's options for the first tokenizer found."""
+    for folder in folders:
+        sentencepiece = folder / "sentencepiece.bpe.model"
+        if sentencepiece.is_file():
+            return {"bpe": "sentencepiece", "sentencepiece_model": str(sentencepiece)}
+        encoder, vocabulary = folder / "encoder.json", folder / "vocab.bpe"
+        if encoder.is_file() and vocabulary.is_file():
+            return {"bpe": "gpt2", "gpt2_encoder_json": str(encoder), "gpt2_vocab_bpe": str(vocabulary)}
+    looked = ", ".join(str(folder) for folder in folders)
+    raise FileNotFoundError(
+        f"no tokenizer found in {looked}: expected sentencepiece.bpe.model, or encoder.json and vocab.bpe. Put it "
+        "there, name another one with bpe=..., or pass bpe=None to work with token ids only"
+    )

@@ -1,0 +1,111 @@
+"""Checkpoints of the Linformer example that fairseq ships, turned into ours when they are read.
+
+What they hold: ``compress_k`` and ``compress_v`` in each layer's attention (k x n, no bias), or one
+``compress_layer`` in the encoder for all layers, with a bias that no computation uses and with aliases of it in
+every layer; and options ``compressed`` (the ratio n / k), ``shared_kv_compressed``, ``shared_layer_kv_compressed``,
+``freeze_compress`` (0 or 1). The bias of W comes after the projection there as here, so the functions are the same
+on input without padding; padding itself the example does not mask.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import fields
+from typing import Any
+
+import torch
+from omegaconf import OmegaConf
+from torch import Tensor
+
+from linformer_fairseq.core import LinformerSettings, signature_of
+
+from .architectures import BASE, MODEL, fill
+from .config import LinformerRobertaConfig
+
+_ENCODER = "encoder.sentence_encoder."
+_OLD_OPTIONS = ("compressed", "shared_kv_compressed", "shared_layer_kv_compressed", "freeze_compress")
+
+
+def upgrade_legacy_checkpoint(state: dict[str, Any]) -> None:
+    """Changes a checkpoint of fairseq's example in place; leaves any other as it is.
+
+    Raises:
+        ValueError: keys of the example are there, but not all that its layout needs.
+    """
+    weights: dict[str, Tensor] = state["model"]
+    if not any("compress_" in key for key in weights):
+        return
+    options = _read_options(state)
+    sharing = _rename_projections(weights, bool(getattr(options, "shared_layer_kv_compressed", 0)))
+    rows, columns = next(w for key, w in weights.items() if key.endswith("proj_k.weight")).shape
+    output = weights.get("encoder.lm_head.weight")
+    options.max_positions = columns
+    options.projected_dim = rows
+    options.sharing = sharing
+    options.projection = "linear"
+    options.freeze_projection = bool(getattr(options, "freeze_compress", 0))
+    # Told by the weights: what the options say changed between versions of fairseq.
+    options.layernorm_embedding = any("layernorm_embedding." in key or "emb_layer_norm." in key for key in weights)
+    options.encoder_normalize_before = _ENCODER + "layer_norm.weight" in weights
+    options.untie_weights_roberta = output is not None and not torch.equal(
+        output, weights[_ENCODER + "embed_tokens.weight"]
+    )
+    weights.pop("encoder.version", None)
+    _add_signatures(weights, options)
+    _write_options(state, options)
+
+
+def _rename_projections(weights: dict[str, Tensor], shared_by_layers: bool) -> str:
+    """Gives E and F our names; returns the sharing mode that the keys show."""
+    by_layer = {key: weights.pop(key) for key in list(weights) if ".self_attn.compress_" in key}
+    common = weights.pop(_ENCODER + "compress_layer.weight", None)
+    weights.pop(_ENCODER + "compress_layer.bias", None)  # no computation uses it
+    if common is None and shared_by_layers:
+        common = by_layer.get(_ENCODER + "layers.0.self_attn.compress_k.weight")
+    if common is not None:
+        weights[_ENCODER + "proj_k.weight"] = common
+        return "layerwise"
+    for key, weight in by_layer.items():
+        weights[key.replace("compress_", "proj_")] = weight
+    if not any(key.endswith("compress_k.weight") for key in by_layer):
+        raise ValueError(
+            "it has keys of fairseq's Linformer example, but neither compress_layer.weight nor "
+            "layers.*.self_attn.compress_k.weight; the file is incomplete"
+        )
+    return "headwise" if any(key.endswith("compress_v.weight") for key in by_layer) else "key_value"
+
+
+def _add_signatures(weights: dict[str, Tensor], options: Namespace) -> None:
+    fill(options, BASE)
+    settings = LinformerSettings(
+        embed_dim=options.encoder_embed_dim,
+        num_heads=options.encoder_attention_heads,
+        num_layers=options.encoder_layers,
+        max_positions=options.max_positions,
+        projected_dim=options.projected_dim,
+        sharing=options.sharing,
+    )
+    for layer in range(settings.num_layers):
+        key = f"{_ENCODER}layers.{layer}.self_attn.signature"
+        weights[key] = torch.tensor(signature_of(settings, layer))
+
+
+def _read_options(state: dict[str, Any]) -> Namespace:
+    """The example's options: flat under ``args`` before fairseq 0.10, under ``cfg.model`` since."""
+    if state.get("args") is not None:
+        return Namespace(**vars(state["args"]))
+    if OmegaConf.is_config(state["cfg"]):
+        state["cfg"] = OmegaConf.to_container(state["cfg"], resolve=True, enum_to_str=True)
+    model = state["cfg"]["model"]
+    return Namespace(**(vars(model) if isinstance(model, Namespace) else model))
+
+
+def _write_options(state: dict[str, Any], options: Namespace) -> None:
+    for name in _OLD_OPTIONS:
+        vars(options).pop(name, None)
+    if state.get("args") is not None:
+        options.arch = MODEL
+        state["args"] = options
+    else:
+        known = {field.name for field in fields(LinformerRobertaConfig)}
+        state["cfg"]["model"] = {k: v for k, v in vars(options).items() if k in known} | {"_name": MODEL}

@@ -1,0 +1,75 @@
+"""From the options a user gave to those the model is built with; what contradicts is refused here."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from linformer_fairseq.core import LinformerSettings
+
+from .architectures import BASE, fill
+
+
+def resolve_options(cfg: Any, task: Any) -> Namespace:
+    """All options of the model, with the sizes of the base architecture and the task's length filled in.
+
+    Args:
+        cfg: a Namespace (``--arch``), dataclass or DictConfig (Hydra).
+        task: fairseq's task; its ``tokens_per_sample`` or ``max_positions`` stand in for a missing n.
+
+    Raises:
+        ValueError: no n can be found, or the task's sequences are longer than n.
+    """
+    plain: Any
+    if isinstance(cfg, Namespace):
+        plain = vars(cfg)
+    else:
+        plain = OmegaConf.to_container(OmegaConf.create(cfg), resolve=True, enum_to_str=True)
+    args = Namespace(**plain)
+    fill(args, BASE)
+    if args.offload_activations:
+        args.checkpoint_activations = True
+    tokens_per_sample = getattr(getattr(task, "cfg", None), "tokens_per_sample", None)
+    fill(args, {"max_positions": tokens_per_sample or task.max_positions()})
+    if args.max_positions is None:
+        raise ValueError("max_positions (n) is not set and the task has no length to take: set model.max_positions")
+    if tokens_per_sample is not None and tokens_per_sample > args.max_positions:
+        raise ValueError(
+            f"task.tokens_per_sample is {tokens_per_sample}, but model.max_positions (n) is {args.max_positions}: "
+            "blocks would not fit; raise max_positions or lower tokens_per_sample"
+        )
+    return args
+
+
+def attention_settings(args: Namespace) -> LinformerSettings:
+    """What the attention is built from.
+
+    Raises:
+        ValueError: settings out of range or in contradiction, as in `LinformerSettings`, and quantisation noise
+            where weights are used in slices, which its hooks on whole layers would not see.
+    """
+    kept = args.encoder_layers_to_keep
+    settings = LinformerSettings(
+        embed_dim=args.encoder_embed_dim,
+        num_heads=args.encoder_attention_heads,
+        num_layers=len(kept.split(",")) if kept else args.encoder_layers,
+        max_positions=args.max_positions,
+        projected_dim=args.projected_dim,
+        sharing=args.sharing,
+        projection=args.projection,
+        projection_init=args.projection_init,
+        freeze_projection=args.freeze_projection,
+        attention_dropout=args.attention_dropout,
+    )
+    sliced = not settings.one_dim_per_layer or (settings.sharing == "none" and not settings.is_pooling)
+    for option in ("quant_noise_pq", "quant_noise_scalar"):
+        noise = getattr(args, option)
+        if sliced and noise:
+            raise ValueError(
+                f"{option}={noise} does not work with sharing={settings.sharing} and "
+                f"projected_dim={settings.projected_dim}: heads use slices of W_k and W_v, which quantisation noise "
+                f"does not reach; use another sharing with one k per layer, or {option}=0"
+            )
+    return settings

@@ -1,0 +1,92 @@
+"""RoBERTa with Linformer's attention: heads, loss and pretraining are fairseq's, the encoder is ours."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+from fairseq.data import Dictionary
+from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.models import register_model
+from fairseq.models.roberta import RobertaEncoder, RobertaModel
+from fairseq.modules.transformer_sentence_encoder import init_bert_params
+from torch import nn
+
+from linformer_fairseq.core import LinformerSettings
+from linformer_fairseq.modules import LinformerEncoder
+
+from .architectures import MODEL
+from .config import LinformerRobertaConfig
+from .hub import LinformerHubInterface, load_hub_interface
+from .options import attention_settings, resolve_options
+
+
+class LinformerRobertaEncoder(RobertaEncoder):
+    """Sentence encoder and masked-language-model head.
+
+    Args:
+        args: resolved options.
+        dictionary: of the input.
+        settings: what the attention is built from.
+    """
+
+    def __init__(self, args: Namespace, dictionary: Dictionary, settings: LinformerSettings) -> None:
+        self.settings = settings  # fairseq's __init__ calls build_encoder
+        super().__init__(args, dictionary)
+
+    def build_encoder(self, args: Namespace, dictionary: Dictionary, embed_tokens: nn.Embedding) -> LinformerEncoder:
+        encoder = LinformerEncoder(args, dictionary, embed_tokens, self.settings)
+        encoder.apply(init_bert_params)
+        return encoder
+
+
+@register_model(MODEL, dataclass=LinformerRobertaConfig)
+class LinformerRobertaModel(RobertaModel):
+    """The model of the paper's experiments (section 5): RoBERTa with Linformer's self-attention."""
+
+    @classmethod
+    def hub_models(cls) -> dict[str, str]:
+        """No weights are published; models are loaded from the user's own files."""
+        return {}
+
+    @staticmethod
+    def add_args(parser: ArgumentParser) -> None:
+        # Without defaults, so that those of the architecture (--arch) apply. RoBERTa's own add_args is a hand-written
+        # list; the dataclass replaces it.
+        gen_parser_from_dataclass(parser, LinformerRobertaConfig(), delete_default=True)
+
+    @classmethod
+    def build_model(cls, cfg: Any, task: Any) -> LinformerRobertaModel:
+        """Builds the model for a task.
+
+        Raises:
+            ValueError: settings that are out of range or contradict each other, naming them.
+        """
+        args = resolve_options(cfg, task)
+        return cls(args, LinformerRobertaEncoder(args, task.source_dictionary, attention_settings(args)))
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        model_name_or_path: str,
+        checkpoint_file: str = "model.pt",
+        data_name_or_path: str = ".",
+        bpe: str | None = "auto",
+        **overrides: Any,
+    ) -> LinformerHubInterface:
+        """A trained model, ready for ``encode``, ``fill_mask``, ``predict`` and so on.
+
+        Args:
+            model_name_or_path: folder of the checkpoint, or an archive of one.
+            checkpoint_file: its name there.
+            data_name_or_path: folder with ``dict.txt`` (or ``input0/`` and ``label/``); if it begins with a dot,
+                relative to the model's folder, as everywhere in fairseq.
+            bpe: fairseq's name of the tokenizer; ``auto`` takes the one whose files lie in the data or model folder
+                (``sentencepiece.bpe.model``, or ``encoder.json`` and ``vocab.bpe``); None does without.
+            overrides: options in place of those in the checkpoint.
+
+        Raises:
+            FileNotFoundError: no checkpoint, dictionary or tokenizer there; the message names what was looked for.
+            ValueError: the checkpoint is damaged, foreign, or names code that a checkpoint may not run.
+        """
+        return load_hub_interface(cls, model_name_or_path, checkpoint_file, data_name_or_path, bpe, **overrides)

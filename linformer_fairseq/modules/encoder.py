@@ -1,0 +1,107 @@
+"""fairseq's transformer encoder with Linformer layers."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from argparse import Namespace
+from typing import Any
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.distributed import fsdp_wrap
+from fairseq.models.transformer import TransformerConfig, TransformerEncoder
+from fairseq.modules.checkpoint_activations import checkpoint_wrapper
+from torch import Tensor, nn
+
+from linformer_fairseq.core import LinformerSettings, Projection, build_shared_projection
+
+from .attention import FairseqSelfAttention
+from .encoder_layer import LinformerEncoderLayer
+
+
+class LinformerEncoder(TransformerEncoder):
+    """Embeddings and L Linformer layers; owns the projection that layerwise sharing shares.
+
+    Args:
+        args: RoBERTa's flat options.
+        dictionary, embed_tokens: as in fairseq's encoder.
+        settings: what the attention is built from.
+    """
+
+    proj_k: Projection | None
+
+    def __init__(
+        self, args: Namespace, dictionary: Dictionary, embed_tokens: nn.Embedding, settings: LinformerSettings
+    ) -> None:
+        # Plain attributes: fairseq's __init__ calls build_encoder_layer before it returns.
+        self.settings = settings
+        self._layer_numbers = itertools.count()
+        super().__init__(args, dictionary, embed_tokens)
+        del self._layer_numbers
+
+    def build_encoder_layer(self, args: Namespace) -> nn.Module:
+        number = next(self._layer_numbers)
+        if number == 0:
+            self.proj_k = build_shared_projection(self.settings)
+        cfg = TransformerConfig.from_namespace(args)
+        noise = cfg.quant_noise
+        layer: nn.Module = LinformerEncoderLayer(
+            cfg,
+            functools.partial(FairseqSelfAttention, self.settings, number, self.proj_k, noise.pq, noise.pq_block_size),
+        )
+        if cfg.checkpoint_activations:
+            layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
+        return fsdp_wrap(layer, min_num_params=0 if cfg.checkpoint_activations else cfg.min_params_to_wrap)
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None = None,
+        return_all_hiddens: bool = False,
+        token_embeddings: Tensor | None = None,
+    ) -> dict[str, list[Any]]:
+        """What fairseq's encoder returns, without asking the device whether there is padding.
+
+        fairseq's own forward calls ``.any()`` on the padding mask, which stops the host until the GPU has caught
+        up and breaks the graph of torch.compile.
+
+        Args:
+            src_tokens: (B, T), padded on the right.
+            src_lengths: not used; fairseq passes it.
+            return_all_hiddens: also return the input of the first layer and the output of each.
+            token_embeddings: (B, T, C) in place of the embeddings of ``src_tokens``.
+
+        Raises:
+            ValueError: T is more than ``max_positions``.
+        """
+        self._check_length(src_tokens.size(1))
+        padding = src_tokens.eq(self.padding_idx)
+        x, embedding = self.forward_embedding(src_tokens, token_embeddings)
+        # (B, T, C) -> (T, B, C), in memory too: E X is then one product without a copy in every layer.
+        x = x.masked_fill(padding.unsqueeze(-1), 0.0).transpose(0, 1).contiguous()
+        states = [x] if return_all_hiddens else []
+        for layer in self.layers:
+            x = layer(x, encoder_padding_mask=padding)
+            if return_all_hiddens:
+                states.append(x)
+        if self.layer_norm is not None:
+            x = self.layer_norm(x)
+        lengths = (~padding).sum(dim=1, dtype=torch.int32).unsqueeze(1)
+        return {
+            "encoder_out": [x],
+            "encoder_padding_mask": [padding],
+            "encoder_embedding": [embedding],
+            "encoder_states": states,
+            "fc_results": [None] * (len(states) - 1),
+            "src_tokens": [],
+            "src_lengths": [lengths],
+        }
+
+    def _check_length(self, length: int) -> None:
+        n = self.settings.max_positions
+        if length > n:
+            raise ValueError(
+                f"the input has {length} tokens, but the model was built for at most {n}; shorten the input "
+                f"(for example task.shorten_method=truncate) or build the model with max_positions={length} or more"
+            )
