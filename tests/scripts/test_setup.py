@@ -1,0 +1,70 @@
+"""When scripts/setup.sh makes the environment, reuses it, or starts afresh."""
+
+import shutil
+import subprocess
+
+import pytest
+
+
+def test_second_call_does_nothing(working_machine):
+    assert working_machine.setup().returncode == 0
+    assert working_machine.calls()[0] == "venv"
+    (working_machine.programs / "g++").unlink()  # a finished environment needs no compiler
+    done = working_machine.setup()
+    assert (done.returncode, done.stderr, working_machine.calls()) == (0, "", [])
+
+
+@pytest.mark.parametrize("name", ["constraints.txt", "pyproject.toml"])
+def test_changed_requirements_are_installed_without_starting_afresh(working_machine, name):
+    assert working_machine.setup().returncode == 0
+    working_machine.calls()
+    (working_machine.checkout / name).write_text("# changed\n")
+    assert working_machine.setup().returncode == 0
+    assert set(working_machine.calls()) == {"pip"}
+
+
+def test_interrupted_set_up_starts_afresh(working_machine):
+    working_machine.add_working_python(pip="exit 3")
+    done = working_machine.setup()
+    assert done.returncode == 3
+    assert "set-up did not finish. Run it again" in done.stderr
+    working_machine.add_working_python()
+    working_machine.calls()
+    assert working_machine.setup().returncode == 0
+    assert working_machine.calls()[0] == "venv"
+
+
+def test_moved_repository_starts_afresh(working_machine):
+    assert working_machine.setup().returncode == 0
+    working_machine.calls()
+    moved = working_machine.checkout.with_name("moved here")
+    working_machine.checkout.rename(moved)
+    working_machine.checkout = moved
+    assert working_machine.setup().returncode == 0
+    assert working_machine.calls()[0] == "venv"
+
+
+def test_two_set_ups_at_once(working_machine):
+    """The second waits for the first and then has nothing to do."""
+    working_machine.add_working_python(pip="sleep 0.1")
+    command = [shutil.which("bash"), str(working_machine.checkout / "scripts" / "setup.sh")]
+    environment = {"PATH": str(working_machine.programs)}
+    both = [subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [process.communicate(timeout=60)[1] for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert sum("another set-up is running here" in text for text in said) == 1
+    assert working_machine.calls().count("venv") == 1
+
+
+CUDA_REPORT = """echo '{"install": [{"metadata": {"name": "nvidia-cublas"}}]}'"""
+
+
+@pytest.mark.parametrize(("report", "status"), [(CUDA_REPORT, 1), ("""echo '{"install": []}'""", 0)])
+def test_disk_that_is_enough_for_the_cpu_build_only(working_machine, report, status):
+    working_machine.add_working_python(pip=report)
+    working_machine.add("df", f'echo header; echo "/dev/x 99 99 {6 * 1048576} 99% /"')
+    done = working_machine.setup()
+    assert done.returncode == status, done.stderr
+    assert ("with the CUDA build of torch" in done.stderr) == bool(status)
+    if status:
+        assert working_machine.calls() == ["venv", "pip"]  # pip was asked, and nothing was installed
