@@ -1,18 +1,18 @@
-"""Fixtures for everybody: a tiny binarised corpus and fairseq's two command lines as subprocesses."""
+"""Fixtures for everybody: a tiny binarised corpus, and fairseq's two command lines as subprocesses."""
 
+import json
 import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 _WORDS = [f"word{i}" for i in range(60)]
-
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def _binarise(folder: Path, split: str, sentences: Sequence[str]) -> None:
@@ -40,23 +40,75 @@ def tiny_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _environment(threads: int) -> dict[str, str]:
-    environment = dict(os.environ)
-    # One thread, and no GPU: results are the same bit for bit, and tests do not fight over cores.
-    environment |= {"OMP_NUM_THREADS": str(threads), "CUDA_VISIBLE_DEVICES": "", "HYDRA_FULL_ERROR": "1"}
-    return environment
+@pytest.fixture(scope="session")
+def tiny_settings(tiny_corpus: Path) -> dict[str, Any]:
+    """A short masked_lm pretraining on one CPU thread, by Hydra's names; see ``train`` for both entry points."""
+    return {
+        "common.cpu": True,
+        "common.log_format": "simple",
+        "common.no_progress_bar": True,
+        "common.user_dir": str(REPOSITORY / "linformer_fairseq"),
+        "task._name": "masked_lm",
+        "task.data": str(tiny_corpus),
+        "task.tokens_per_sample": 32,
+        "task.sample_break_mode": "complete",  # rows of different lengths: padding occurs
+        "criterion._name": "masked_lm",
+        "dataset.batch_size": 8,
+        "dataset.num_workers": 0,
+        "optimizer._name": "adam",
+        "lr_scheduler._name": "polynomial_decay",
+        "lr_scheduler.total_num_update": "100",
+        "optimization.lr": [0.001],
+        "model._name": "linformer_roberta_tiny",
+        "model.projected_dim": 8,
+    }
+
+
+def _as_options(settings: Mapping[str, Any]) -> list[str]:
+    """The settings as fairseq-train's command line has them."""
+    components = {"model": "arch"}
+    words = [str(settings["task.data"])]
+    for key, value in settings.items():
+        group, name = key.split(".")
+        option = components.get(group, group) if name == "_name" else name
+        flag = "--" + option.replace("_", "-")
+        if key == "task.data" or value is False:
+            continue
+        if value is True:
+            words.append(flag)
+        else:
+            words += [flag, ",".join(map(str, value)) if isinstance(value, list) else str(value)]
+    return words
+
+
+def _as_config(settings: Mapping[str, Any], folder: Path) -> list[str]:
+    """The settings as a config file for fairseq-hydra-train; returns its command line."""
+    tree: dict[str, dict[str, Any]] = {}
+    for key, value in settings.items():
+        group, name = key.split(".")
+        tree.setdefault(group, {})[name] = value
+    folder.mkdir(parents=True, exist_ok=True)
+    # JSON is YAML; the first line is what fairseq's own configs begin with
+    (folder / "run.yaml").write_text("# @package _group_\n" + json.dumps(tree, indent=1))
+    return ["--config-dir", str(folder), "--config-name", "run"]
 
 
 @pytest.fixture(scope="session")
 def start_fairseq() -> Callable[..., "subprocess.Popen[str]"]:
-    """``start_fairseq(program, *arguments)`` starts fairseq-train, fairseq-hydra-train, ... of this venv."""
+    """``start_fairseq(program, *words, cwd=folder)`` starts fairseq-train, fairseq-validate, ... of this venv.
+
+    One thread unless told otherwise and no GPU, so that results are the same bit for bit.
+    """
     pytest.importorskip("fairseq")
 
-    def start(program: str, *arguments: object, cwd: Path, threads: int = 1) -> "subprocess.Popen[str]":
+    def start(
+        program: str, *words: object, cwd: Path, environment: Mapping[str, str] | None = None
+    ) -> "subprocess.Popen[str]":
+        fixed = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "HYDRA_FULL_ERROR": "1"}
         return subprocess.Popen(
-            [str(Path(sys.executable).parent / program), *map(str, arguments)],
+            [str(Path(sys.executable).parent / program), *map(str, words)],
             cwd=cwd,
-            env=_environment(threads),
+            env={**os.environ, **fixed, **(environment or {})},
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -66,22 +118,40 @@ def start_fairseq() -> Callable[..., "subprocess.Popen[str]"]:
 
 
 @pytest.fixture(scope="session")
-def run_fairseq(start_fairseq: Callable[..., "subprocess.Popen[str]"]) -> Run:
-    """``run_fairseq(program, *arguments, cwd=...)`` runs it to its end; fails with its output if it fails."""
+def run_fairseq(start_fairseq: Callable[..., "subprocess.Popen[str]"]) -> Callable[..., str]:
+    """``run_fairseq(program, *words, cwd=folder)`` runs it to its end and returns what it printed.
 
-    def run(
-        program: str, *arguments: object, cwd: Path, threads: int = 1, fails: bool = False
-    ) -> "subprocess.CompletedProcess[str]":
-        with start_fairseq(program, *arguments, cwd=cwd, threads=threads) as process:
+    The test fails with that output if the program does not end as told (``fails=True``: with an error).
+    """
+
+    def run(program: str, *words: object, cwd: Path, fails: bool = False, **more: Any) -> str:
+        with start_fairseq(program, *words, cwd=cwd, **more) as process:
             output = process.communicate()[0]
         if (process.returncode != 0) != fails:
             pytest.fail(f"{program} ended with {process.returncode}:\n{output[-4000:]}")
-        return subprocess.CompletedProcess(process.args, process.returncode, output)
+        return output
 
     return run
 
 
 @pytest.fixture(scope="session")
-def user_dir() -> Path:
-    """What --user-dir is given: the package, by its absolute path."""
-    return REPOSITORY / "linformer_fairseq"
+def train_words() -> Callable[..., list[str]]:
+    """``train_words("fairseq-train" or "fairseq-hydra-train", settings, save_dir)``: its command line."""
+
+    def words(program: str, settings: Mapping[str, Any], save_dir: Path) -> list[str]:
+        settings = {**settings, "checkpoint.save_dir": str(save_dir)}
+        hydra = program == "fairseq-hydra-train"
+        return _as_config(settings, save_dir / "config") if hydra else _as_options(settings)
+
+    return words
+
+
+@pytest.fixture(scope="session")
+def train(train_words: Callable[..., list[str]], run_fairseq: Callable[..., str]) -> Callable[..., str]:
+    """``train(program, settings, save_dir)`` runs the same training by either entry point."""
+
+    def run(program: str, settings: Mapping[str, Any], save_dir: Path, **more: Any) -> str:
+        save_dir.mkdir(parents=True, exist_ok=True)
+        return run_fairseq(program, *train_words(program, settings, save_dir), cwd=save_dir, **more)
+
+    return run

@@ -1,0 +1,138 @@
+"""Saving and resuming through fairseq's real command lines."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fairseq")
+
+import torch
+from fairseq import checkpoint_utils
+
+import linformer_fairseq  # noqa: F401 (registers the model)
+from linformer_fairseq.compat.checkpoint_loading import read_checkpoint
+
+Train = Callable[..., str]
+Settings = dict[str, Any]
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Equal bit for bit, in nested containers too."""
+    if isinstance(one, torch.Tensor):
+        return isinstance(other, torch.Tensor) and torch.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(one == other)
+
+
+def _updates(checkpoint: dict[str, Any]) -> int:
+    return int(checkpoint["optimizer_history"][-1]["num_updates"])
+
+
+@pytest.mark.parametrize(
+    "programs",
+    [
+        ("fairseq-train", "fairseq-hydra-train"),
+        pytest.param(("fairseq-hydra-train", "fairseq-train"), marks=pytest.mark.slow),
+    ],
+)
+def test_each_entry_point_resumes_the_others_checkpoint(
+    train: Train, tiny_settings: Settings, tmp_path: Path, programs: tuple[str, str]
+) -> None:
+    for updates, program in enumerate(programs, start=1):
+        output = train(program, {**tiny_settings, "optimization.max_update": updates}, tmp_path)
+        assert _updates(read_checkpoint(tmp_path / "checkpoint_last.pt")) == updates
+    assert f"Loaded checkpoint {tmp_path}/checkpoint_last.pt (epoch 1 @ 1 updates)" in output
+
+    models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(tmp_path / "checkpoint_last.pt")])
+    stored = read_checkpoint(tmp_path / "checkpoint_last.pt")["model"]
+    loaded = models[0].state_dict()
+    assert loaded.keys() == stored.keys()
+    assert all(torch.equal(loaded[key], stored[key]) for key in stored)
+    assert type(task).__name__ == "MaskedLMTask"
+
+
+_SPY = '''
+"""A user's own plugin on top of ours: writes down every block that fairseq's task trains on."""
+import json, os
+import linformer_fairseq
+from fairseq.tasks.masked_lm import MaskedLMTask
+
+_train_step = MaskedLMTask.train_step
+
+def train_step(self, sample, *args, **kwargs):
+    rows = zip(sample["id"].tolist(), sample["net_input"]["src_tokens"].tolist(), sample["target"].tolist())
+    with open(os.environ["SEEN"], "a") as file:
+        for row in rows:
+            file.write(json.dumps(row) + "\\n")
+    return _train_step(self, sample, *args, **kwargs)
+
+MaskedLMTask.train_step = train_step
+'''
+
+
+@pytest.fixture
+def spy(tmp_path: Path) -> Path:
+    folder = tmp_path / "spy_on_masks"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(_SPY)
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", ["fairseq-train", "fairseq-hydra-train"])
+def test_stopped_twice_is_as_if_never_stopped(
+    train: Train, tiny_settings: Settings, tmp_path: Path, spy: Path, program: str
+) -> None:
+    settings = {
+        **tiny_settings,
+        "common.user_dir": str(spy),
+        "dataset.num_workers": 2,
+        "optimization.max_epoch": 3,
+    }
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    train(program, settings, whole, environment={"SEEN": str(tmp_path / "whole.jsonl")})
+    expected = read_checkpoint(whole / "checkpoint_last.pt")
+    per_epoch = _updates(expected) // 3
+    assert _updates(expected) == 3 * per_epoch and per_epoch > 4
+
+    # in the middle of epoch 1, in the middle of epoch 2, then to the end
+    for stop in (3, per_epoch + 2, 3 * per_epoch):
+        settings["optimization.max_update"] = stop
+        train(program, settings, parts, environment={"SEEN": str(tmp_path / "parts.jsonl")})
+        found = read_checkpoint(parts / "checkpoint_last.pt")
+        assert _updates(found) == stop
+    for part in ("model", "last_optimizer_state"):
+        assert _same(found[part], expected[part]), part
+    assert not _same(found["model"], read_checkpoint(whole / "checkpoint1.pt")["model"])
+
+    seen = [json.loads(line) for line in (tmp_path / "whole.jsonl").read_text().splitlines()]
+    assert [json.loads(line) for line in (tmp_path / "parts.jsonl").read_text().splitlines()] == seen
+    blocks = len(seen) // 3
+    epochs = [{row[0]: row[1:] for row in seen[i * blocks : (i + 1) * blocks]} for i in range(3)]
+    assert len(epochs[0]) == blocks > 40
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        assert epochs[one].keys() == epochs[other].keys()
+        assert [block for block in epochs[one] if epochs[one][block] == epochs[other][block]] == []
+
+
+@pytest.mark.slow
+def test_what_the_user_of_a_bad_file_sees(train: Train, tiny_settings: Settings, tmp_path: Path) -> None:
+    settings = {**tiny_settings, "optimization.max_update": 1}
+    train("fairseq-train", settings, tmp_path)
+    path = tmp_path / "checkpoint_last.pt"
+
+    wider = {**settings, "model.encoder_ffn_embed_dim": 96}
+    output = train("fairseq-train", wider, tmp_path, fails=True)
+    error = output[output.rindex("CheckpointError: ") :]
+    assert f"{path}: its parameters do not fit the model" in error and "size mismatch" in error
+
+    path.write_bytes(path.read_bytes()[:1000])
+    for program in ("fairseq-train", "fairseq-hydra-train"):
+        output = train(program, settings, tmp_path, fails=True)
+        assert f"CheckpointError: {path}: cannot be read as a checkpoint: it is truncated" in output.splitlines()[-1]
