@@ -1,0 +1,1 @@
+"""What ``scripts/quickstart.sh`` shows: progress while it runs, and the report at the end."""

@@ -1,0 +1,125 @@
+# shellcheck shell=bash
+# Steps that are done once: each has a folder of its own under the output folder, and a record of what it was
+# made from. Sourced by quickstart.sh after lib/common.sh.
+#
+# A step's key is a hash of its command, its input files (the programs' sources among them) and the Python
+# version. Same key and outputs as recorded: nothing to do. Same key, unfinished: run again in the same
+# folder, where training finds its last checkpoint. Another key: the folder is emptied first.
+
+export PYTHONUNBUFFERED=1
+out="" step_log="" running="" started=0
+skipped=0 # 1 where the last step had nothing to do
+
+note_seconds() { # add the time of the step that runs to what it took in earlier attempts
+    [[ -n $running ]] || return 0
+    local file="$out/.steps/$running.seconds" before=0
+    [[ ! -s $file ]] || before="$(<"$file")"
+    printf '%d\n' "$((before + SECONDS - started))" >"$file"
+    running=""
+}
+
+interrupted() {
+    trap '' INT
+    note_seconds
+    printf '\nStopped by Ctrl-C. The same command carries on from here: what is finished is kept.\n' >&2
+    exit 130
+}
+trap interrupted INT
+
+open_output() { # open_output DIR: sets `out`; one quickstart at a time, and only in a folder of its own
+    out="$1"
+    # fairseq takes a colon for a list of folders, Hydra ${...} for a reference.
+    [[ $out != *[:\$\'\"\\]* ]] || die "$out: fairseq cannot read a path with a colon, quotation marks, \$ or \\"
+    if [[ -d $out && ! -e $out/.linformer-quickstart && -n "$(ls -A -- "$out")" ]]; then
+        die "--out $out: this folder holds other files; give a new or an empty one"
+    fi
+    mkdir -p -- "$out/.steps"
+    : >>"$out/.linformer-quickstart"
+    exec 9>"$out/.steps/lock"
+    flock -n 9 || die "$out: another quickstart is at work in this folder"
+}
+
+quoted() { # a path as Hydra's command line reads it, with blanks too
+    if [[ $1 =~ ^[A-Za-z0-9_./-]+$ ]]; then printf '%s' "$1"; else printf "'%s'" "$1"; fi
+}
+
+show() { # show COMMAND...: as one would type it, options on lines of their own where it is long
+    local word line="\$"
+    for word in "$@"; do
+        [[ $word =~ ^[A-Za-z0-9_./:=,+@%-]+$ ]] || word="'${word//\'/\'\\\'\'}'"
+        if ((${#line} + ${#word} > 108)); then
+            printf '%s \\\n' "$line"
+            line="     "
+        fi
+        line+=" $word"
+    done
+    printf '%s\n' "$line"
+}
+
+outputs() { # outputs FOLDER: hashes of what a step made; console logs are not results
+    (cd -- "$1" && find . -type f ! -name '*.log' ! -name '.*.tmp' -print0 | sort -z | xargs -0r sha256sum)
+}
+
+is_done() { # is_done NAME KEY
+    local record="$out/.steps/$1.done"
+    [[ -f $record && -d $out/$1 && "$(head -n 1 -- "$record")" == "$2" ]] &&
+        [[ "$(tail -n +2 -- "$record")" == "$(outputs "$out/$1")" ]]
+}
+
+begin() { # begin NAME TITLE INPUT... -- COMMAND...: sets `key`, `command`; 1 if there is nothing to do
+    local name="$1" title="$2" inputs=()
+    shift 2
+    while [[ $1 != -- ]]; do inputs+=("$1") && shift; done
+    shift
+    command=("$@")
+    key="$({
+        printf '%s\0' "${command[@]}"
+        python -V
+        sha256sum -- "${inputs[@]}"
+    } | sha256sum)"
+    key="${key%% *}"
+    if is_done "$name" "$key"; then
+        printf '==> %s: already done\n' "$title"
+        skipped=1
+        return 1
+    fi
+    if [[ ! -f $out/.steps/$name.key || "$(<"$out/.steps/$name.key")" != "$key" ]]; then
+        rm -rf -- "${out:?}/$name" "$out/.steps/$name".*
+    fi
+    mkdir -p -- "$out/$name"
+    printf '%s\n' "$key" >"$out/.steps/$name.key.tmp"
+    mv -- "$out/.steps/$name.key.tmp" "$out/.steps/$name.key"
+    step_log="$out/$name/console.log" running="$name" started="$SECONDS" skipped=0
+    printf '\n==> %s\n' "$title"
+    show "${command[@]}"
+}
+
+finish() { # finish NAME KEY STATUS
+    local name="$1" key="$2" status="$3"
+    ((status != 130)) || interrupted
+    note_seconds
+    ((status == 0)) || exit 1
+    { printf '%s\n' "$key" && outputs "$out/$name"; } >"$out/.steps/$name.done.tmp"
+    mv -- "$out/.steps/$name.done.tmp" "$out/.steps/$name.done"
+}
+
+step() { # step NAME TITLE INPUT... -- COMMAND...
+    local key command status=0
+    begin "$@" || return 0
+    "${command[@]}" 2>"$step_log" || status=$?
+    ((status == 0 || status == 130)) || cat -- "$step_log" >&2
+    finish "$1" "$key" "$status"
+}
+
+training_step() { # training_step NAME TITLE UPDATES INPUT... -- COMMAND...: what it prints is boiled down
+    local key command status=0 name="$1" title="$2" total="$3"
+    shift 3
+    begin "$name" "$title" "$@" || return 0
+    "${command[@]}" 2>&1 | python -m scripts.quickstart_tools.progress --log "$step_log" --total "$total" ||
+        status="${PIPESTATUS[0]}"
+    if ((status != 0 && status != 130)); then
+        printf 'error: %s failed with status %d; the end of %s:\n' "$title" "$status" "$step_log" >&2
+        tail -n 15 -- "$step_log" >&2
+    fi
+    finish "$name" "$key" "$status"
+}
