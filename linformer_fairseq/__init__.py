@@ -1,12 +1,27 @@
 """Linformer for fairseq: ``fairseq-train --user-dir linformer_fairseq``.
 
 Importing the package mends fairseq (``compat``) and registers the model (``models``). Without fairseq nothing is
-registered and ``linformer_fairseq.core`` works on torch alone.
+registered and ``linformer_fairseq.core`` works on torch alone. The same holds, with a warning, where fairseq is
+installed but cannot be imported, so that ``linformer doctor`` can say why.
 """
 
 import importlib.util
+import warnings
 
-if importlib.util.find_spec("fairseq"):
+_has_fairseq = importlib.util.find_spec("fairseq") is not None
+if _has_fairseq:
+    try:
+        import fairseq  # noqa: F401
+    except Exception as error:  # anything: PyPI's fairseq fails with a ValueError on Python >= 3.11
+        _has_fairseq = False
+        warnings.warn(
+            f"fairseq does not import ({type(error).__name__}: {error}); linformer_roberta is not registered. "
+            "`linformer doctor` says what is wrong",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+if _has_fairseq:
     from linformer_fairseq import compat
 
     compat.install()

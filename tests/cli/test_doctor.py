@@ -99,6 +99,14 @@ def test_fairseq_that_does_not_import(bare):
     assert "does not import: ModuleNotFoundError" in rows["fairseq"][2]
 
 
+def test_upstream_fairseq_that_fails_at_import(bare):
+    """As it does on Python >= 3.11: the doctor must not die of what it is there to diagnose."""
+    bare.add("fairseq", "0.12.2", {"fairseq/__init__.py": "raise ValueError('mutable default <class CommonConfig>')"})
+    status, rows, _ = bare.doctor()
+    assert status == 1
+    assert rows["fairseq"][:2] == ["0.12.2", "wrong (required)"]
+
+
 def test_upstream_beside_fairseq_fixed_is_wrong(bare):
     bare.add("fairseq-fixed", "0.12.3.1")
     bare.add("fairseq", "0.12.2")
