@@ -41,13 +41,13 @@ def tiny_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def tiny_settings(tiny_corpus: Path) -> dict[str, Any]:
+def tiny_settings(tiny_corpus: Path, user_dir: Path) -> dict[str, Any]:
     """A short masked_lm pretraining on one CPU thread, by Hydra's names; see ``train`` for both entry points."""
     return {
         "common.cpu": True,
         "common.log_format": "simple",
         "common.no_progress_bar": True,
-        "common.user_dir": str(REPOSITORY / "linformer_fairseq"),
+        "common.user_dir": str(user_dir),
         "task._name": "masked_lm",
         "task.data": str(tiny_corpus),
         "task.tokens_per_sample": 32,
@@ -155,3 +155,9 @@ def train(train_words: Callable[..., list[str]], run_fairseq: Callable[..., str]
         return run_fairseq(program, *train_words(program, settings, save_dir), cwd=save_dir, **more)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def user_dir() -> Path:
+    """What --user-dir is given: the package, by its absolute path."""
+    return REPOSITORY / "linformer_fairseq"

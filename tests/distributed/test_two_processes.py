@@ -1,0 +1,91 @@
+"""Two processes at batch B are one process at batch B that takes two batches an update."""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fairseq")
+
+import torch
+from fairseq import checkpoint_utils
+
+import linformer_fairseq  # noqa: F401 (registers the model)
+from linformer_fairseq.compat.checkpoint_loading import read_checkpoint
+from linformer_fairseq.core import SHARINGS
+
+Settings = dict[str, Any]
+
+# What fairseq needs to train in several processes on CPU. legacy_ddp: its pytorch_ddp passes a GPU's number.
+_TWO_PROCESSES = {
+    "distributed_training.distributed_world_size": 2,
+    "distributed_training.distributed_no_spawn": True,
+    "distributed_training.distributed_backend": "gloo",
+    "distributed_training.ddp_backend": "legacy_ddp",
+}
+_NO_DROPOUT = {"model.dropout": 0.0, "model.attention_dropout": 0.0, "model.activation_dropout": 0.0}
+
+
+@pytest.fixture
+def train_in_two(
+    train_words: Callable[..., list[str]], start_fairseq: Callable[..., "subprocess.Popen[str]"]
+) -> Callable[[Settings, Path], None]:
+    def run(settings: Settings, save_dir: Path) -> None:
+        save_dir.mkdir(exist_ok=True)
+        meeting = save_dir / "meeting"  # a file to meet at: no port that someone else may take
+        meeting.unlink(missing_ok=True)
+        together = {**settings, **_TWO_PROCESSES, "distributed_training.distributed_init_method": f"file://{meeting}"}
+        processes = [
+            start_fairseq(
+                "fairseq-train",
+                *train_words("fairseq-train", {**together, "distributed_training.distributed_rank": rank}, save_dir),
+                cwd=save_dir,
+            )
+            for rank in (0, 1)
+        ]
+        outputs = [process.communicate(timeout=300)[0] for process in processes]
+        for process, output in zip(processes, outputs, strict=True):
+            assert process.returncode == 0, output[-4000:]
+
+    return run
+
+
+def _parameters(save_dir: Path, name: str = "checkpoint_last.pt", updates: int = 4) -> dict[str, torch.Tensor]:
+    checkpoint = read_checkpoint(save_dir / name)
+    assert checkpoint["optimizer_history"][-1]["num_updates"] == updates
+    return dict(checkpoint["model"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sharing", SHARINGS)
+def test_two_processes_equal_two_batches_an_update(
+    train: Callable[..., str],
+    train_in_two: Callable[[Settings, Path], None],
+    tiny_settings: Settings,
+    tmp_path: Path,
+    sharing: str,
+) -> None:
+    settings = {
+        **tiny_settings,
+        **_NO_DROPOUT,
+        "model.sharing": sharing,
+        "dataset.batch_size": 4,
+        "dataset.disable_validation": True,
+        "checkpoint.save_interval_updates": 1,
+        "optimization.max_update": 4,
+    }
+    train("fairseq-train", {**settings, "optimization.update_freq": [2]}, tmp_path / "one")
+    if sharing == "layerwise":  # this one is also stopped, and resumed by both processes
+        train_in_two({**settings, "optimization.max_update": 2}, tmp_path / "two")
+    train_in_two(settings, tmp_path / "two")
+
+    one, two = _parameters(tmp_path / "one"), _parameters(tmp_path / "two")
+    first = _parameters(tmp_path / "two", "checkpoint_1_1.pt", updates=1)
+    assert one.keys() == two.keys() == first.keys()
+    for name in one:
+        torch.testing.assert_close(two[name], one[name], rtol=0, atol=0, msg=lambda text, name=name: f"{name}: {text}")
+    models, _ = checkpoint_utils.load_model_ensemble([str(tmp_path / "two" / "checkpoint_last.pt")])
+    trainable = [name for name, _ in models[0].named_parameters()]
+    assert [name for name in trainable if torch.equal(first[name], two[name])] == []
