@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from fairseq import hub_utils
+from fairseq import file_utils, hub_utils
 from fairseq.data.data_utils import collate_tokens
 from fairseq.models.roberta import RobertaHubInterface
 from torch import Tensor
@@ -88,8 +88,11 @@ def load_hub_interface(
     model_class: Any, model_path: str, checkpoint_file: str, data_path: str, bpe: str | None, **overrides: Any
 ) -> LinformerHubInterface:
     """See `LinformerRobertaModel.from_pretrained`."""
+    for path in (model_path, data_path):
+        if not (path.startswith(".") or "://" in path or Path(path).exists()):
+            raise FileNotFoundError(f"{path} does not exist; expected a folder, or an archive of one")
     if bpe == "auto":
-        model_folder = Path(model_path)
+        model_folder = Path(file_utils.load_archive_file(model_path))
         data_folder = model_folder / data_path if data_path.startswith(".") else Path(data_path)
         overrides = {**_find_tokenizer([data_folder, data_folder / "input0", model_folder]), **overrides}
     else:

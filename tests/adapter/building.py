@@ -1,0 +1,86 @@
+"""Models built as fairseq's two entry points build them, on a dictionary of made-up words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+pytest.importorskip("fairseq", reason="fairseq is not installed: only core can be tested")
+
+from fairseq import options, tasks
+from fairseq.data import Dictionary
+from fairseq.dataclass.initialize import add_defaults, hydra_init
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from hydra import compose, initialize_config_module
+from hydra.core.global_hydra import GlobalHydra
+from omegaconf import OmegaConf
+
+from linformer_fairseq.models import LinformerRobertaConfig, LinformerRobertaModel
+
+WORDS = 40
+
+
+def make_dictionary() -> Dictionary:
+    dictionary = Dictionary()
+    for number in range(WORDS):
+        dictionary.add_symbol(f"w{number}", n=WORDS - number)
+    return dictionary
+
+
+def write_dictionary(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    make_dictionary().save(str(folder / "dict.txt"))
+
+
+def from_command_line(data: Path, *flags: str, task: str = "masked_lm") -> tuple[Any, Any, Any]:
+    """(config, task, model) as fairseq-train gets them."""
+    arguments = [str(data), "--task", task, "--optimizer", "adam", "--criterion", task, *flags]
+    args = options.parse_args_and_arch(options.get_training_parser(), input_args=arguments)
+    return _build(convert_namespace_to_omegaconf(args))
+
+
+def from_hydra(data: Path, model: dict[str, Any], task: dict[str, Any] | None = None) -> tuple[Any, Any, Any]:
+    """(config, task, model) as fairseq-hydra-train gets them."""
+    GlobalHydra.instance().clear()
+    hydra_init()
+    with initialize_config_module("fairseq.config", version_base="1.1"):
+        cfg = compose("config")
+    OmegaConf.set_struct(cfg, False)
+    cfg.task = {"_name": "masked_lm", "data": str(data), **(task or {})}
+    cfg.criterion = {"_name": cfg.task._name}
+    cfg.model = model
+    add_defaults(cfg)
+    cfg = OmegaConf.create(OmegaConf.to_container(cfg, resolve=True, enum_to_str=True))
+    OmegaConf.set_struct(cfg, True)
+    return _build(cfg)
+
+
+def directly(tokens_per_sample: int = 512, **options: Any) -> Any:
+    """The model alone, without config files: much faster, for tests that build many."""
+    dictionary = make_dictionary()
+    dictionary.add_symbol("<mask>")
+    task = SimpleNamespace(cfg=SimpleNamespace(tokens_per_sample=tokens_per_sample), source_dictionary=dictionary)
+    return LinformerRobertaModel.build_model(LinformerRobertaConfig(**options), task)
+
+
+def save_checkpoint(path: Path, cfg: Any, state_dict: dict[str, Any]) -> Path:
+    """Writes what fairseq's trainer writes, as far as loading reads it."""
+    plain = OmegaConf.to_container(cfg, resolve=True, enum_to_str=True) if OmegaConf.is_config(cfg) else cfg
+    state = {
+        "args": None,
+        "cfg": plain,
+        "model": state_dict,
+        "optimizer_history": [{"optimizer_name": "FairseqAdam", "lr_scheduler_state": {}, "num_updates": 0}],
+        "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
+    }
+    torch.save(state, path)
+    return path
+
+
+def _build(cfg: Any) -> tuple[Any, Any, Any]:
+    task = tasks.setup_task(cfg.task)
+    return cfg, task, task.build_model(cfg.model)

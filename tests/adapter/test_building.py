@@ -1,0 +1,176 @@
+"""Both entry points build one model; every option does what it says or is refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import fairseq.models.roberta.model
+import pytest
+import torch
+
+import linformer_fairseq.models.roberta
+from linformer_fairseq.core import SHARINGS, LinformerSettings, count_projection_parameters
+from linformer_fairseq.models import LinformerRobertaConfig
+from linformer_fairseq.models.architectures import ARCHITECTURES
+from tests.adapter.building import WORDS, from_command_line, from_hydra
+
+SIZES = {"encoder_layers": 3, "encoder_embed_dim": 16, "encoder_ffn_embed_dim": 24, "encoder_attention_heads": 4}
+TINY = {**SIZES, "max_positions": 32, "projected_dim": 8}
+
+
+def flags(options: dict[str, Any]) -> list[str]:
+    """The command line's spelling of Hydra's options."""
+    out = ["--arch", options.get("_name", "linformer_roberta")]
+    for name, value in options.items():
+        if name != "_name" and value is not False:
+            out += ["--" + name.replace("_", "-")] + ([] if value is True else [str(value)])
+    return out
+
+
+def shapes(model: torch.nn.Module) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+
+
+@pytest.fixture
+def without_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Models get shapes but no numbers: the large one has 1.4 GB."""
+    for module in (fairseq.models.roberta.model, linformer_fairseq.models.roberta):
+        monkeypatch.setattr(module, "init_bert_params", lambda module: None)
+    with torch.device("meta"):
+        yield
+
+
+def build(data: Path, **changes: Any) -> torch.nn.Module:
+    options = {"_name": "linformer_roberta", **TINY, **changes}
+    return from_hydra(data, options, {"tokens_per_sample": options["max_positions"]})[2]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        *({"sharing": sharing} for sharing in SHARINGS),
+        *({"projection": p} for p in ("mean_pool", "max_pool", "convolution")),
+        {"projected_dim": "[8,4,2]"},
+        {"projected_dim": "[[8,4,2,1],[1,2,3,4],[5,5,5,5]]", "sharing": "none"},
+        {"freeze_projection": True, "projection_init": "normal"},
+        {"encoder_normalize_before": True, "untie_weights_roberta": True},
+        {"_name": "linformer_roberta_prenorm"},
+        {"checkpoint_activations": True, "encoder_layerdrop": 0.1},
+        {"spectral_norm_classification_head": True, "quant_noise_pq": 0.1},
+    ],
+    ids=str,
+)
+def test_command_line_and_hydra_build_the_same_model(data: Path, changes: dict[str, Any]) -> None:
+    options = {"_name": "linformer_roberta", **TINY, **changes}
+    _, _, from_flags = from_command_line(data, *flags(options), "--tokens-per-sample", "32")
+    _, _, from_config = from_hydra(data, options, {"tokens_per_sample": 32})
+    assert shapes(from_flags) == shapes(from_config)
+    assert from_flags.encoder.settings == from_config.encoder.settings
+    left, right = vars(from_flags.args), vars(from_config.args)
+    names = [field.name for field in fields(LinformerRobertaConfig) if not field.name.startswith(("_", "projected"))]
+    assert {name: left[name] for name in names} == {name: right[name] for name in names}
+
+
+@pytest.mark.parametrize("arch", sorted(ARCHITECTURES))
+@pytest.mark.usefixtures("without_memory")
+def test_every_architecture_is_the_same_by_flag_and_by_name(data: Path, arch: str) -> None:
+    by_flag = from_command_line(data, "--arch", arch, "--tokens-per-sample", "256")[2]
+    by_name = from_hydra(data, {"_name": arch}, {"tokens_per_sample": 256})[2]
+    assert shapes(by_flag) == shapes(by_name)
+    layers = ARCHITECTURES[arch].get("encoder_layers", 12)
+    assert len(by_flag.encoder.sentence_encoder.layers) == layers
+    assert by_flag.encoder.settings.sharing == "layerwise"
+    assert by_flag.encoder.settings.dims == ((128,) * by_flag.encoder.settings.num_heads,) * layers
+
+
+@pytest.mark.usefixtures("without_memory")
+def test_the_base_model_has_the_parameters_the_formula_gives(data: Path) -> None:
+    for sharing in SHARINGS:
+        model = from_hydra(data, {"_name": "linformer_roberta", "sharing": sharing}, {"tokens_per_sample": 512})[2]
+        c, ffn, layers, vocabulary, n = 768, 3072, 12, WORDS + 5, 512
+        layer = 4 * (c * c + c) + 2 * c * ffn + ffn + c + 4 * c
+        embeddings = vocabulary * c + (n + 2) * c + 2 * c
+        head = c * c + c + 2 * c + vocabulary
+        projections = count_projection_parameters(
+            LinformerSettings(c, 12, layers, n, 128, sharing=sharing, projection="linear")
+        )
+        assert sum(p.numel() for p in model.parameters()) == layers * layer + embeddings + head + projections
+
+
+def test_n_falls_back_to_the_tasks_length(data: Path) -> None:
+    model = from_hydra(data, {"_name": "linformer_roberta", **SIZES, "projected_dim": 8}, {"tokens_per_sample": 48})[2]
+    assert model.max_positions() == model.encoder.settings.max_positions == 48
+    assert model.encoder.sentence_encoder.embed_positions.num_embeddings == 48 + 2
+    assert model.encoder.sentence_encoder.proj_k.weight.shape == (8, 48)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"encoder_attention_heads": 3}, "3 attention heads do not divide the width 16"),
+        ({"projected_dim": 0}, "projected_dim .k. is 0"),
+        ({"projected_dim": [8, 8]}, "lists 2 layers .* the encoder has 3"),
+        ({"projected_dim": "eight"}, "projected_dim is 'eight'"),
+        ({"projection": "max_pool", "freeze_projection": True}, "projection=max_pool has no parameters"),
+        ({"projected_dim": [[1, 2, 3, 4]] * 3}, "sharing=layerwise gives them one projection; use sharing=none"),
+        ({"max_positions": 16}, "tokens_per_sample is 32, but model.max_positions .n. is 16"),
+        ({"sharing": "none", "quant_noise_pq": 0.1}, "quant_noise_pq=0.1 does not work with sharing=none"),
+        ({"sharing": "none", "quant_noise_scalar": 0.2}, "quant_noise_scalar=0.2 does not work with sharing=none"),
+    ],
+)
+def test_contradictions_are_refused_when_the_model_is_built(data: Path, changes: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        from_hydra(data, {"_name": "linformer_roberta", **TINY, **changes}, {"tokens_per_sample": 32})
+
+
+def test_an_unknown_choice_is_refused_by_both_entry_points(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        from_command_line(data, "--arch", "linformer_roberta", "--sharing", "everywhere")
+    assert "--sharing: invalid choice: 'everywhere'" in capsys.readouterr().err
+    with pytest.raises(Exception, match="everywhere"):
+        build(data, sharing="everywhere")
+
+
+def test_every_option_has_a_help_text() -> None:
+    missing = [f.name for f in fields(LinformerRobertaConfig) if f.name != "_name" and not f.metadata.get("help")]
+    assert not missing
+
+
+@pytest.mark.parametrize("sharing", SHARINGS)
+@pytest.mark.parametrize(
+    ("init", "std"), [("xavier", (1 / (64 + 256)) ** 0.5), ("normal", 0.02), ("jl", 64**-0.5), (None, 320**-0.5)]
+)
+def test_the_spread_of_e_survives_the_full_build(data: Path, sharing: str, init: str | None, std: float) -> None:
+    model = build(data, sharing=sharing, projection_init=init, max_positions=256, projected_dim=64)
+    weights = [w for name, w in model.state_dict().items() if name.endswith(("proj_k.weight", "proj_v.weight"))]
+    e = torch.cat([w.flatten() for w in weights if w.size(-1) == 256])
+    assert e.std().item() == pytest.approx(std, rel=0.05)
+    dense = model.encoder.sentence_encoder.layers[0].fc1.weight
+    assert dense.std().item() == pytest.approx(0.02, rel=0.15), "RoBERTa's own initialisation must stay"
+
+
+@pytest.mark.parametrize(
+    ("sharing", "keys"),
+    [
+        ("layerwise", {"proj_k.weight"}),
+        ("key_value", {f"layers.{i}.self_attn.proj_k.weight" for i in range(3)}),
+        ("headwise", {f"layers.{i}.self_attn.proj_{x}.weight" for i in range(3) for x in "kv"}),
+        ("none", {f"layers.{i}.self_attn.proj_{x}.weight" for i in range(3) for x in "kv"}),
+    ],
+)
+def test_each_projection_appears_once_and_stays_shared_after_loading(data: Path, sharing: str, keys: set[str]) -> None:
+    model, other = build(data, sharing=sharing), build(data, sharing=sharing)
+    prefix = "encoder.sentence_encoder."
+    found = {key.removeprefix(prefix) for key in model.state_dict() if "proj_k." in key or "proj_v." in key}
+    assert found == keys
+    other.load_state_dict(model.state_dict())
+    for key in keys:
+        torch.testing.assert_close(other.state_dict()[prefix + key], model.state_dict()[prefix + key])
+    if sharing == "layerwise":
+        encoder = other.encoder.sentence_encoder
+        assert all(layer.self_attn._shared is encoder.proj_k for layer in encoder.layers)
+        assert sum(p is encoder.proj_k.weight for p in other.parameters()) == 1

@@ -1,0 +1,86 @@
+"""Saved, loaded, and refused where a checkpoint's n, k or sharing is not the model's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fairseq import checkpoint_utils
+
+from tests.adapter.building import directly, from_command_line, from_hydra, save_checkpoint
+
+OPTIONS: dict[str, Any] = {
+    "encoder_layers": 2,
+    "encoder_embed_dim": 16,
+    "encoder_ffn_embed_dim": 24,
+    "encoder_attention_heads": 2,
+    "max_positions": 32,
+    "projected_dim": 8,
+    "sharing": "headwise",
+}
+
+
+def load(stored: dict[str, Any], built: dict[str, Any]) -> None:
+    states = [directly(16, **{**OPTIONS, **changes}) for changes in (stored, built)]
+    states[1].load_state_dict(states[0].state_dict())
+
+
+@pytest.mark.parametrize(
+    ("stored", "built", "checkpoint_has", "model_has"),
+    [
+        ({"projected_dim": 4}, {}, r"projected_dim \(k\) = 4", r"projected_dim \(k\) = 8"),
+        ({"max_positions": 16}, {}, r"max_positions \(n\) = 16", r"max_positions \(n\) = 32"),
+        ({"sharing": "layerwise"}, {}, "sharing=layerwise", "sharing=headwise"),
+        ({"sharing": "key_value"}, {}, "sharing=key_value", "sharing=headwise"),
+        ({"projection": "mean_pool"}, {}, "projection=mean_pool", "projection=linear"),
+        # None of these can be told from shapes:
+        ({"projection": "mean_pool", "projected_dim": 4}, {"projection": "mean_pool"}, "= 4", "= 8"),
+        ({"projection": "mean_pool"}, {"projection": "max_pool"}, "mean_pool", "max_pool"),
+        (
+            {"projection": "convolution", "sharing": "none"},
+            {"projection": "convolution"},
+            "sharing=none",
+            "sharing=headwise",
+        ),
+        (
+            {"projected_dim": [8, 4], "sharing": "layerwise"},
+            {"sharing": "layerwise"},
+            r"projected_dim \(k\) = 4",
+            r"projected_dim \(k\) = 8",
+        ),
+    ],
+)
+def test_another_n_k_or_sharing_is_refused_naming_both(
+    stored: dict, built: dict, checkpoint_has: str, model_has: str
+) -> None:
+    load(stored, stored)
+    with pytest.raises(ValueError, match=f"was trained with .*{checkpoint_has}.* but the model has .*{model_has}"):
+        load(stored, built)
+
+
+def test_pooling_is_the_same_function_in_every_sharing_mode() -> None:
+    load({"projection": "mean_pool", "sharing": "none"}, {"projection": "mean_pool", "sharing": "layerwise"})
+
+
+@pytest.mark.parametrize("entry", ["command line", "hydra"])
+def test_a_checkpoint_carries_all_the_model_is_built_from(data: Path, entry: str) -> None:
+    options = {**OPTIONS, "projected_dim": [[8, 3], [5, 2]], "sharing": "none", "projection_init": "jl"}
+    if entry == "hydra":
+        cfg, _, model = from_hydra(data, {"_name": "linformer_roberta", **options}, {"tokens_per_sample": 32})
+    else:
+        flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+        cfg, _, model = from_command_line(data, "--arch", "linformer_roberta", *flags, "--tokens-per-sample", "32")
+    path = save_checkpoint(data.parent / "model.pt", cfg, model.state_dict())
+    (loaded,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(path)], {"data": str(data)})
+    assert loaded.encoder.settings == model.encoder.settings
+    tokens = torch.randint(4, 40, (2, 17))
+    torch.testing.assert_close(loaded.eval()(tokens)[0], model.eval()(tokens)[0])
+
+
+def test_a_named_architecture_is_rebuilt_with_its_sizes(data: Path) -> None:
+    cfg, _, model = from_hydra(data, {"_name": "linformer_roberta_tiny"}, {"tokens_per_sample": 256})
+    path = save_checkpoint(data.parent / "model.pt", cfg, model.state_dict())
+    (loaded,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(path)], {"data": str(data)})
+    assert loaded.args.encoder_embed_dim == 64

@@ -1,0 +1,197 @@
+"""Padding, gradients, options and host syncs of whole encoders."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from linformer_fairseq.core import PROJECTIONS, SHARINGS
+from tests.adapter.building import directly
+
+N, PAD, BOS, EOS = 24, 1, 0, 2
+OPTIONS = {
+    "encoder_layers": 4,
+    "encoder_embed_dim": 24,
+    "encoder_ffn_embed_dim": 32,
+    "encoder_attention_heads": 3,
+    "max_positions": N,
+    "projected_dim": 7,
+    "dropout": 0.0,
+    "attention_dropout": 0.0,
+}
+EVERY_MODE = [(sharing, projection) for sharing in SHARINGS for projection in PROJECTIONS]
+
+
+def build(**changes: Any) -> torch.nn.Module:
+    torch.manual_seed(3)
+    model = directly(N, **{**OPTIONS, **changes})
+    for name, p in model.named_parameters():  # large random weights: what is wrong must show
+        if "layer_norm" not in name:
+            p.data.normal_(std=0.3)
+    model.encoder.sentence_encoder.embed_tokens.weight.data[PAD] = 0
+    return model
+
+
+def sentences(*lengths: int) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(7)
+    words = [torch.randint(4, 40, (length - 2,), generator=generator) for length in lengths]
+    return [torch.cat([torch.tensor([BOS]), w, torch.tensor([EOS])]) for w in words]
+
+
+def batch(texts: list[torch.Tensor]) -> torch.Tensor:
+    return torch.nn.utils.rnn.pad_sequence(texts, batch_first=True, padding_value=PAD)
+
+
+@pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
+@pytest.mark.parametrize(("sharing", "projection"), EVERY_MODE)
+def test_a_sequence_has_the_same_features_alone_and_in_a_padded_batch(
+    sharing: str, projection: str, training: bool
+) -> None:
+    model = build(sharing=sharing, projection=projection).train(training)
+    texts = sentences(N, 9, 3, 17)
+    together, extra = model(batch(texts), features_only=True, return_all_hiddens=True)
+    for row, text in enumerate(texts):
+        alone, alone_extra = model(text.unsqueeze(0), features_only=True, return_all_hiddens=True)
+        torch.testing.assert_close(together[row, : len(text)], alone[0], atol=1e-5, rtol=1e-5)
+        states = zip(extra["inner_states"], alone_extra["inner_states"], strict=True)
+        for layer, (padded, bare) in enumerate(states):
+            torch.testing.assert_close(
+                padded[: len(text), row], bare[:, 0], atol=1e-5, rtol=1e-5, msg=f"differs after layer {layer}"
+            )
+
+
+def test_features_do_not_depend_on_how_far_a_batch_is_padded() -> None:
+    for sharing, projection in EVERY_MODE:
+        model = build(sharing=sharing, projection=projection).eval()
+        text = sentences(6)[0].unsqueeze(0)
+        padded = torch.nn.functional.pad(text, (0, N - 6), value=PAD)
+        torch.testing.assert_close(
+            model(padded, features_only=True)[0][:, :6], model(text, features_only=True)[0], atol=1e-5, rtol=1e-5
+        )
+
+
+@pytest.mark.parametrize(("sharing", "projection"), EVERY_MODE)
+def test_every_parameter_gets_a_gradient_in_masked_lm(sharing: str, projection: str) -> None:
+    model = build(sharing=sharing, projection=projection)
+    model(batch(sentences(12, 5)))[0].sum().backward()
+    assert [name for name, p in model.named_parameters() if p.grad is None] == []
+
+
+def gradients(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    model.zero_grad()
+    torch.manual_seed(11)
+    model(batch(sentences(12, 5)))[0].square().mean().backward()
+    return {name: p.grad.clone() for name, p in model.named_parameters()}
+
+
+@pytest.mark.parametrize("sharing", SHARINGS)
+def test_activation_checkpointing_changes_no_gradient(sharing: str) -> None:
+    plain = build(sharing=sharing, dropout=0.2, attention_dropout=0.2)
+    saving = build(sharing=sharing, dropout=0.2, attention_dropout=0.2, checkpoint_activations=True)
+    saving.load_state_dict(plain.state_dict())
+    expected, got = gradients(plain.train()), gradients(saving.train())
+    assert expected.keys() == got.keys()
+    for name in expected:
+        torch.testing.assert_close(got[name], expected[name], msg=f"{name} differs")
+
+
+def test_dropouts_are_each_their_own() -> None:
+    tokens = batch(sentences(12, 5))
+
+    def varies(**options: float) -> bool:
+        model = build(**options).train()
+        return not torch.equal(model(tokens)[0], model(tokens)[0])
+
+    assert not varies()
+    for option in ("dropout", "attention_dropout", "activation_dropout"):
+        assert varies(**{option: 0.3}), option
+    model = build(dropout=0.3)
+    attention = model.train().encoder.sentence_encoder.layers[0].self_attn
+    x = torch.randn(5, 1, 24)
+    torch.testing.assert_close(attention(x, x, x)[0], attention(x, x, x)[0])  # residual dropout is not in P
+
+
+def test_layerdrop_leaves_out_layers_in_training_only() -> None:
+    tokens = batch(sentences(12))
+    model = build(encoder_layerdrop=0.5)
+    outputs = {round(model.train()(tokens)[0].sum().item(), 3) for _ in range(30)}
+    assert len(outputs) > 3
+    assert torch.equal(model.eval()(tokens)[0], model(tokens)[0])
+
+
+def test_pruned_layers_are_the_ones_asked_for() -> None:
+    full = build(sharing="headwise", projected_dim=[3, 4, 5, 6]).eval()
+    pruned = build(sharing="headwise", projected_dim=[3, 5], encoder_layers_to_keep="0,2").eval()
+    cfg = OmegaConf.create(
+        {"_name": "linformer_roberta", "encoder_layers_to_keep": "0,2", "decoder_layers_to_keep": None}
+    )
+    pruned.load_state_dict(copy.deepcopy(full.state_dict()), model_cfg=cfg)
+    layers = full.encoder.sentence_encoder.layers
+    layers[1], layers[3] = _Skip(), _Skip()
+    tokens = batch(sentences(12, 5))
+    torch.testing.assert_close(pruned(tokens)[0], full(tokens)[0])
+
+
+class _Skip(torch.nn.Module):
+    def forward(self, x: torch.Tensor, encoder_padding_mask: torch.Tensor) -> torch.Tensor:
+        return x
+
+
+def test_quantisation_noise_acts_in_training_and_spares_e() -> None:
+    model = build(quant_noise_pq=0.5)
+    before = {name: p.clone() for name, p in model.named_parameters()}
+    model.train()(batch(sentences(12)))
+    after = dict(model.named_parameters())
+    layer = "encoder.sentence_encoder.layers.0.self_attn."
+    for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
+        assert (after[f"{layer}{name}.weight"] == 0).any(), f"{name} got no noise"
+    assert torch.equal(
+        after["encoder.sentence_encoder.proj_k.weight"], before["encoder.sentence_encoder.proj_k.weight"]
+    )
+
+
+def test_longer_input_is_refused_before_anything_is_looked_up() -> None:
+    model = build()
+    with pytest.raises(ValueError, match=f"{N + 1} tokens.* at most {N}; .*max_positions={N + 1}"):
+        model(torch.full((1, N + 1), 5))
+
+
+def test_causal_and_cross_attention_are_refused() -> None:
+    layer = build().encoder.sentence_encoder.layers[0]
+    x = torch.randn(5, 1, 24)
+    with pytest.raises(ValueError, match="attn_mask was given.*causal"):
+        layer(x, None, attn_mask=torch.ones(5, 5).triu(1))
+    with pytest.raises(ValueError, match="self-attention only"):
+        layer.self_attn(x, x.clone(), x)
+
+
+@pytest.mark.parametrize("sharing", SHARINGS)
+def test_the_encoder_is_one_graph_whatever_the_padding(sharing: str) -> None:
+    """A host sync such as ``.any()`` on the mask would break the graph: fullgraph raises then."""
+    encoder = build(sharing=sharing).eval().encoder.sentence_encoder
+    compiled = torch.compile(encoder, fullgraph=True, backend="eager")
+    for tokens in (batch(sentences(12, 5)), batch(sentences(12, 12))):
+        torch.testing.assert_close(compiled(tokens)["encoder_out"][0], encoder(tokens)["encoder_out"][0])
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_forward_and_backward_stay_finite_and_close(dtype: torch.dtype) -> None:
+    for sharing, projection in EVERY_MODE:
+        model = build(sharing=sharing, projection=projection)
+        for p in model.parameters():
+            p.data *= 0.3
+        tokens = batch(sentences(12, 5))
+        exact = model(tokens, features_only=True)[0]
+        half = copy.deepcopy(model).to(dtype)
+        features = half(tokens, features_only=True)[0]
+        assert features.dtype == dtype
+        real = (tokens != PAD).unsqueeze(-1)
+        error = ((features.float() - exact) * real).norm() / (exact * real).norm()
+        assert error < (0.05 if dtype == torch.bfloat16 else 0.01), f"{sharing} {projection}: {error:.4f}"
+        features.square().mean().backward()
+        assert all(torch.isfinite(p.grad).all() for p in half.parameters() if p.grad is not None)

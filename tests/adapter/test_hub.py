@@ -1,0 +1,133 @@
+"""The hub interface, on a small model saved to disk and a sentencepiece model trained in the test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fairseq.data import Dictionary
+
+from linformer_fairseq.models import LinformerRobertaModel
+from tests.adapter.building import from_hydra, save_checkpoint
+
+TEXT = "The quick brown fox jumps over the lazy dog. Linear attention reads long documents. "
+MODEL = {
+    "_name": "linformer_roberta_tiny",
+    "max_positions": 64,
+    "projected_dim": 16,
+}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """(model folder, data folder)."""
+    sentencepiece = pytest.importorskip("sentencepiece")
+    data = tmp_path_factory.mktemp("data")
+    corpus = data / "corpus.txt"
+    corpus.write_text((TEXT + "\n") * 30)
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(corpus),
+        model_prefix=str(data / "sentencepiece.bpe"),
+        vocab_size=60,
+        hard_vocab_limit=False,
+        minloglevel=2,
+    )
+    processor = sentencepiece.SentencePieceProcessor(str(data / "sentencepiece.bpe.model"))
+    dictionary = Dictionary()
+    for piece in (processor.id_to_piece(i) for i in range(3, len(processor))):
+        dictionary.add_symbol(piece)
+    dictionary.save(str(data / "dict.txt"))
+    torch.manual_seed(0)
+    cfg, _, model = from_hydra(data, MODEL, {"tokens_per_sample": 64})
+    model.register_classification_head("topic", num_classes=3)
+    folder = tmp_path_factory.mktemp("model")
+    save_checkpoint(folder / "model.pt", cfg, model.state_dict())
+    return folder, data
+
+
+@pytest.fixture(scope="module")
+def hub(folders: tuple[Path, Path]) -> Any:
+    return LinformerRobertaModel.from_pretrained(str(folders[0]), "model.pt", str(folders[1])).eval()
+
+
+def test_text_round_trips_alone_and_in_batches(hub: Any) -> None:
+    first, second = "The lazy dog reads.", "Linear attention jumps over long documents."
+    tokens = hub.encode(first)
+    assert tokens[0] == 0 and tokens[-1] == 2 and tokens.dim() == 1
+    assert hub.decode(tokens) == first
+    together = hub.encode([first, second])
+    assert together.shape == (2, max(len(hub.encode(t)) for t in (first, second)))
+    assert hub.decode(together) == [first, second]
+    pair = hub.encode(first, second)
+    assert (pair == 2).sum() == 3
+    assert hub.decode(pair) == [first, second]
+    with pytest.raises(ValueError, match="batch of pairs"):
+        hub.encode([first], second)
+
+
+def test_features_of_a_batch_are_those_of_its_texts(hub: Any) -> None:
+    texts = ["The dog.", "Linear attention reads long documents over the lazy dog."]
+    rows = [hub.encode(text) for text in texts]
+    expected = [hub.extract_features(row)[0] for row in rows]
+    for batch in (hub.encode(texts), rows):
+        features = hub.extract_features(batch)
+        for i, row in enumerate(expected):
+            torch.testing.assert_close(features[i, : len(row)], row, atol=1e-5, rtol=1e-5)
+    layers = hub.extract_features(rows[0], return_all_hiddens=True)
+    assert len(layers) == 3
+    torch.testing.assert_close(layers[-1], expected[0].unsqueeze(0))
+    with pytest.raises(ValueError, match="65 > 64"):
+        hub.extract_features(torch.full((65,), 5))
+
+
+def test_fill_mask_ranks_whole_vocabulary(hub: Any) -> None:
+    results = hub.fill_mask("The quick <mask> jumps.", topk=4)
+    assert len(results) == 4
+    probabilities = [p for _, p, _ in results]
+    assert probabilities == sorted(probabilities, reverse=True) and 0 < sum(probabilities) <= 1
+    for text, _, token in results:
+        assert text == f"The quick{token} jumps." and "<mask>" not in text
+    batch = hub.fill_mask(["The quick <mask> jumps.", "The <mask> reads."], topk=4)
+    assert batch[0] == results and len(batch) == 2
+    for text in ("no mask", "<mask> and <mask>"):
+        with pytest.raises(ValueError, match="exactly one <mask>"):
+            hub.fill_mask(text)
+
+
+def test_predict_with_loaded_and_new_heads(hub: Any) -> None:
+    texts = ["The dog.", "Linear attention reads long documents."]
+    together = hub.predict("topic", hub.encode(texts))
+    assert together.shape == (2, 3)
+    torch.testing.assert_close(together.exp().sum(1), torch.ones(2))
+    for i, text in enumerate(texts):
+        torch.testing.assert_close(hub.predict("topic", hub.encode(text))[0], together[i], atol=1e-5, rtol=1e-5)
+    logits = hub.predict("topic", hub.encode(texts), return_logits=True)
+    torch.testing.assert_close(logits.log_softmax(-1), together)
+    hub.register_classification_head("other", num_classes=5)
+    assert hub.predict("other", hub.encode(texts)).shape == (2, 5)
+    with pytest.raises(ValueError, match="no classification head 'third'; this model has: topic, other"):
+        hub.predict("third", hub.encode(texts))
+
+
+def test_the_tokenizer_is_found_beside_the_model_too(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    model, data = folders
+    for name in ("model.pt", "dict.txt", "sentencepiece.bpe.model"):
+        source = model / name if name == "model.pt" else data / name
+        (tmp_path / name).write_bytes(source.read_bytes())
+    hub = LinformerRobertaModel.from_pretrained(str(tmp_path))
+    assert hub.decode(hub.encode("The fox.")) == "The fox."
+
+
+def test_missing_files_are_named(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    model, data = folders
+    (tmp_path / "dict.txt").write_bytes((data / "dict.txt").read_bytes())
+    with pytest.raises(FileNotFoundError, match=r"no tokenizer found in .*sentencepiece.bpe.model.*bpe=None"):
+        LinformerRobertaModel.from_pretrained(str(model), "model.pt", str(tmp_path))
+    without = LinformerRobertaModel.from_pretrained(str(model), "model.pt", str(tmp_path), bpe=None)
+    assert without.extract_features(torch.tensor([0, 5, 2])).shape == (1, 3, 64)
+    with pytest.raises(OSError, match=r"absent.pt"):
+        LinformerRobertaModel.from_pretrained(str(model), "absent.pt", str(data))
+    with pytest.raises(FileNotFoundError, match=r"nowhere"):
+        LinformerRobertaModel.from_pretrained(str(tmp_path / "nowhere"), "model.pt", str(data))

@@ -1,0 +1,153 @@
+"""Checkpoints of the Linformer example that fairseq ships: same features, under our names.
+
+The example's layout is written here from its description: keys ``compress_k``, ``compress_v`` (k x n), for layerwise
+sharing one ``compress_layer`` with an unused bias and aliases of it in each layer; K = W_k (E X) + b.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fairseq import checkpoint_utils
+from fairseq.models.roberta import RobertaModel
+from fairseq.models.transformer import TransformerConfig
+from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
+from omegaconf import OmegaConf
+from torch import nn
+
+from linformer_fairseq.compat.checkpoint_loading import CheckpointError
+from linformer_fairseq.models import LinformerRobertaModel
+from tests.adapter.building import from_command_line, save_checkpoint
+
+N, RATIO, LAYERS, WIDTH, HEADS = 32, 4, 3, 16, 2
+MODES = {
+    "headwise": {"shared_kv_compressed": 0, "shared_layer_kv_compressed": 0},
+    "key_value": {"shared_kv_compressed": 1, "shared_layer_kv_compressed": 0},
+    "layerwise": {"shared_kv_compressed": 1, "shared_layer_kv_compressed": 1},
+    # The example makes compress_v an alias of the one matrix too if keys and values are not said to share.
+    "layerwise with aliases for values": {"shared_kv_compressed": 0, "shared_layer_kv_compressed": 1},
+}
+
+
+class ExampleAttention(nn.Module):
+    def __init__(self, common: nn.Linear | None, shared_kv: int) -> None:
+        super().__init__()
+        for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
+            setattr(self, name, nn.Linear(WIDTH, WIDTH))
+        self.compress_k = common or nn.Linear(N, N // RATIO, bias=False)
+        if not shared_kv:
+            self.compress_v = common or nn.Linear(N, N // RATIO, bias=False)
+
+    def forward(self, query: torch.Tensor, **_: Any) -> tuple[torch.Tensor, None]:
+        length, batch, _ = query.shape
+        compress_v = getattr(self, "compress_v", self.compress_k)
+        k = self.k_proj(torch.einsum("kt,tbc->kbc", self.compress_k.weight[:, :length], query))
+        v = self.v_proj(torch.einsum("kt,tbc->kbc", compress_v.weight[:, :length], query))
+        q, k, v = (x.view(len(x), batch, HEADS, WIDTH // HEADS) for x in (self.q_proj(query), k, v))
+        p = torch.softmax(torch.einsum("tbhd,kbhd->bhtk", q, k) / (WIDTH // HEADS) ** 0.5, dim=-1)
+        return self.out_proj(torch.einsum("bhtk,kbhd->tbhd", p, v).reshape(length, batch, WIDTH)), None
+
+
+def example_model(args: argparse.Namespace, task: Any) -> RobertaModel:
+    """fairseq's RoBERTa with the example's attention, all weights large and random."""
+    torch.manual_seed(2)
+    model = RobertaModel.build_model(args, task)
+    encoder = model.encoder.sentence_encoder
+    if args.shared_layer_kv_compressed:
+        encoder.compress_layer = nn.Linear(N, N // RATIO)
+    for i in range(LAYERS):
+        encoder.layers[i] = TransformerEncoderLayerBase(TransformerConfig.from_namespace(args))
+        encoder.layers[i].self_attn = ExampleAttention(
+            getattr(encoder, "compress_layer", None), args.shared_kv_compressed
+        )
+    for name, p in model.named_parameters():
+        if "layer_norm" not in name:
+            p.data.normal_(std=0.3)
+    return model.eval()
+
+
+def example_options(mode: str) -> argparse.Namespace:
+    return argparse.Namespace(
+        _name="linformer_roberta_base",
+        arch="linformer_roberta_base",
+        encoder_layers=LAYERS,
+        encoder_embed_dim=WIDTH,
+        encoder_ffn_embed_dim=24,
+        encoder_attention_heads=HEADS,
+        tokens_per_sample=N,
+        compressed=RATIO,
+        freeze_compress=0,
+        **MODES[mode],
+    )
+
+
+def example_checkpoint(data: Path, mode: str) -> tuple[RobertaModel, Path]:
+    cfg, task, _ = from_command_line(data, "--arch", "linformer_roberta_tiny", "--tokens-per-sample", str(N))
+    options = example_options(mode)
+    model = example_model(argparse.Namespace(**vars(options)), task)
+    weights = model.state_dict()
+    weights["encoder.version"] = torch.tensor(2)
+    plain = OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
+    plain["model"] = options
+    return model, save_checkpoint(data.parent / "example.pt", plain, weights)
+
+
+def example_tokens() -> torch.Tensor:
+    return torch.randint(4, 40, (3, 21), generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_it_loads_and_gives_the_same_features(data: Path, mode: str) -> None:
+    example, path = example_checkpoint(data, mode)
+    keys = example.state_dict()
+    assert any("compress_" in key for key in keys), "the test's layout is not the example's"
+    tokens = example_tokens()
+    expected = example(tokens, features_only=True)[0]
+
+    (model,), cfg, _ = checkpoint_utils.load_model_ensemble_and_task([str(path)], {"data": str(data)})
+    assert isinstance(model, LinformerRobertaModel)
+    torch.testing.assert_close(model.eval()(tokens, features_only=True)[0], expected, atol=1e-5, rtol=1e-5)
+    assert (cfg.model.sharing, cfg.model.projected_dim, cfg.model.max_positions) == (mode.split()[0], N // RATIO, N)
+
+    hub = LinformerRobertaModel.from_pretrained(str(path.parent), path.name, str(data), bpe=None).eval()
+    torch.testing.assert_close(hub.extract_features(tokens), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_one_from_before_hydra_loads_too(data: Path) -> None:
+    """Up to fairseq 0.9 all options lay flat under "args"."""
+    example, path = example_checkpoint(data, "headwise")
+    state = torch.load(path, weights_only=False)
+    options = argparse.Namespace(
+        **vars(example_options("headwise")), task="masked_lm", data=str(data), criterion="masked_lm", optimizer="adam"
+    )
+    del options._name
+    torch.save({**state, "cfg": None, "args": options}, path)
+    (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(path)], {"data": str(data)})
+    tokens = example_tokens()
+    torch.testing.assert_close(
+        model.eval()(tokens, features_only=True)[0], example(tokens, features_only=True)[0], atol=1e-5, rtol=1e-5
+    )
+
+
+def test_untied_output_weights_stay_untied(data: Path) -> None:
+    _, path = example_checkpoint(data, "layerwise")
+    state = torch.load(path, weights_only=False)
+    key = "encoder.lm_head.weight"
+    state["model"][key] = torch.randn_like(state["model"][key])
+    torch.save(state, path)
+    (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(path)], {"data": str(data)})
+    torch.testing.assert_close(model.encoder.lm_head.weight, state["model"][key])
+    assert model.encoder.sentence_encoder.embed_tokens.weight is not model.encoder.lm_head.weight
+
+
+def test_an_incomplete_one_is_refused_by_name(data: Path) -> None:
+    _, path = example_checkpoint(data, "key_value")
+    state = torch.load(path, weights_only=False)
+    state["model"] = {k.replace("compress_k.weight", "compress_k.scale"): v for k, v in state["model"].items()}
+    torch.save(state, path)
+    with pytest.raises(CheckpointError, match="example.pt.*fairseq's Linformer example.*incomplete"):
+        checkpoint_utils.load_model_ensemble_and_task([str(path)], {"data": str(data)})

@@ -1,0 +1,95 @@
+"""The parts depend on each other in one direction, and core on torch alone."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "linformer_fairseq"
+# Each part, and what of the project it may import. Nothing in the package may import the programs beside it.
+MAY_IMPORT = {
+    "core": {"core"},
+    "compat": {"compat"},
+    "modules": {"core", "modules"},
+    "models": {"core", "modules", "compat", "models"},
+    "cli": {"cli"},
+    "": {"compat", "models"},
+}
+OUTSIDE = {"data_prep", "scripts", "benchmarks", "tests", "configs"}
+
+
+def files() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Absolute names of all modules that a file imports, wherever in the file."""
+    package = ".".join(path.relative_to(ROOT).parent.parts)
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package.rsplit(".", node.level - 1)[0] if node.level > 1 else package
+            module = f"{base}.{node.module or ''}".rstrip(".") if node.level else node.module or ""
+            yield module
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+def part_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE).parts
+    return parts[0] if len(parts) > 1 else ""
+
+
+def test_every_part_is_listed() -> None:
+    assert {part_of(path) for path in files()} == set(MAY_IMPORT)
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_go_one_way(path: Path) -> None:
+    part = part_of(path)
+    for name in imported(path):
+        top, *rest = name.split(".")
+        assert top not in OUTSIDE, f"{name}: the package must not need the programs beside it"
+        if top == "linformer_fairseq" and rest and (PACKAGE / rest[0]).is_dir():
+            assert rest[0] in MAY_IMPORT[part], f"{part or '__init__'} must not import {name}"
+        if part == "core":
+            assert top in {"linformer_fairseq", "torch", *sys.stdlib_module_names}, f"core must not need {name}"
+
+
+def test_no_two_files_import_each_other() -> None:
+    modules = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in files()
+    }
+    needs = {name: {m for m in imported(path) if m in modules and m != name} for name, path in modules.items()}
+    packages = {name for name, path in modules.items() if path.name == "__init__.py"}
+    circles = [(a, b) for a in needs for b in needs[a] if a < b and a in needs[b] and not {a, b} & packages]
+    assert circles == []
+
+
+def test_core_runs_without_fairseq() -> None:
+    program = """
+import importlib.abc, sys
+class Hide(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("fairseq", "omegaconf", "hydra"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Hide())
+import importlib.util
+hidden = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *a: None if name == "fairseq" else hidden(name, *a)
+import torch
+from linformer_fairseq.core import LinformerSettings, build_attention_layers
+layers, shared = build_attention_layers(LinformerSettings(16, 2, 2, 32, 8))
+out, _ = layers[1](torch.randn(20, 3, 16))
+out.sum().backward()
+assert shared.weight.grad is not None and "fairseq" not in sys.modules
+print("ran", tuple(out.shape))
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.strip() == "ran (20, 3, 16)", done.stderr
