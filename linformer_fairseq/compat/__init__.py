@@ -7,6 +7,7 @@ Nothing above this package is imported here: only fairseq and torch.
 
 from linformer_fairseq.compat import (
     atomic_copy,
+    bf16_devices,
     broadcast_state,
     checkpoint_loading,
     fresh_masks,
@@ -15,7 +16,7 @@ from linformer_fairseq.compat import (
 
 __all__ = ["install"]
 
-_MENDS = (checkpoint_loading, restore_errors, broadcast_state, atomic_copy, fresh_masks)
+_MENDS = (checkpoint_loading, restore_errors, broadcast_state, atomic_copy, fresh_masks, bf16_devices)
 
 
 def install() -> None:

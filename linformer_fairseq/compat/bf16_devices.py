@@ -1,0 +1,33 @@
+"""``--bf16`` trains on a GPU or CPU.
+
+What fairseq does: ``fairseq-train --bf16`` switches ``--tpu`` on ("implies --tpu", from when only TPUs had
+bfloat16) and dies in ``'NoneType' object has no attribute 'xla_device'``. ``fairseq-hydra-train`` does not.
+
+The mend: where torch_xla is not installed there is no TPU, and the switch that nobody asked for is undone
+before the run starts. A ``--tpu`` without ``--bf16`` is left to fairseq's own error.
+"""
+
+import functools
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+from fairseq.distributed import utils
+
+from linformer_fairseq.compat.patching import replace
+
+
+def _without_implied_tpu(call_main: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(call_main)
+    def call(cfg: Any, main: Callable[..., Any], **kwargs: Any) -> Any:
+        if cfg.common.bf16 and importlib.util.find_spec("torch_xla") is None:
+            cfg.common.tpu = False
+            cfg.distributed_training.tpu = False
+        return call_main(cfg, main, **kwargs)
+
+    return call
+
+
+def install() -> None:
+    """Make ``fairseq.distributed.utils.call_main``, through which every program starts, undo the switch."""
+    replace(utils, "call_main", _without_implied_tpu)

@@ -1,0 +1,29 @@
+"""--bf16 does not mean a TPU where there is none."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fairseq import options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.distributed import utils
+
+
+def _config(corpus: Path, *flags: str) -> Any:
+    words = [str(corpus), "--task", "masked_lm", "--arch", "roberta", "--batch-size", "1", *flags]
+    return convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), words))
+
+
+@pytest.mark.parametrize("flag", ["--bf16", "--memory-efficient-bf16"])
+def test_bf16_implies_no_tpu(tiny_corpus: Path, flag: str) -> None:
+    config = _config(tiny_corpus, flag)
+    assert config.common.tpu  # fairseq's own doing
+    seen = []
+    utils.call_main(config, lambda cfg: seen.append((cfg.common.bf16, cfg.common.tpu, cfg.distributed_training.tpu)))
+    assert seen == [(True, False, False)]
+
+
+def test_a_tpu_that_was_asked_for_stays(tiny_corpus: Path) -> None:
+    seen = []
+    utils.call_main(_config(tiny_corpus, "--tpu"), lambda cfg: seen.append(cfg.common.tpu))
+    assert seen == [True]

@@ -1,0 +1,51 @@
+"""fairseq's half precisions, as far as they run on a CPU.
+
+``--fp16`` does with ``--fp16-no-flatten-grads`` only (the flat copy asks for the current GPU), and ``--amp`` is
+plain fp32 there (fairseq asks for CUDA's autocast).
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fairseq")
+
+import torch
+
+from linformer_fairseq.compat.checkpoint_loading import read_checkpoint
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("flags", "stored"),
+    [
+        (["bf16"], torch.bfloat16),
+        (["memory_efficient_bf16"], torch.bfloat16),
+        (["fp16", "fp16_no_flatten_grads"], torch.float16),
+        (["memory_efficient_fp16"], torch.float16),
+        (["amp"], torch.float32),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_trains(
+    train: Callable[..., str],
+    tiny_settings: dict[str, Any],
+    tmp_path: Path,
+    flags: list[str],
+    stored: torch.dtype,
+) -> None:
+    settings = {
+        **tiny_settings,
+        **{f"common.{flag}": True for flag in flags},
+        "optimization.max_update": 4,
+        "checkpoint.save_interval_updates": 1,
+    }
+    train("fairseq-train", settings, tmp_path)
+    first, last = (read_checkpoint(tmp_path / name) for name in ("checkpoint_1_1.pt", "checkpoint_last.pt"))
+    assert last["optimizer_history"][-1]["num_updates"] == 4
+    weight = "encoder.sentence_encoder.layers.0.fc1.weight"
+    assert last["model"][weight].dtype == stored
+    assert not torch.equal(first["model"][weight], last["model"][weight])
+    assert all(value.isfinite().all() for value in last["model"].values() if value.is_floating_point())
