@@ -5,9 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("fairseq")
-
 import torch
 
 

@@ -5,6 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+pytest.importorskip("fairseq")
+
 from fairseq.file_io import PathManager
 
 OLD, NEW = b"old" * 100, b"new" * 1000

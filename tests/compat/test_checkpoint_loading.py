@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+pytest.importorskip("fairseq")
+
 import torch
 from fairseq import checkpoint_utils
 from omegaconf import OmegaConf

@@ -3,6 +3,9 @@
 from pathlib import Path
 
 import pytest
+
+pytest.importorskip("fairseq")
+
 from fairseq.data.iterators import EpochBatchIterator
 from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
 

@@ -1,6 +1,9 @@
 """A checkpoint that does not fit: the last line says why."""
 
 import pytest
+
+pytest.importorskip("fairseq")
+
 from fairseq.trainer import Trainer
 
 from linformer_fairseq.compat import install
