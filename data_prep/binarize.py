@@ -54,9 +54,7 @@ def binarize(files: list[Path], model: Path, out: Path) -> dict[str, tuple[int, 
     tokenizer = Tokenizer(model)
     copy_tokenizer(tokenizer, out)
     return {
-        path.stem: mmap_dataset.write(
-            out / path.stem, lines_to_items(read_text(path), tokenizer), len(tokenizer)
-        )
+        path.stem: mmap_dataset.write(out / path.stem, lines_to_items(read_text(path), tokenizer), len(tokenizer))
         for path in files
     }
 

@@ -57,9 +57,9 @@ def task_examples(
     counts = Counter(label for label, _ in single)
     ranking = sorted(counts, key=lambda label: (-counts[label], label))
     # Underscored modules hold the pure Python twins of C modules; nobody asks for them by name.
-    labels = [
-        x for x in ranking if counts[x] >= minimum and not x.startswith("_") and x not in NOT_EVERYWHERE
-    ][:classes]
+    labels = [x for x in ranking if counts[x] >= minimum and not x.startswith("_") and x not in NOT_EVERYWHERE][
+        :classes
+    ]
     if len(labels) < MINIMUM_CLASSES:
         raise DataError(
             f"only {len(labels)} packages of this Python's standard library have {minimum} docstrings or "

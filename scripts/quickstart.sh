@@ -7,7 +7,7 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/lib/common.sh"
 # shellcheck source-path=SCRIPTDIR source=quickstart_tools/steps.sh
 source "$repo/scripts/quickstart_tools/steps.sh"
 
-vocab_size=4000 updates=600 finetune_updates=400
+vocab_size=4000 updates=1600 finetune_updates=400
 
 usage() {
     cat <<EOF
@@ -91,24 +91,25 @@ step task_bin "labelled text to fairseq's binary format" "$out"/task_text/*.tsv 
     python -m data_prep.binarize_task --model "$model" --out "$out/task_bin" \
     "$out/task_text/train.tsv" "$out/task_text/valid.tsv"
 
-# ---- 4: pretraining. The two commands differ in the architecture alone. The sizes are those that
-# configs/finetuning/stdlib_package.yaml builds; too few updates for dropout to be of use.
-warmup=$((updates / 10 + 1))
+# ---- 4: pretraining. The two commands differ in the architecture alone; the sizes are those that
+# configs/finetuning/model builds. With this little time many small updates teach more than few large ones,
+# pre-norm layers take the high learning rate, and dropout only costs.
+warmup=$((updates / 10 + 1)) save_every=$((updates > 200 ? updates / 20 : 10)) log_every=$((updates > 200 ? 20 : 10))
 pretrain() { # pretrain NAME TITLE ARCHITECTURE OPTION...
     local name="$1" title="$2"
     shift 2
     training_step "pretrain_$name" "pretrain $title" "$updates" "$out"/bin/* "${model_code[@]}" -- \
         fairseq-train "$out/bin" --user-dir "$repo/linformer_fairseq" --task masked_lm --criterion masked_lm \
-        --arch "$@" --encoder-layers 4 --encoder-embed-dim 128 --encoder-ffn-embed-dim 512 \
-        --encoder-attention-heads 4 --dropout 0 --attention-dropout 0 \
-        --tokens-per-sample 512 --sample-break-mode none --batch-size 8 --num-workers 0 \
+        --arch "$@" --encoder-layers 2 --encoder-embed-dim 128 --encoder-ffn-embed-dim 512 \
+        --encoder-attention-heads 4 --encoder-normalize-before --dropout 0 --attention-dropout 0 \
+        --tokens-per-sample 256 --sample-break-mode none --batch-size 8 --num-workers 0 \
         --optimizer adam --adam-betas '(0.9,0.98)' --adam-eps 1e-6 --weight-decay 0.01 --clip-norm 1.0 \
-        --lr 2e-3 --lr-scheduler polynomial_decay --warmup-updates "$warmup" --total-num-update "$updates" \
+        --lr 3e-3 --lr-scheduler polynomial_decay --warmup-updates "$warmup" --total-num-update "$updates" \
         --max-update "$updates" --seed 1 --distributed-world-size 1 \
-        --save-dir "$out/pretrain_$name" --save-interval-updates 40 --keep-interval-updates 1 \
-        --no-epoch-checkpoints --log-format json --log-interval 10 --log-file "$out/pretrain_$name/train.log"
+        --save-dir "$out/pretrain_$name" --save-interval-updates "$save_every" --keep-interval-updates 1 \
+        --no-epoch-checkpoints --log-format json --log-interval "$log_every" --log-file "$out/pretrain_$name/train.log"
 }
-pretrain linformer "Linformer (n = 512, k = 64)" linformer_roberta_small --projected-dim 64 --sharing layerwise
+pretrain linformer "Linformer (n = 256, k = 64)" linformer_roberta_small --projected-dim 64 --sharing layerwise
 pretrain roberta "RoBERTa of the same size" roberta
 
 # ---- 5: finetuning, through Hydra

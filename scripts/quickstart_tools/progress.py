@@ -24,10 +24,11 @@ def describe(stats: dict[str, Any], total: int) -> str | None:
     """One line for a logged object: training progress or a validation; None for anything else."""
     if "valid_loss" in stats:
         update = int(float(stats["valid_num_updates"]))
-        text = f"  update {update:>5}/{total}  validation: perplexity {float(stats['valid_ppl']):,.1f}"
         if "valid_accuracy" in stats:
-            text = f"  update {update:>5}/{total}  validation: accuracy {float(stats['valid_accuracy']):.1f} %"
-        return text
+            value = f"accuracy {float(stats['valid_accuracy']):.1f} %"
+        else:
+            value = f"perplexity {float(stats['valid_ppl']):,.1f}"
+        return f"  update {update:>5}/{total}  validation: {value}"
     if "num_updates" not in stats or "ups" not in stats:
         return None
     update, rate = int(float(stats["num_updates"])), float(stats["ups"])

@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
-_WORDS = "the a value list string returns raises error when given index of key object and is not empty file".split()
+_WORDS = [
+    *("the", "a", "value", "list", "string", "returns", "raises", "error", "when", "given"),
+    *("index", "of", "key", "object", "and", "is", "not", "empty", "file"),
+]
 
 
 @pytest.fixture(scope="session")

@@ -63,7 +63,9 @@ def test_sentence_prediction_reads_the_folder(model: Path, tmp_path: Path) -> No
     for name, rows in (("train", train), ("valid", valid)):
         (tmp_path / f"{name}.tsv").write_text("".join(f"{label}\t{text}\n" for label, text in rows))
     out = tmp_path / "bin"
-    binarize_task.main([str(tmp_path / "train.tsv"), str(tmp_path / "valid.tsv"), "--model", str(model), "--out", str(out)])
+    binarize_task.main(
+        [str(tmp_path / "train.tsv"), str(tmp_path / "valid.tsv"), "--model", str(model), "--out", str(out)]
+    )
     assert (out / "label" / "dict.txt").read_text() == "a 1\nb 2\n"
     for folder in (out, out / "input0"):
         assert (folder / model.name).read_bytes() == model.read_bytes()

@@ -1,0 +1,109 @@
+"""scripts/quickstart.sh, scaled down: stopped by Ctrl-C, carried on, and what it says to wrong options."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SCRIPT = REPOSITORY / "scripts" / "quickstart.sh"
+SMALL = ("--updates", "30", "--finetune-updates", "20", "--vocab-size", "1000", "--venv", sys.prefix)
+
+
+def _start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
+    """Start the quickstart in a process group of its own, as a terminal does."""
+    return subprocess.Popen(
+        [SCRIPT, *arguments],
+        cwd=cwd,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def _interrupt_when(process: subprocess.Popen[str], condition: Callable[[], bool]) -> str:
+    """Send Ctrl-C to the group once ``condition`` holds; returns the output."""
+    deadline = time.monotonic() + 150
+    while not condition():
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline, "the condition was not met in time"
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, output
+    assert output.count("Stopped by Ctrl-C. The same command carries on from here") == 1, output
+    assert "Traceback" not in output and "Error" not in output, output
+    return output
+
+
+@pytest.mark.slow
+def test_interrupted_twice_and_carried_on(tmp_path: Path) -> None:
+    pytest.importorskip("fairseq")
+    out = tmp_path / "a folder" / "run"
+    arguments = ("--out", os.path.relpath(out, tmp_path), *SMALL)
+
+    _interrupt_when(_start(*arguments, cwd=tmp_path), lambda: (out / "text").exists())
+    checkpoint = out / "pretrain_linformer" / "checkpoint_last.pt"
+    output = _interrupt_when(_start(*arguments, cwd=tmp_path), checkpoint.exists)
+    assert "==> sentencepiece model\n" in output
+    text_written = (out / "text" / "train.txt").stat().st_mtime_ns
+
+    process = _start(*arguments, cwd=tmp_path)
+    output, _ = process.communicate(timeout=400)
+    assert "==> text: already done" in output
+    assert (out / "text" / "train.txt").stat().st_mtime_ns == text_written
+    console = (out / "pretrain_linformer" / "console.log").read_text()
+    assert "(epoch 1 @ 10 updates)" in console or "(epoch 1 @ 20 updates)" in console, console[-3000:]
+    assert console.count("num_updates: 30 >= max_update: 30") == 1
+
+    # So short a training learns too little, and that is said; the table and the figures are there all the same.
+    assert process.returncode == 1, output
+    assert "error: not everything was learned: " in output
+    assert "| tokens per second in pretraining" in output
+    report = json.loads((out / "report" / "report.json").read_text())
+    assert len(report["missed"]) >= 1 and report["provenance"]["python"]
+    for model, title in (("linformer", "Linformer"), ("roberta", "RoBERTa")):
+        log = (out / f"pretrain_{model}" / "train.log").read_text()
+        figures = report["models"][title]
+        last = [json.loads(line) for line in log.splitlines() if '"valid_ppl"' in line][-1]
+        assert figures["perplexity_after"] == pytest.approx(float(last["valid_ppl"]), rel=1e-3)
+        assert 900 < figures["perplexity_before"] < 1500  # near the size of the vocabulary: it knows nothing
+        assert figures["perplexity_after"] < figures["perplexity_before"]
+    assert (out / "report" / "perplexity.png").stat().st_size > 5000
+    assert all(len(mask["fillers"]) == 5 for mask in report["fill_mask"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--text"], "--text: expected one file or more"),
+        (["--text", "absent.txt"], "absent.txt: no such file, or not readable"),
+        (["--updates", "ten"], "--updates ten: expected a whole number above 0"),
+        (["--out"], "--out: expected a value"),
+        (["--speed"], "unknown argument: --speed"),
+        (["--venv", "nowhere"], "nowhere: no environment with fairseq"),
+        (["--out", "other", "--venv", sys.prefix], "other: this folder holds other files"),
+        (["--out", "a:b", "--venv", sys.prefix], "fairseq cannot read a path with a colon"),
+    ],
+)
+def test_wrong_options_are_said(tmp_path: Path, arguments: list[str], message: str) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "precious.txt").write_text("mine")
+    result = subprocess.run([SCRIPT, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 1
+    assert message in result.stderr and "Traceback" not in result.stderr
+    assert (tmp_path / "other" / "precious.txt").read_text() == "mine"
+
+
+def test_help_says_what_it_does(tmp_path: Path) -> None:
+    result = subprocess.run([SCRIPT, "--help"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0 and result.stderr == ""
+    assert "usage: scripts/quickstart.sh" in result.stdout and "130 stopped by Ctrl-C" in result.stdout
