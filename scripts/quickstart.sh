@@ -92,7 +92,8 @@ step task_bin "labelled text to fairseq's binary format" "$out"/task_text/*.tsv 
     "$out/task_text/train.tsv" "$out/task_text/valid.tsv"
 
 # ---- 4: pretraining. The two commands differ in the architecture alone; the sizes are those that
-# configs/finetuning/model builds. With this little time many small updates teach more than few large ones,
+# configs/finetuning/model builds. The multiple of 1: by default, 8, fairseq leaves the last sentences out of the
+# validation where they do not fill a batch. With this little time many small updates teach more than few large ones,
 # pre-norm layers take the high learning rate, and dropout only costs.
 warmup=$((updates / 10 + 1)) save_every=$((updates > 200 ? updates / 20 : 10)) log_every=$((updates > 200 ? 20 : 10))
 pretrain() { # pretrain NAME TITLE ARCHITECTURE OPTION...
@@ -102,7 +103,7 @@ pretrain() { # pretrain NAME TITLE ARCHITECTURE OPTION...
         fairseq-train "$out/bin" --user-dir "$repo/linformer_fairseq" --task masked_lm --criterion masked_lm \
         --arch "$@" --encoder-layers 2 --encoder-embed-dim 128 --encoder-ffn-embed-dim 512 \
         --encoder-attention-heads 4 --encoder-normalize-before --dropout 0 --attention-dropout 0 \
-        --tokens-per-sample 256 --sample-break-mode none --batch-size 8 --num-workers 0 \
+        --tokens-per-sample 256 --sample-break-mode none --batch-size 8 --required-batch-size-multiple 1 --num-workers 0 \
         --optimizer adam --adam-betas '(0.9,0.98)' --adam-eps 1e-6 --weight-decay 0.01 --clip-norm 1.0 \
         --lr 3e-3 --lr-scheduler polynomial_decay --warmup-updates "$warmup" --total-num-update "$updates" \
         --max-update "$updates" --seed 1 --distributed-world-size 1 \
