@@ -7,7 +7,7 @@ import torch
 
 from linformer_fairseq.core import build_attention_layers
 from linformer_fairseq.core.reference import reference_attention
-from tests.core.cases import ALL_MODES, N, WIDTH, padding_mask, randomise, settings_of
+from tests.core.cases import ALL_MODES, WIDTH, N, padding_mask, randomise, settings_of
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 LENGTHS = [N, 9, 3]

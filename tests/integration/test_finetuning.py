@@ -1,0 +1,130 @@
+"""Sentence prediction from a pretrained checkpoint: classification, regression, and heads that are kept."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fairseq")
+
+import torch
+from fairseq import checkpoint_utils
+
+from linformer_fairseq.compat.checkpoint_loading import read_checkpoint
+
+Train = Callable[..., str]
+Settings = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def pretrained(train: Train, tiny_settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pretrained")
+    train("fairseq-train", {**tiny_settings, "optimization.max_update": 1}, folder)
+    return folder / "checkpoint_last.pt"
+
+
+@pytest.fixture(scope="module")
+def task_data(tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny corpus as sentences with a class (three, as a dataset) and a number (two, as text) each."""
+    from fairseq.data import Dictionary, data_utils, indexed_dataset
+
+    folder = tmp_path_factory.mktemp("task")
+    shutil.copytree(tiny_corpus, folder / "input0")
+    (folder / "label").mkdir()
+    labels = Dictionary()
+    for name in ("one", "two", "three"):
+        labels.add_symbol(name)
+    labels.save(str(folder / "label" / "dict.txt"))
+    for split in ("train", "valid"):
+        count = len(data_utils.load_indexed_dataset(str(tiny_corpus / split), Dictionary()))
+        builder = indexed_dataset.make_builder(str(folder / "label" / f"{split}.bin"), impl="mmap", vocab_size=100)
+        for i in range(count):
+            builder.add_item(torch.tensor([labels.nspecial + i % 3, labels.eos()]))
+        builder.finalize(str(folder / "label" / f"{split}.idx"))
+        numbers = "".join(f"{i / count:.3f} {-i / count:.3f}\n" for i in range(count))
+        (folder / "label" / f"{split}.label").write_text(numbers)
+    return folder
+
+
+def finetuning(tiny_settings: Settings, data: Path, start: Path, classes: int) -> Settings:
+    pretraining_only = ("task.", "criterion.")
+    return {
+        **{key: value for key, value in tiny_settings.items() if not key.startswith(pretraining_only)},
+        "task._name": "sentence_prediction",
+        "task.data": str(data),
+        "task.num_classes": classes,
+        "task.max_positions": 32,
+        "task.init_token": 0,
+        "criterion._name": "sentence_prediction",
+        "optimization.max_update": 2,
+        "checkpoint.finetune_from_model": str(start),
+    }
+
+
+@pytest.mark.slow
+def test_classification_keeps_its_head_for_the_next_run(
+    train: Train, tiny_settings: Settings, pretrained: Path, task_data: Path, tmp_path: Path
+) -> None:
+    settings = finetuning(tiny_settings, task_data, pretrained, classes=3)
+    output = train("fairseq-hydra-train", settings, tmp_path / "first")
+    assert "accuracy" in output
+    first = read_checkpoint(tmp_path / "first" / "checkpoint_last.pt")["model"]
+    start = read_checkpoint(pretrained)["model"]
+    projection = "encoder.sentence_encoder.proj_k.weight"
+    assert first[projection].shape == start[projection].shape and not torch.equal(first[projection], start[projection])
+    head = "classification_heads.sentence_classification_head.out_proj.weight"
+    assert first[head].shape == (3, 64)
+
+    # With the same task the head is part of the model; under another name it is kept only if asked for.
+    for keep in (True, False):
+        again = {
+            **finetuning(tiny_settings, task_data, tmp_path / "first" / "checkpoint_last.pt", classes=3),
+            "criterion.classification_head_name": "other",
+            "model.load_checkpoint_heads": keep,
+            "optimization.max_update": 1,
+        }
+        train("fairseq-train", again, tmp_path / str(keep))
+        second = read_checkpoint(tmp_path / str(keep) / "checkpoint_last.pt")["model"]
+        assert "classification_heads.other.dense.weight" in second
+        assert (head in second) == keep
+        if keep:
+            assert torch.equal(second[head], first[head]), "it is loaded, and not trained by another task"
+
+
+@pytest.mark.slow
+def test_regression_on_two_numbers(
+    train: Train, tiny_settings: Settings, pretrained: Path, task_data: Path, tmp_path: Path
+) -> None:
+    settings = {
+        **finetuning(tiny_settings, task_data, pretrained, classes=2),
+        "criterion.regression_target": True,
+        "optimization.max_update": 30,
+        "optimization.lr": [0.01],
+        "common.log_interval": 1,
+    }
+    output = train("fairseq-train", settings, tmp_path)
+    assert "accuracy" not in output, "regression has none"
+    (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(tmp_path / "checkpoint_last.pt")])
+    task.load_dataset("train")
+    sample = task.dataset("train").collater([task.dataset("train")[i] for i in range(0, 120, 8)])
+    logits, _ = model.eval()(
+        **sample["net_input"], features_only=True, classification_head_name="sentence_classification_head"
+    )
+    assert logits.shape == sample["target"].shape == (15, 2)
+    # The targets are i/n and -i/n: the mean squared error is a third for zeros, a twelfth for 0.5 and -0.5.
+    assert torch.nn.functional.mse_loss(logits, sample["target"]) < 0.2
+
+
+@pytest.mark.slow
+def test_a_checkpoint_with_another_n_is_refused_with_both_numbers(
+    train: Train, tiny_settings: Settings, pretrained: Path, task_data: Path, tmp_path: Path
+) -> None:
+    settings = {**finetuning(tiny_settings, task_data, pretrained, classes=3), "task.max_positions": 48}
+    output = train("fairseq-train", settings, tmp_path, fails=True)
+    last = output.strip().splitlines()[-1]
+    assert "checkpoint_last.pt" in last
+    assert "max_positions (n) = 32" in last and "max_positions (n) = 48" in last
