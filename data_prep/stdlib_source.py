@@ -84,4 +84,6 @@ def _collect(node: ast.AST, module: str, name: str, found: list[Docstring]) -> N
             found.append(Docstring(module, name, text))
     for child in ast.iter_child_nodes(node):
         inner = getattr(child, "name", None) if isinstance(child, ast.stmt) else None
+        if not isinstance(inner, str):  # the name in `type X = ...` (Python 3.12 and later) is a node
+            inner = None
         _collect(child, module, ".".join(filter(None, (name, inner))), found)
