@@ -111,7 +111,7 @@ def filled_masks(run: Path) -> list[dict[str, object]]:
     )
     hub.eval()
     return [
-        {"sentence": text, "fillers": [[f[2].strip(), round(f[1], 3)] for f in hub.fill_mask(text, topk=5)]}
+        {"sentence": text, "fillers": [[f[2], round(f[1], 3)] for f in hub.fill_mask(text, topk=5)]}
         for text in SENTENCES
     ]
 
@@ -130,7 +130,7 @@ def write_report(run: Path) -> list[str]:
     parts = [
         markdown(table(results, majority)),
         "\n".join(
-            f"{mask['sentence']}\n    " + ", ".join(f"{word} {p:.1%}" for word, p in mask["fillers"])  # type: ignore[attr-defined]
+            f"{mask['sentence']}\n    " + ", ".join(f"{word!r} {p:.1%}" for word, p in mask["fillers"])  # type: ignore[attr-defined]
             for mask in masks
         ),
         "\n".join(f"{name}: {value}" for name, value in origin.items()),
