@@ -133,3 +133,19 @@ def test_bad_models_and_options_are_refused(corpus: Path, tmp_path: Path) -> Non
         train_sentencepiece.train([corpus / "train.txt"], tmp_path, vocab_size=10)
     with pytest.raises(DataError, match="not distinct"):
         binarize.binarize([corpus / "train.txt", tmp_path / "train.txt"], tmp_path / "junk.model", tmp_path)
+
+
+def test_long_texts_keep_their_beginning_and_are_counted(model: Path, tmp_path: Path) -> None:
+    from fairseq.data import Dictionary, data_utils
+
+    texts = ["the value of the list is returned", "the value"]
+    path = tmp_path / "train.tsv"
+    path.write_text("".join(f"a\t{text}\n" for text in texts))
+    whole = [Tokenizer(model).encode(text).tolist() for text in texts]
+    limit = len(whole[1]) + 1
+    counts = binarize_task.binarize_task([path], model, tmp_path / "bin", max_tokens=limit)
+    assert counts == {"train": binarize_task.Count(examples=2, cut=1)}
+    stored = data_utils.load_indexed_dataset(str(tmp_path / "bin" / "input0" / "train"), Dictionary())
+    assert [item.tolist() for item in stored] == [[*whole[0][: limit - 1], EOS], [*whole[1], EOS]]
+    with pytest.raises(DataError, match="--max-tokens is 1: expected at least 2"):
+        binarize_task.binarize_task([path], model, tmp_path / "bin", max_tokens=1)
