@@ -164,8 +164,9 @@ def test_garbage_at_padded_positions_changes_nothing(case: str) -> None:
     torch.testing.assert_close(layers[0](noisy, mask)[0] * real, layers[0](x, mask)[0] * real)
 
 
-def test_probabilities_are_not_stored_unless_asked_for() -> None:
-    layers, _ = _layers("layerwise-linear")
+@pytest.mark.parametrize("case", EVERY_CASE)
+def test_probabilities_are_not_stored_unless_asked_for(case: str) -> None:
+    layers, _ = _layers(case)
     batch, sizes = 5, set()
 
     class Sizes(TorchDispatchMode):
@@ -174,14 +175,18 @@ def test_probabilities_are_not_stored_unless_asked_for() -> None:
             sizes.update(t.numel() for t in (out if isinstance(out, tuple) else (out,)) if torch.is_tensor(t))
             return out
 
-    x = torch.randn(N, batch, WIDTH)
-    with torch.no_grad():
-        with Sizes():
-            layers[0](x)
-        assert batch * HEADS * N * K not in sizes
-        with Sizes():
-            layers[0](x, need_weights=True)
-    assert batch * HEADS * N * K in sizes
+    x, mask = torch.randn(N, batch, WIDTH), padding_mask([N, 9, 9, 2, 1], N)
+    with Sizes():
+        out, nothing = layers[0](x, mask)
+        out.sum().backward()
+    assert nothing is None
+    seen = set(sizes)
+    _, weights = layers[0](x, mask, need_weights=True)
+    assert weights.shape[:3] == (batch, HEADS, N)
+    assert weights.numel() not in seen
+    with Sizes():
+        layers[0](x, mask, need_weights=True)
+    assert weights.numel() in sizes, "the check itself must be able to see it"
 
 
 def test_attention_dropout_acts_in_training_only() -> None:
