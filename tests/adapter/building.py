@@ -6,11 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 import torch
-
-pytest.importorskip("fairseq", reason="fairseq is not installed: only core can be tested")
-
 from fairseq import options, tasks
 from fairseq.data import Dictionary
 from fairseq.dataclass.initialize import add_defaults, hydra_init

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 pytest.importorskip("fairseq")
 
+import numpy as np
 import torch
 from fairseq import checkpoint_utils
 from omegaconf import OmegaConf

@@ -2,14 +2,15 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
+
+pytest.importorskip("fairseq")
+
+import numpy as np
 
 from data_prep import binarize, binarize_task, mmap_dataset, train_sentencepiece
 from data_prep.errors import DataError
 from data_prep.tokenizer import EOS, UNK, Tokenizer
-
-pytest.importorskip("fairseq")
 
 
 def test_training_again_gives_the_same_bytes(corpus: Path, model: Path, tmp_path: Path) -> None:
