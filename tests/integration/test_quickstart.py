@@ -95,6 +95,8 @@ def test_interrupted_twice_and_carried_on(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_options_are_said(tmp_path: Path, arguments: list[str], message: str) -> None:
+    if sys.prefix in arguments:
+        pytest.importorskip("fairseq")  # the environment is looked at before the output folder
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "precious.txt").write_text("mine")
     result = subprocess.run([SCRIPT, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=60)
