@@ -78,6 +78,8 @@ def main(argv: list[str] | None = None) -> None:
     args = parser.parse_args(argv)
     tokenizer = train(args.files, args.out, args.vocab_size)
     print(f"{len(tokenizer):,} symbols in {args.out / 'dict.txt'}")
+    if len(tokenizer) < args.vocab_size:
+        print(f"(--vocab-size is {args.vocab_size:,}, but the text does not yield more)")
 
 
 if __name__ == "__main__":

@@ -9,14 +9,25 @@ from linformer_fairseq.compat import (
     atomic_copy,
     bf16_devices,
     broadcast_state,
+    byte_pieces,
     checkpoint_loading,
     fresh_masks,
+    numpy_long,
     restore_errors,
 )
 
 __all__ = ["install"]
 
-_MENDS = (checkpoint_loading, restore_errors, broadcast_state, atomic_copy, fresh_masks, bf16_devices)
+_MENDS = (
+    checkpoint_loading,
+    restore_errors,
+    broadcast_state,
+    atomic_copy,
+    fresh_masks,
+    bf16_devices,
+    byte_pieces,
+    numpy_long,
+)
 
 
 def install() -> None:

@@ -99,7 +99,7 @@ def _explain(error: Exception) -> str:
     reason = (str(error).strip().splitlines() or [""])[-1] or type(error).__name__
     return (
         "cannot be read as a checkpoint: it is truncated (a full disk, a killed copy) or was never one "
-        f"[{reason[:200]}]. Delete it and start from another one, for example with --restore-file."
+        f"[{reason[:200]}]. If it was one, put it aside; name another one, for example with --restore-file."
     )
 
 

@@ -30,7 +30,7 @@ def check_signature(stored: Tensor, expected: Tensor, where: str) -> None:
 
 def _describe(signature: list[int]) -> str:
     projection, sharing, n, *dims = signature
-    k = str(dims[0]) if len(set(dims)) == 1 else str(dims)
+    k = f"{dims[0]} in each of {len(dims)} heads" if len(set(dims)) == 1 else str(dims)
     names = f"projection={PROJECTIONS[projection]}, "
     if not PROJECTIONS[projection].endswith("pool"):
         names += f"sharing={SHARINGS[sharing]}, "

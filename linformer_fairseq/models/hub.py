@@ -32,12 +32,31 @@ class LinformerHubInterface(RobertaHubInterface):
         """
         if isinstance(sentence, str):
             return super().encode(sentence, *addl_sentences, no_separator=no_separator)
+        if not sentence:
+            raise ValueError("an empty list of texts was given; expected at least one")
         if addl_sentences:
             raise ValueError("a batch of pairs is given as [encode(a, b) for a, b in pairs], not as two lists")
         return self.batch([super(LinformerHubInterface, self).encode(text) for text in sentence])
 
     def batch(self, tokens: Tokens) -> Tensor:
         """(B, T) on the model's device, padded on the right, from one or many token tensors."""
+        batch = self._as_rows(tokens)
+        length, n = batch.size(1), self.model.max_positions()
+        if length > n:
+            raise ValueError(
+                f"the input has {length} tokens, but the model was built for at most {n}; shorten it, for example "
+                f"tokens[..., :{n}]"
+            )
+        padding = batch.eq(self._padding_idx)
+        if (padding[:, :-1] & ~padding[:, 1:]).any():
+            raise ValueError(
+                f"padding ({self._padding_idx}) before the end of a sequence: a Linformer's sequences are padded on "
+                "the right, since the columns of E are absolute positions; pass a list of token tensors to have "
+                "them padded"
+            )
+        return batch
+
+    def _as_rows(self, tokens: Tokens) -> Tensor:
         if isinstance(tokens, Tensor):
             return (tokens.unsqueeze(0) if tokens.dim() == 1 else tokens).to(self.device)
         return collate_tokens(list(tokens), self._padding_idx).to(self.device)

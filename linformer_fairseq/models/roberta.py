@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
@@ -68,9 +69,9 @@ class LinformerRobertaModel(RobertaModel):
     @classmethod
     def from_pretrained(
         cls,
-        model_name_or_path: str,
+        model_name_or_path: str | os.PathLike[str],
         checkpoint_file: str = "model.pt",
-        data_name_or_path: str = ".",
+        data_name_or_path: str | os.PathLike[str] = ".",
         bpe: str | None = "auto",
         **overrides: Any,
     ) -> LinformerHubInterface:
@@ -89,4 +90,5 @@ class LinformerRobertaModel(RobertaModel):
             FileNotFoundError: no checkpoint, dictionary or tokenizer there; the message names what was looked for.
             ValueError: the checkpoint is damaged, foreign, or names code that a checkpoint may not run.
         """
-        return load_hub_interface(cls, model_name_or_path, checkpoint_file, data_name_or_path, bpe, **overrides)
+        model, data = os.fspath(model_name_or_path), os.fspath(data_name_or_path)
+        return load_hub_interface(cls, model, checkpoint_file, data, bpe, **overrides)

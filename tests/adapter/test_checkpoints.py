@@ -40,6 +40,7 @@ def load(stored: dict[str, Any], built: dict[str, Any]) -> None:
         ({"projection": "mean_pool"}, {}, "projection=mean_pool", "projection=linear"),
         # None of these can be told from shapes:
         ({"projection": "mean_pool", "projected_dim": 4}, {"projection": "mean_pool"}, "= 4", "= 8"),
+        ({"encoder_attention_heads": 4}, {}, "in each of 4 heads", "in each of 2 heads"),
         ({"projection": "mean_pool"}, {"projection": "max_pool"}, "mean_pool", "max_pool"),
         (
             {"projection": "convolution", "sharing": "none"},

@@ -66,6 +66,8 @@ def test_text_round_trips_alone_and_in_batches(hub: Any) -> None:
     pair = hub.encode(first, second)
     assert (pair == 2).sum() == 3
     assert hub.decode(pair) == [first, second]
+    with pytest.raises(ValueError, match="an empty list"):
+        hub.encode([])
     with pytest.raises(ValueError, match="batch of pairs"):
         hub.encode([first], second)
 
@@ -81,8 +83,10 @@ def test_features_of_a_batch_are_those_of_its_texts(hub: Any) -> None:
     layers = hub.extract_features(rows[0], return_all_hiddens=True)
     assert len(layers) == 3
     torch.testing.assert_close(layers[-1], expected[0].unsqueeze(0))
-    with pytest.raises(ValueError, match="65 > 64"):
+    with pytest.raises(ValueError, match=r"65 tokens.* at most 64; shorten it"):
         hub.extract_features(torch.full((65,), 5))
+    with pytest.raises(ValueError, match="padded on the right"):
+        hub.extract_features(torch.tensor([[1, 0, 5, 2], [0, 5, 6, 2]]))
 
 
 def test_fill_mask_ranks_whole_vocabulary(hub: Any) -> None:
@@ -119,7 +123,7 @@ def test_the_tokenizer_is_found_beside_the_model_too(folders: tuple[Path, Path],
     for name in ("model.pt", "dict.txt", "sentencepiece.bpe.model"):
         source = model / name if name == "model.pt" else data / name
         (tmp_path / name).write_bytes(source.read_bytes())
-    hub = LinformerRobertaModel.from_pretrained(str(tmp_path))
+    hub = LinformerRobertaModel.from_pretrained(tmp_path)
     assert hub.decode(hub.encode("The fox.")) == "The fox."
 
 
