@@ -49,7 +49,7 @@ class LinformerSelfAttention(nn.Module):
         # Held outside nn.Module's registry: the encoder owns the shared projection, and its weight must appear
         # once in parameters() and in the state dict.
         self.__dict__["_shared"] = shared
-        needs_shared = settings.sharing == "layerwise" and not settings.is_pooling
+        needs_shared = settings.shares_between_layers
         if needs_shared != (shared is not None):
             wanted = (
                 "needs the encoder's projection: pass shared=build_shared_projection(settings)"

@@ -27,7 +27,7 @@ class Projection(nn.Module):
         self.max_positions = max_positions
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        """(T, B, F) -> (R, B, F)."""
+        """(T, B, F) -> (R, B, F); each projection has its own."""
         raise NotImplementedError
 
     def live_rows(self, x: Tensor, padding: Tensor | None) -> Tensor | None:

@@ -116,6 +116,11 @@ class LinformerSettings:
         return self.projection in ("mean_pool", "max_pool")
 
     @property
+    def shares_between_layers(self) -> bool:
+        """Whether one projection with parameters serves all layers, so that the encoder owns it."""
+        return self.sharing == "layerwise" and not self.is_pooling
+
+    @property
     def one_dim_per_layer(self) -> bool:
         """Whether all heads of each layer have the same k."""
         return all(len(set(layer)) == 1 for layer in self.dims)

@@ -17,7 +17,7 @@ def build_shared_projection(settings: LinformerSettings) -> Projection | None:
 
     Its k is the largest of all layers; a layer with a smaller k uses its first rows.
     """
-    if settings.sharing != "layerwise" or settings.is_pooling:
+    if not settings.shares_between_layers:
         return None
     return _build(settings, max(map(max, settings.dims)), settings.embed_dim)
 

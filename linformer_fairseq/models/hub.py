@@ -81,7 +81,8 @@ class LinformerHubInterface(RobertaHubInterface):
         heads = self.model.classification_heads
         if head not in heads:
             raise ValueError(f"there is no classification head {head!r}; this model has: {', '.join(heads) or 'none'}")
-        return super().predict(head, self.batch(tokens), return_logits)
+        # extract_features, which fairseq calls next, checks the batch.
+        return super().predict(head, self._as_rows(tokens), return_logits)
 
     def fill_mask(self, masked_input: str | Sequence[str], topk: int = 5) -> list[Any]:
         """The ``topk`` (text, probability, token) for the one ``<mask>`` of a text; a list of those for a list.
