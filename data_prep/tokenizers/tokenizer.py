@@ -1,0 +1,95 @@
+"""What every tokenizer does, and the cutting of very long lines."""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from data_prep.errors import DataError
+from data_prep.files import sha256
+
+Ids = npt.NDArray[np.int64]
+"""Ids of fairseq's dictionary, shape (tokens,)."""
+
+# The engines need hundreds of bytes of memory a character, so that a line of 50 MB would not fit; longer lines are
+# cut at a blank between two words, which changes nothing: no token reaches over such a blank.
+LONG = 200_000
+_BLANK = re.compile(r"(?<=\S) (?=\S)")
+LONGEST_WORD = 1_000_000
+"""Characters; what has no blank for longer than this is no text."""
+
+
+class Tokenizer(ABC):
+    """Text to fairseq's ids and back."""
+
+    kind: ClassVar[str]
+
+    def __init__(self, files: tuple[Path, ...], symbols: int) -> None:
+        """Args:
+        files: what the tokenizer is made of, dict.txt among them, all in one folder.
+        symbols: of fairseq's dictionary, without <mask>.
+        """
+        self.files = files
+        self._symbols = symbols
+
+    def __len__(self) -> int:
+        """Size of fairseq's dictionary, without <mask>."""
+        return self._symbols
+
+    def encode(self, text: str) -> Ids:
+        """Ids of one line, without <s> and </s>.
+
+        Raises:
+            DataError: a "word" of more than a million characters.
+        """
+        return self.encode_lines([text])[0]
+
+    def encode_lines(self, lines: Sequence[str]) -> list[Ids]:
+        """Ids of each line; the fast way for many.
+
+        Raises:
+            DataError: a "word" of more than a million characters.
+        """
+        if all(len(line) <= LONG for line in lines):
+            return self._encode(lines)
+        return [
+            np.concatenate([self._encode([part])[0] for part in self._cut(line)])
+            if len(line) > LONG
+            else self._encode([line])[0]
+            for line in lines
+        ]
+
+    @abstractmethod
+    def decode(self, ids: Sequence[int] | Ids) -> str:
+        """The text of ids, special symbols left out; bytes that are no UTF-8 become U+FFFD."""
+
+    def describe(self) -> dict[str, object]:
+        """What a manifest says of it: kind, number of symbols, sha256 of each file."""
+        return {"kind": self.kind, "symbols": len(self), "sha256": {path.name: sha256(path) for path in self.files}}
+
+    @abstractmethod
+    def _encode(self, lines: Sequence[str]) -> list[Ids]:
+        """Ids of lines of bearable length."""
+
+    @abstractmethod
+    def _continue(self, text: str) -> str:
+        """What to encode for ``text``, which follows a blank in the line, so that the blank is in the result once."""
+
+    def _cut(self, line: str) -> Iterator[str]:
+        start = 0
+        while len(line) - start > LONG:
+            blank = _BLANK.search(line, start + LONG // 2)
+            end = blank.start() if blank else len(line)
+            if end - start > LONGEST_WORD:
+                raise DataError(
+                    f"{end - start:,} characters without a blank between words, at most {LONGEST_WORD:,} are taken for "
+                    f"text; they begin with {line[start : start + 60]!r}"
+                )
+            yield self._continue(line[start:end]) if start else line[:end]
+            start = end + 1
+        if start < len(line):
+            yield self._continue(line[start:]) if start else line
