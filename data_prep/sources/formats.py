@@ -1,0 +1,177 @@
+"""Readers of the text formats: what a stream of bytes holds, document by document.
+
+Each reader is ``reader(stream, name, options, errors, skip)`` and yields :class:`Record`. The parquet reader, which
+needs a file to move about in, is in ``parquet.py``.
+"""
+
+import html
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from data_prep.errors import DataError
+from data_prep.sources.lines import Limits, Piece, cut_blocks, decode, line_pieces
+from data_prep.sources.source import Errors, Record
+from data_prep.sources.streams import Readable
+
+# A line of nothing but spaces and tabs is blank too.
+_BLANK_LINES = re.compile(rb"\n(?:[ \t\r]*\n)+")
+_CLOSING_TAG = re.compile(rb"\n</doc>[ \t\r]*\n")
+_OPENING_TAG = re.compile(r'\s*<doc (?:[^>"]|"[^"]*")*>[ \t]*(?:\n|$)')
+_TITLE = re.compile(r'\stitle="([^"]*)"')
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How the documents of a file are read; the user's ``,key=value`` endings."""
+
+    limits: Limits
+    field: str = "text"
+    """Key or column of the text."""
+
+
+Reader = Callable[[Readable, str, ReadOptions, Errors, int], Iterator[Record]]
+
+
+def read_text_blocks(
+    stream: Readable, name: str, options: ReadOptions, errors: Errors, skip: int = 0
+) -> Iterator[Record]:
+    """One document per run of lines between blank lines."""
+    pieces = line_pieces(stream, name, options.limits, errors)
+    blocks = cut_blocks(pieces, _BLANK_LINES, name, options.limits.max_document_bytes)
+    for piece, _ in islice(blocks, skip, None):
+        text, replaced = decode(piece, name, errors)
+        yield Record(text, f"{name}, line {piece.line}", replaced)
+
+
+def read_json_lines(
+    stream: Readable, name: str, options: ReadOptions, errors: Errors, skip: int = 0
+) -> Iterator[Record]:
+    """One document per line that is not blank, in ``options.field`` of the object that the line is.
+
+    Raises:
+        DataError: not JSON, not an object, or no text of that name in it.
+    """
+    for piece in islice(_lines(line_pieces(stream, name, options.limits, errors), name, options.limits), skip, None):
+        value, replaced = _parse(piece, name, errors)
+        yield _record(value, options.field, piece, name, errors, replaced)
+
+
+def read_wikiextractor(
+    stream: Readable, name: str, options: ReadOptions, errors: Errors, skip: int = 0
+) -> Iterator[Record]:
+    """One document per article of WikiExtractor's output, in either of its two forms.
+
+    The title, which is the first line of an article, is left out, and ``&lt; &gt; &amp;``, which WikiExtractor makes
+    of the characters, are undone.
+    """
+    pieces = line_pieces(stream, name, options.limits, errors)
+    first = next(pieces, None)
+    if first is None:
+        return
+    every = _chain(first, pieces)
+    if first.data.lstrip()[:1] == b"{":
+        for piece in islice(_lines(every, name, options.limits), skip, None):
+            value, replaced = _parse(piece, name, errors)
+            record = _record(value, options.field, piece, name, errors, replaced)
+            yield _article(record, str(value.get("title", "")))
+        return
+    articles = cut_blocks(every, _CLOSING_TAG, name, options.limits.max_document_bytes)
+    for piece, closed in islice(articles, skip, None):
+        if not closed and not piece.data.strip():
+            return  # blank lines at the end of the file
+        text, replaced = decode(piece, name, errors)
+        head = _OPENING_TAG.match(text)
+        if not head:
+            raise DataError(
+                f"{name}, line {piece.line}: expected WikiExtractor's <doc id=... title=...> or lines of JSON, found "
+                f"{text[:80]!r}; for plain text say format=text"
+            )
+        body = text[head.end() :]
+        if not closed or "\n<doc id=" in body:
+            raise DataError(
+                f"{name}, line {piece.line}: the article that begins here has no </doc>: the file was not written or "
+                "copied to its end"
+            )
+        title = _TITLE.search(head.group())
+        record = Record(body, f"{name}, line {piece.line}", replaced)
+        yield _article(record, html.unescape(title.group(1)) if title else "")
+
+
+def _chain(first: Piece, rest: Iterator[Piece]) -> Iterator[Piece]:
+    yield first
+    yield from rest
+
+
+def _article(record: Record, title: str) -> Record:
+    """An article without its title line, its three escaped characters as they were."""
+    text = record.text
+    if "&" in text:
+        text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+    head, _, rest = text.partition("\n")
+    return record._replace(text=(rest if title and head.strip() == title.strip() else text).strip("\n"))
+
+
+def _lines(pieces: Iterator[Piece], name: str, limits: Limits) -> Iterator[Piece]:
+    """Every line that is not blank."""
+    for piece in pieces:
+        line, offset = piece.line, piece.offset
+        for data in piece.data.split(b"\n")[:-1]:
+            if data and not data.isspace():
+                yield Piece(data, line, offset)
+            line += 1
+            offset += len(data) + 1
+
+
+def _parse(piece: Piece, name: str, errors: Errors) -> tuple[dict[str, Any], bool]:
+    """The JSON object of one line, and whether bytes were replaced."""
+    text, replaced = decode(piece, name, errors)
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        if piece.line == 1 and text.lstrip().startswith("["):
+            hint = "it looks like one JSON array; make lines of it with: jq -c '.[]'"
+        else:
+            hint = "expected one JSON object a line"
+        start = max(0, error.pos - 30)
+        raise DataError(
+            f"{name}, line {piece.line}, column {error.colno}: not JSON ({error.msg}) near "
+            f"{text[start : error.pos + 30]!r}; {hint}"
+        ) from None
+    except RecursionError:
+        raise DataError(f"{name}, line {piece.line}: JSON nested too deeply; expected an object with a text") from None
+    if not isinstance(value, dict):
+        hint = "; make lines of an array with: jq -c '.[]'" if isinstance(value, list) else ""
+        raise DataError(f"{name}, line {piece.line}: expected a JSON object, found {text[:60]!r}{hint}")
+    return value, replaced
+
+
+def _record(value: dict[str, Any], key: str, piece: Piece, name: str, errors: Errors, replaced: bool) -> Record:
+    """The document in ``value[key]``."""
+    where = f"{name}, line {piece.line}"
+    if key not in value:
+        raise DataError(f"{where}: no {key!r} in the record, which has {sorted(value)}; name the text's key: field=KEY")
+    text = value[key]
+    if not isinstance(text, str):
+        raise DataError(f"{where}: {key!r} is {json.dumps(text)[:60]}, a text was expected; name its key: field=KEY")
+    if rb"\u" in piece.data:  # only an escape can make half of a surrogate pair
+        text, mended = whole_characters(text, where, errors)
+        replaced = replaced or mended
+    return Record(text.replace("\r\n", "\n") if "\r" in text else text, where, replaced)
+
+
+def whole_characters(text: str, where: str, errors: Errors) -> tuple[str, bool]:
+    """``text`` without halves of surrogate pairs, which UTF-8 cannot hold, and whether there were any."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        if errors == "strict":
+            raise DataError(
+                f"{where}: half a surrogate pair (\\u{ord(text[error.start]):04x}) at character {error.start:,} of the "
+                "text; put U+FFFD in its place with --errors replace"
+            ) from None
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"), True
+    return text, False

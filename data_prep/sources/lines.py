@@ -1,0 +1,155 @@
+"""Streams cut into whole lines and into blocks of lines, in pieces of bounded size; bytes made text.
+
+Lines end in ``\\n``; the ``\\r`` before it goes with it. Nothing else ends a line: U+0085, U+2028 and form feeds
+occur inside paragraphs.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from data_prep.errors import DataError
+from data_prep.sources.source import Errors
+from data_prep.sources.streams import HEAD, Readable, kind_of
+
+MAX_DOCUMENT_BYTES = 32 << 20
+"""Where the user says nothing."""
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How a stream is read."""
+
+    max_document_bytes: int = MAX_DOCUMENT_BYTES
+    """A longer document is an error: a missing separator must not fill the memory."""
+    block_bytes: int = 1 << 20
+    """So much is read at a time."""
+
+
+class Piece(NamedTuple):
+    """A run of bytes and where it stands in the decompressed stream."""
+
+    data: bytes
+    line: int
+    """Number of its first line, from 1."""
+    offset: int
+    """Of its first byte."""
+
+
+def too_long(name: str, line: int, limit: int) -> DataError:
+    """The error of a document over the limit that begins in ``line``."""
+    return DataError(
+        f"{name}, line {line}: the document that begins here is longer than {limit:,} bytes; put a blank line between "
+        "documents (or one record a line), or raise --max-document-bytes if it really is one"
+    )
+
+
+def line_pieces(stream: Readable, name: str, limits: Limits, errors: Errors) -> Iterator[Piece]:
+    """Runs of whole lines, each with its ``\\n``; one is added to the last line where it has none.
+
+    Raises:
+        DataError: a line over the limit, NUL bytes, or content of another kind.
+    """
+    rest: list[bytes] = []
+    held = 0  # bytes in rest: the beginning of a line
+    line, offset = 1, 0
+    block = stream.read(max(HEAD, limits.block_bytes))
+    kind = kind_of(block[:HEAD])
+    if kind:
+        raise DataError(f"{name}: its content is {kind}, plain text was expected; convert it first")
+    if block.startswith(_BYTE_ORDER_MARK):
+        block, offset = block[3:], 3
+    while block:
+        if errors == "strict" and (found := block.find(b"\0")) >= 0:
+            before = line + block.count(b"\n", 0, found)
+            raise DataError(
+                f"{name}, line {before}: NUL byte at offset {offset + held + found:,}: binary data or UTF-16, UTF-8 "
+                "text was expected (--errors replace reads on)"
+            )
+        cut = block.rfind(b"\n") + 1
+        if cut:
+            data = b"".join([*rest, block[:cut]]) if rest else block[:cut]
+            yield Piece(data, line, offset)
+            line += data.count(b"\n")
+            offset += len(data)
+            rest, held = [block[cut:]], len(block) - cut
+        else:
+            rest.append(block)
+            held += len(block)
+        if held > limits.max_document_bytes:
+            raise too_long(name, line, limits.max_document_bytes)
+        block = stream.read(limits.block_bytes)
+    if held:
+        yield Piece(b"".join([*rest, b"\n"]), line, offset)
+
+
+def cut_blocks(
+    pieces: Iterator[Piece], separator: re.Pattern[bytes], name: str, limit: int
+) -> Iterator[tuple[Piece, bool]]:
+    """What stands between matches of ``separator``, empty blocks left out.
+
+    Args:
+        pieces: runs of whole lines.
+        separator: begins with the ``\\n`` of the line before it and ends with the ``\\n`` of its own last line.
+        name: of the file, for messages.
+        limit: bytes of a block.
+
+    Yields:
+        The block without its last line end, and whether a separator followed it (not so at the end of the file).
+
+    Raises:
+        DataError: a block over the limit.
+    """
+    pending: list[bytes] = []
+    held, first_line, first_offset = 0, 1, 0
+    for piece in pieces:
+        # The line end before the piece, so that a separator at its very beginning is found too.
+        data = b"\n" + piece.data
+        position, line = 1, piece.line
+        for match in separator.finditer(data):
+            end = max(position, match.start())
+            if pending:
+                block = b"".join([*pending, data[position:end]])
+                pending, held = [], 0
+            else:
+                block, first_line, first_offset = data[position:end], line, piece.offset + position - 1
+            if len(block) > limit:
+                raise too_long(name, first_line, limit)
+            if block:
+                yield Piece(block.rstrip(b"\r\n"), first_line, first_offset), True
+            line += data.count(b"\n", position, match.end())
+            position = match.end()
+        if position < len(data):
+            if not pending:
+                first_line, first_offset = line, piece.offset + position - 1
+            pending.append(data[position:])
+            held += len(data) - position
+            if held > limit:
+                raise too_long(name, first_line, limit)
+    if pending:
+        yield Piece(b"".join(pending).rstrip(b"\r\n"), first_line, first_offset), False
+
+
+def decode(piece: Piece, name: str, errors: Errors) -> tuple[str, bool]:
+    """The text of ``piece`` with ``\\n`` as its only line end, and whether bytes were replaced.
+
+    Raises:
+        DataError: not UTF-8, with ``errors="strict"``.
+    """
+    replaced = False
+    try:
+        text = piece.data.decode()
+    except UnicodeDecodeError as error:
+        if errors == "strict":
+            line = piece.line + piece.data.count(b"\n", 0, error.start)
+            raise DataError(
+                f"{name}, line {line}: not UTF-8: byte 0x{piece.data[error.start]:02x} at offset "
+                f"{piece.offset + error.start:,}; convert the file, for example with iconv -f LATIN1 -t UTF-8, or put "
+                "U+FFFD in place of such bytes with --errors replace"
+            ) from None
+        text, replaced = piece.data.decode(errors="replace"), True
+    if "\0" in text:  # with errors="replace" only: line_pieces refuses them otherwise
+        text, replaced = text.replace("\0", "\ufffd"), True
+    return (text.replace("\r\n", "\n") if "\r" in text else text), replaced

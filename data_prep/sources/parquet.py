@@ -1,0 +1,148 @@
+"""Documents of parquet files: a column read batch by batch."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Any
+
+from data_prep.errors import DataError
+from data_prep.sources.formats import ReadOptions
+from data_prep.sources.source import Errors, Record
+from data_prep.sources.streams import Readable
+
+# Text of one batch, about, and rows at the most: the column's average row decides how many rows that is.
+_BATCH_BYTES = 8 << 20
+_BATCH_ROWS = 4096
+
+
+@contextmanager
+def spooled(stream: Readable) -> Iterator[IO[bytes]]:
+    """``stream`` in a temporary file (in TMPDIR), for the block's time: parquet is read from its end."""
+    with tempfile.TemporaryFile() as file:
+        shutil.copyfileobj(stream, file, 1 << 20)
+        file.seek(0)
+        yield file
+
+
+class ParquetReader:
+    """The rows of one parquet file."""
+
+    def __init__(self, file: IO[bytes], name: str, options: ReadOptions) -> None:
+        """Read the footer of ``file``, called ``name`` in messages.
+
+        Raises:
+            DataError: not a whole parquet file, or no text column of the name asked for.
+        """
+        import pyarrow
+        import pyarrow.parquet
+
+        self._name = name
+        self._options = options
+        self._broken = (pyarrow.ArrowException, OSError)
+        try:
+            # Pages as they are needed: without the buffer size a whole column of a row group is read at once.
+            self._file: Any = pyarrow.parquet.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
+        except self._broken as error:
+            raise self._damaged("", error) from None
+        check_column(self._file.schema_arrow, options.field, name)
+        self._groups = [self._file.metadata.row_group(i) for i in range(self._file.num_row_groups)]
+        self.rows: int = self._file.metadata.num_rows
+        self.done = 0
+        """Rows left behind so far, the skipped ones among them."""
+
+    def records(self, errors: Errors, skip: int = 0) -> Iterator[Record]:
+        """The documents, without the first ``skip``; row groups with none of the others are not read.
+
+        Raises:
+            DataError: damaged data, a row without a text, or one over the limit.
+        """
+        first, before = 0, 0
+        while first < len(self._groups) and before + self._groups[first].num_rows <= skip:
+            before += self._groups[first].num_rows
+            first += 1
+        self.done = before
+        for index in range(first, len(self._groups)):
+            for batch in self._batches(index):
+                column = batch.column(0)
+                left = max(0, skip - self.done)
+                start = self.done + left
+                self.done += len(column)
+                if left < len(column):
+                    yield from column_records(column.slice(left), start, self._name, self._options, errors)
+
+    def _batches(self, index: int) -> Iterator[Any]:
+        group = self._groups[index]
+        sizes = [group.column(i) for i in range(group.num_columns)]
+        # Nested columns have longer paths; ours is a plain one.
+        size = sum(x.total_uncompressed_size for x in sizes if x.path_in_schema == self._options.field)
+        rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES * group.num_rows // max(1, size)))
+        batches = self._file.iter_batches(rows, row_groups=[index], columns=[self._options.field])
+        while True:
+            try:
+                batch = next(batches, None)
+            except self._broken as error:
+                raise self._damaged(f", after row {self.done:,}", error) from None
+            if batch is None:
+                return
+            yield batch
+
+    def _damaged(self, position: str, error: Exception) -> DataError:
+        reason = str(error).split("\n")[0]
+        return DataError(f"{self._name}{position}: not a whole parquet file ({reason}); fetch or make it again")
+
+
+def check_column(schema: Any, name: str, where: str) -> None:
+    """Raise unless ``schema`` (pyarrow's) has a column of texts called ``name``."""
+    import pyarrow
+
+    if name not in schema.names:
+        raise DataError(f"{where}: no column {name!r}, it has {schema.names}; name the text's column: field=COLUMN")
+    kind = schema.field(name).type
+    value = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
+    if not (pyarrow.types.is_string(value) or pyarrow.types.is_large_string(value) or str(value) == "string_view"):
+        raise DataError(f"{where}: column {name!r} is of type {kind}, text was expected; name its column: field=COLUMN")
+
+
+def column_records(column: Any, start: int, name: str, options: ReadOptions, errors: Errors) -> Iterator[Record]:
+    """Records of a pyarrow array of texts whose first row is row ``start`` of the file (counted from 0).
+
+    Raises:
+        DataError: a null, bytes that are not UTF-8, or a document over the limit.
+    """
+    limit = options.limits.max_document_bytes
+    try:
+        values = column.to_pylist()
+    except UnicodeDecodeError:
+        values = _decoded(column, start, name, errors)
+    for row, value in enumerate(values, start=start + 1):
+        where = f"{name}, row {row}"
+        if value is None:
+            raise DataError(
+                f"{where}: {options.field!r} is null, a text was expected; remove the row, or name another "
+                "column: field=COLUMN"
+            )
+        text, replaced = value if isinstance(value, tuple) else (value, False)
+        if len(text) > limit // 4 and len(text.encode()) > limit:
+            raise DataError(
+                f"{where}: the document is longer than {limit:,} bytes; raise --max-document-bytes if it really is one"
+            )
+        yield Record(text.replace("\r\n", "\n") if "\r" in text else text, where, replaced)
+
+
+def _decoded(column: Any, start: int, name: str, errors: Errors) -> list[tuple[str, bool] | None]:
+    """The values of a column in which some bytes are not UTF-8, with whether they were replaced."""
+    import pyarrow
+
+    found: list[tuple[str, bool] | None] = []
+    for row, data in enumerate(column.cast(pyarrow.large_binary()).to_pylist(), start=start + 1):
+        try:
+            found.append(None if data is None else (data.decode(), False))
+        except UnicodeDecodeError as error:
+            if errors == "strict":
+                raise DataError(
+                    f"{name}, row {row}: not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start:,} of the "
+                    "text; put U+FFFD in place of such bytes with --errors replace"
+                ) from None
+            found.append((data.decode(errors="replace"), True))
+    return found

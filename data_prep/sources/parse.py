@@ -1,0 +1,172 @@
+"""What the user writes as a source, made units: ``PATH``, ``hub:NAME`` or a name, with ``,key=value`` endings."""
+
+import glob
+import math
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from data_prep.errors import DataError
+from data_prep.sources.files import FORMATS, KNOWN_NAMES, FileUnit, format_of
+from data_prep.sources.formats import ReadOptions
+from data_prep.sources.lines import MAX_DOCUMENT_BYTES, Limits
+from data_prep.sources.shaping import LINES, Shape
+from data_prep.sources.source import Source, Unit
+
+NAMED: dict[str, Callable[[], list[Unit]]] = {}
+"""Sources that are neither files nor on the hub, by the name the user writes."""
+
+_FILE_KEYS = ("weight", "format", "field", "lines", "group")
+_HUB_KEYS = ("weight", "field", "lines", "group", "config", "split", "revision")
+_ENDING = re.compile(r"(.*),([A-Za-z_]+)=([^,]*)", re.DOTALL)
+
+
+def parse_source(spec: str, max_document_bytes: int = MAX_DOCUMENT_BYTES) -> Source:
+    """The source that ``spec`` means; every file of it is there and begins as its name says.
+
+    Args:
+        spec: a file, a glob, a folder, ``hub:wikipedia``, ``hub:bookcorpus`` or ``hub:OWNER/NAME``, and any of
+            ``,weight=`` ``,format=`` ``,field=`` ``,lines=`` ``,group=`` (hub: ``,config=`` ``,split=``
+            ``,revision=``).
+        max_document_bytes: a longer document is an error.
+
+    Raises:
+        DataError: an unknown key or value, no such file, or a hub out of reach.
+    """
+    limits = Limits(max_document_bytes)
+    place, given = split_spec(spec)
+    if place in NAMED:
+        _refuse_unknown(spec, given, ("weight",))
+        return Source(spec, _weight(spec, given), tuple(NAMED[place]()))
+    hub = place.startswith("hub:")
+    _refuse_unknown(spec, given, _HUB_KEYS if hub else _FILE_KEYS)
+    weight = _weight(spec, given)
+    if hub:
+        from data_prep.sources.hub import hub_units
+
+        return Source(spec, weight, tuple(hub_units(place.removeprefix("hub:"), given, spec, limits)))
+    kind = _choice(spec, "format", given, FORMATS, None)
+    options = ReadOptions(limits, given.get("field", "text"))
+    shape = shape_of(spec, given, limits)
+    paths, ignored = find_files(place, anything=kind is not None)
+    units = []
+    for path in paths:
+        found = kind or format_of(path)
+        if found is None:
+            raise DataError(
+                f"{path}: not of a known format ({KNOWN_NAMES}); say which it is, such as {spec},format=text"
+            )
+        units.append(FileUnit(path, found, options, shape))
+    return Source(spec, weight, tuple(units), ignored)
+
+
+def split_spec(spec: str) -> tuple[str, dict[str, str]]:
+    """The place and the ``key=value`` endings; a file that is called like the whole of ``spec`` is the place."""
+    given: dict[str, str] = {}
+    place = spec
+    while not os.path.lexists(place) and (match := _ENDING.fullmatch(place)):
+        place, key, value = match.groups()
+        if key in given:
+            raise DataError(f"source {spec!r}: {key}= is given twice")
+        given[key] = value
+    if not place:
+        raise DataError(f"source {spec!r}: no file named; expected PATH, hub:NAME or {' or '.join(NAMED) or 'stdlib'}")
+    return place, given
+
+
+def shape_of(spec: str, given: dict[str, str], limits: Limits, group: int = 1) -> Shape:
+    """``lines=`` and ``group=``, with the default ``group``."""
+    if "group" in given:
+        if not given["group"].isdecimal() or int(given["group"]) < 1:
+            raise DataError(f"source {spec!r}: group={given['group']}: expected a number of records, at least 1")
+        group = int(given["group"])
+    lines = _choice(spec, "lines", given, LINES, LINES[0])
+    assert lines is not None
+    return Shape(lines, group, limits.max_document_bytes)
+
+
+def find_files(place: str, anything: bool = False) -> tuple[list[Path], tuple[str, ...]]:
+    """The files that ``place`` means, sorted, each once, and the hidden ones of folders, which are left out.
+
+    Args:
+        place: file, folder (with all below it) or glob (``**`` for any folders).
+        anything: take files of unknown formats too.
+
+    Raises:
+        DataError: nothing there, or files in a folder that are of no known format.
+    """
+    path = Path(place)
+    if os.path.lexists(place):
+        matches = [path]
+    elif glob.has_magic(place):
+        matches = [Path(name) for name in glob.glob(place, recursive=True)]  # noqa: PTH207 (Path.glob wants a folder)
+        if "**" in place:  # the folders' files match by themselves
+            matches = [match for match in matches if not match.is_dir()]
+        if not matches:
+            raise DataError(f"{place}: no file matches; quote the pattern, so that the shell does not expand it")
+    else:
+        raise DataError(f"{place}: no such file or folder")
+    found: set[Path] = set()
+    ignored: list[str] = []
+    for match in matches:
+        if not match.is_dir():
+            found.add(match)
+            continue
+        inside, hidden = _walk(match)
+        ignored += hidden
+        strange = [] if anything else [x for x in inside if format_of(x) is None]
+        if strange:
+            names = ", ".join(str(x) for x in strange[:5]) + (", ..." if len(strange) > 5 else "")
+            raise DataError(
+                f"{match}: {len(strange)} of its {len(inside)} files are of no known format ({names}); expected "
+                f"{KNOWN_NAMES}; name the files to read with a glob such as '{match}/**/*.txt', or say format="
+            )
+        if not inside:
+            raise DataError(f"{match}: no files in this folder; expected {KNOWN_NAMES}")
+        found.update(inside)
+    return sorted(found, key=lambda x: x.parts), tuple(sorted(ignored))
+
+
+def _walk(folder: Path) -> tuple[list[Path], list[str]]:
+    """All files below ``folder``, links followed, and the hidden files and folders."""
+    files: list[Path] = []
+    hidden: list[str] = []
+    seen: set[Path] = set()
+    for root, folders, names in os.walk(folder, followlinks=True):
+        here = Path(root)
+        if here.resolve() in seen:  # a link to a folder above
+            folders.clear()
+            continue
+        seen.add(here.resolve())
+        hidden += [str(here / name) for name in (*folders, *names) if name.startswith(".")]
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        files += [here / name for name in names if not name.startswith(".")]
+    return files, hidden
+
+
+def _weight(spec: str, given: dict[str, str]) -> float:
+    value = given.get("weight", "1")
+    try:
+        weight = float(value)
+    except ValueError:
+        weight = math.nan
+    if not 0 < weight < math.inf:
+        raise DataError(f"source {spec!r}: weight={value}: expected a number above 0")
+    return weight
+
+
+def _choice(spec: str, key: str, given: dict[str, Any], known: tuple[str, ...], default: str | None) -> str | None:
+    value = given.get(key, default)
+    if value is not None and value not in known:
+        raise DataError(f"source {spec!r}: {key}={value}: expected one of {', '.join(known)}")
+    return value
+
+
+def _refuse_unknown(spec: str, given: dict[str, str], known: tuple[str, ...]) -> None:
+    for key, value in given.items():
+        if key not in known:
+            raise DataError(f"source {spec!r}: unknown key {key}=; known here: {', '.join(x + '=' for x in known)}")
+        if not value:
+            raise DataError(f"source {spec!r}: {key}= has no value")
