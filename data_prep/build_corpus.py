@@ -1,111 +1,255 @@
-"""Build the text of a pretraining corpus: train.txt and valid.txt, split by document, de-duplicated.
+"""Build the text of a pretraining corpus: cleaned, without duplicates, split by document.
 
-    python -m data_prep.build_corpus --out DIR                    the standard library's English
-    python -m data_prep.build_corpus --out DIR --text FILE...     your own UTF-8 text
+    python -m data_prep.build_corpus --out DIR SOURCE...
 
-The output has one paragraph per line and an empty line between documents. A document of the standard
-library is a topic of pydoc_data.topics or all docstrings of one module; of a text of your own it is a block
-of lines between blank lines. A paragraph is kept where it occurs first, and a document's own hash decides
-whether it goes to valid, whatever else is there. DIR/stats.json holds the counts.
+A SOURCE is a file, a folder, a glob, or one of
+
+    stdlib               the English that comes with every CPython: manual topics and docstrings
+    hub:bookcorpus       BookCorpus from the Hugging Face hub
+    hub:wikipedia        English Wikipedia from there; both together are the paper's corpus
+    hub:OWNER/NAME       any other data set from there
+
+followed by what is particular to it, as in wiki/,format=wikiextractor,weight=2:
+
+    weight=W             how often train gets the source; 0.5: half of its documents, 2.5: all twice, and half again
+    format=F             text, jsonl, parquet or wikiextractor, where the file's name does not tell
+    field=NAME           column or key that holds the text (text)
+    lines=join           text: the lines of a block are one paragraph, wrapped; otherwise each line is a paragraph
+    group=N              join so many records into one document
+    config=, split=, revision=    of a data set on the hub
+
+Files may be compressed (.gz, .bz2, .xz, .zst). In text, a blank line ends a document; elsewhere each record is one.
+
+DIR gets train/, valid/ and test/, each with numbered files, one paragraph a line and an empty line between documents,
+and manifest.json with all counts. Which split a document belongs to depends on its own text alone.
 """
 
 import argparse
-from itertools import groupby
+from collections import Counter
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from data_prep.documents import Document, deduplicate, fingerprint, paragraphs, split
+from data_prep.cleaning import Cleaning, digest
+from data_prep.corpus import CorpusOptions, Counts, Run
 from data_prep.errors import DataError, run_program
-from data_prep.files import read_text, write_json, write_text
-from data_prep.stdlib_packages import held_out_marks
-from data_prep.stdlib_source import docstrings, topics
+from data_prep.files import write_text
+from data_prep.sources import Source, parse_source
+from data_prep.splits import NAMES, TRAIN, VALID, Shares
+from data_prep.step import Step
+from data_prep.text_shards import read_documents, shard_files
+from data_prep.workers import default_workers, ordered_map
 
 MINIMUM_CHARACTERS = 20_000
-VALID_SHARE = 0.06
+"""No vocabulary can be learned from less."""
+PAPER_WORDS = 3.3e9
+"""BookCorpus 0.8 and English Wikipedia 2.5 billion (Devlin et al. 2019, section 3.1; Wang et al. 2020, section 5)."""
 
 
-def stdlib_documents() -> list[Document]:
-    """The standard library's text, without what the classification task holds out."""
-    found = [Document(f"topic/{name}", tuple(paragraphs(text))) for name, text in topics().items()]
-    source = docstrings()
-    held_out = held_out_marks(source)
-    for module, items in groupby(source, key=lambda item: item.module):
-        blocks = [block for item in items for block in paragraphs(item.text)]
-        found.append(Document(f"module/{module}", tuple(blocks)))
-    return [
-        Document(document.name, tuple(p for p in document.paragraphs if fingerprint(p) not in held_out))
-        for document in found
-    ]
+def build_corpus(out: Path, sources: list[Source], options: CorpusOptions, workers: int = 1) -> dict[str, Any]:
+    """Write the corpus to ``out``; returns its manifest.
 
+    Whatever ``workers`` is, and however often it was interrupted, the result is the same byte for byte.
 
-def own_documents(files: list[Path]) -> list[Document]:
-    """One document per blank-line-separated block of each file.
+    Args:
+        out: a new, an empty or an unfinished folder, or a finished one of the same inputs and options.
+        sources: in the order in which duplicates are decided: the first one stays.
+        options: what to do to the documents.
+        workers: processes.
 
     Raises:
-        DataError: a file is missing, empty or not UTF-8.
+        DataError: something wrong with the input (with file and position), too little text, or an ``out`` that
+            holds something else.
     """
-    return [
-        Document(f"{path.name}/{number}", (block,))
-        for path in files
-        for number, block in enumerate(paragraphs(read_text(path)), start=1)
-    ]
+    key = {
+        "program": "build_corpus",
+        "sources": [
+            {"name": s.name, "weight": s.weight, "units": [unit.identity() for unit in s.units]} for s in sources
+        ],
+        "options": asdict(options),
+    }
+    with Step(out, key) as step:
+        if step.manifest is not None:
+            return step.manifest
+        larger_share = step.work / "valid_share"
+        if larger_share.is_file():
+            options = options.with_valid_share(float(larger_share.read_text()))
+        counts = Run(step.work, step.outputs, sources, options).to_the_end(workers)
+        if counts.splits[TRAIN]["documents"] > 1 and options.shares.valid and not counts.splits[VALID]:
+            # In a small corpus the hash may hold out nothing: once more, with the nearest document held out.
+            step.clear()
+            write_text(larger_share, repr(counts.nearest))
+            options = options.with_valid_share(counts.nearest)
+            counts = Run(step.work, step.outputs, sources, options).to_the_end(workers)
+        _check_amounts(counts, options)
+        _check_disjoint(step.outputs, workers)
+        return step.finish(_manifest(sources, options, counts))
 
 
-def build(out: Path, documents: list[Document], valid_share: float = VALID_SHARE) -> dict[str, int]:
-    """Write ``train.txt``, ``valid.txt`` and ``stats.json`` to ``out``; returns the counts.
-
-    Raises:
-        DataError: too little text is left, or fewer than two documents.
-    """
-    kept, dropped = deduplicate(documents)
-    characters = sum(map(len, kept))
-    if characters < MINIMUM_CHARACTERS:
+def _check_amounts(counts: Counts, options: CorpusOptions) -> None:
+    written = sum(counts.splits[name]["bytes"] for name in NAMES)
+    if written < MINIMUM_CHARACTERS:
         raise DataError(
-            f"too little text: {characters:,} characters after removing duplicates, at least "
-            f"{MINIMUM_CHARACTERS:,} are needed; give more files with --text"
+            f"too little text: {written:,} bytes after removing duplicates, at least {MINIMUM_CHARACTERS:,} are "
+            "needed; give more sources"
         )
-    if len(kept) < 2:
-        raise DataError(
-            "the text is one single document, and train and valid need one each: put a blank line between "
-            "documents (paragraphs will do)"
-        )
-    train, valid = split(kept, valid_share)
-    stats = {"duplicate_paragraphs": dropped}
-    for name, side in (("train", train), ("valid", valid)):
-        text = "\n".join("".join(f"{p}\n" for p in document.paragraphs) for document in side)
-        write_text(out / f"{name}.txt", text)
-        stats |= {
-            f"{name}_documents": len(side),
-            f"{name}_paragraphs": sum(len(document.paragraphs) for document in side),
-            f"{name}_words": len(text.split()),
-            f"{name}_bytes": len(text.encode()),
+    for name in NAMES:
+        if not counts.splits[name] and (name == TRAIN or getattr(options.shares, name)):
+            documents = sum(counts.splits[other]["documents"] for other in NAMES)
+            raise DataError(
+                f"no document fell to {name}, of {documents:,}: give more sources, change the shares that are held "
+                "out, or put a blank line between documents if the whole text is taken for one"
+            )
+
+
+def _digests(path: Path) -> set[bytes]:
+    return {digest(document) for document in read_documents(path)}
+
+
+def _held_out_in(path: Path, held_out: dict[bytes, str]) -> str | None:
+    """What of ``held_out`` is in a file of train, for the message."""
+    for document in read_documents(path):
+        if (mark := digest(document)) in held_out:
+            return f"{held_out[mark]}: {document[:60]!r}"
+    return None
+
+
+def _check_disjoint(outputs: Path, workers: int) -> None:
+    """Read everything that was written, and make sure that no document is in two splits."""
+    held_out: dict[bytes, str] = {}
+    for name in NAMES[1:]:
+        for path in shard_files(outputs / name):
+            for mark in _digests(path):
+                assert held_out.setdefault(mark, name) == name, f"{path}: a document is in valid and in test"
+    files = shard_files(outputs / TRAIN)
+    for path, found in zip(
+        files, ordered_map(partial(_held_out_in, held_out=held_out), files, min(workers, len(files))), strict=True
+    ):
+        assert found is None, f"{path}: a document of train is also in {found}"
+
+
+def _manifest(sources: list[Source], options: CorpusOptions, counts: Counts) -> dict[str, Any]:
+    described = [
+        {
+            "name": source.name,
+            "weight": source.weight,
+            **{reason: number for reason, number in count.items() if number},
+            "units": [unit.provenance() for unit in source.units],
+            **({"ignored": list(source.ignored)} if source.ignored else {}),
         }
-    write_json(out / "stats.json", stats)
-    return stats
+        for source, count in zip(sources, counts.sources, strict=True)
+    ]
+    return {
+        "program": "data_prep.build_corpus",
+        "sources": described,
+        "options": asdict(options),
+        "splits": {name: dict(count) for name, count in counts.splits.items() if count},
+        "totals": dict(sum(counts.sources, Counter())),
+    }
 
 
-def main(argv: list[str] | None = None) -> None:
-    """The program."""
+def describe(manifest: dict[str, Any]) -> str:
+    """What the program prints at its end."""
+    lines = [f"{'':16}{'documents':>14}{'paragraphs':>14}{'words':>16}{'MB':>12}"]
+    for name, count in manifest["splits"].items():
+        numbers = f"{count['documents']:>14,}{count['paragraphs']:>14,}{count['words']:>16,}"
+        lines.append(f"{name:16}{numbers}{count['bytes'] / 1e6:>12,.1f}")
+    words = sum(count["words"] for count in manifest["splits"].values())
+    lines.append(f"{'paper (both)':16}{'':28}{round(PAPER_WORDS):>16,}  here: {100 * words / PAPER_WORDS:.2g} % of it")
+    for source in manifest["sources"]:
+        left_out = ", ".join(
+            f"{source[reason]:,} {text}"
+            for reason, text in (
+                ("duplicates", "duplicates"),
+                ("empty", "empty"),
+                ("short", "too short"),
+                ("left_out_by_weight", "left out by weight"),
+            )
+            if source.get(reason)
+        )
+        lines.append(f"{source['name']}: {source.get('documents', 0):,} documents read; {left_out or 'none left out'}")
+        if source.get("duplicate_paragraphs"):
+            lines.append(
+                f"    {source['duplicate_paragraphs']:,} paragraphs that occur earlier were left out of others"
+            )
+        if source.get("replaced"):
+            lines.append(f"    {source['replaced']:,} documents had bytes that are not UTF-8, now U+FFFD")
+        if source.get("ignored"):
+            lines.append(f"    hidden files not read: {', '.join(source['ignored'])}")
+    return "\n".join(lines)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The program's options."""
     parser = argparse.ArgumentParser(
         prog="python -m data_prep.build_corpus",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--out", type=Path, required=True, help="folder for train.txt, valid.txt, stats.json")
-    parser.add_argument("--text", type=Path, nargs="+", metavar="FILE", help="UTF-8 text files of your own")
-    parser.add_argument(
-        "--valid-share", type=float, default=VALID_SHARE, help="share of the documents held out (%(default)s)"
+    parser.add_argument("sources", nargs="+", metavar="SOURCE", help="see above")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write")
+    parser.add_argument("--workers", type=int, default=default_workers(), help="processes (one per core: %(default)s)")
+    split = parser.add_argument_group("splits")
+    split.add_argument("--valid-share", type=float, default=0.01, metavar="S", help="of the documents (%(default)s)")
+    split.add_argument("--test-share", type=float, default=0.0, metavar="S", help="of the documents (%(default)s)")
+    split.add_argument(
+        "--deduplicate",
+        choices=("documents", "paragraphs", "none"),
+        default="documents",
+        help="what is kept only where it occurs first (%(default)s)",
     )
-    args = parser.parse_args(argv)
-    if not 0 < args.valid_share < 1:
-        raise DataError(f"--valid-share {args.valid_share}: a number between 0 and 1 was expected")
-    documents = own_documents(args.text) if args.text else stdlib_documents()
-    stats = build(args.out, documents, args.valid_share)
-    for name in ("train", "valid"):
-        print(
-            f"{name}: {stats[f'{name}_documents']:,} documents, {stats[f'{name}_paragraphs']:,} paragraphs, "
-            f"{stats[f'{name}_words']:,} words, {stats[f'{name}_bytes'] / 1e6:.2f} MB"
-        )
-    print(f"left out: {stats['duplicate_paragraphs']:,} paragraphs that occur earlier in the text")
+    cleaning = parser.add_argument_group("cleaning, of each document")
+    cleaning.add_argument(
+        "--clean-control",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="control characters and byte order marks become blanks (on)",
+    )
+    cleaning.add_argument(
+        "--clean-whitespace",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="runs of white space of any kind become one blank, paragraphs are stripped (on)",
+    )
+    cleaning.add_argument(
+        "--min-characters", type=int, default=1, metavar="N", help="drop shorter documents (%(default)s)"
+    )
+    reading = parser.add_argument_group("reading and writing")
+    reading.add_argument(
+        "--errors",
+        choices=("strict", "replace"),
+        default="strict",
+        help="bytes that are not UTF-8 are an error, or become U+FFFD (%(default)s)",
+    )
+    reading.add_argument(
+        "--max-document-bytes",
+        type=int,
+        default=32 << 20,
+        metavar="N",
+        help="a longer document is an error: a separator may be missing (%(default)s)",
+    )
+    reading.add_argument(
+        "--shard-bytes", type=int, default=256 << 20, metavar="N", help="size of the files written (%(default)s)"
+    )
+    return parser
+
+
+def main(argv: list[str] | None = None) -> None:
+    """The program."""
+    args = parser().parse_args(argv)
+    for option in ("min_characters", "max_document_bytes", "shard_bytes"):
+        if getattr(args, option) < 1:
+            raise DataError(f"--{option.replace('_', '-')} {getattr(args, option)}: expected at least 1")
+    options = CorpusOptions(
+        Shares(args.valid_share, args.test_share),
+        Cleaning(args.clean_control, args.clean_whitespace, args.min_characters),
+        args.deduplicate,
+        args.errors,
+        args.shard_bytes,
+    )
+    sources = [parse_source(spec, max_document_bytes=args.max_document_bytes) for spec in args.sources]
+    print(describe(build_corpus(args.out, sources, options, args.workers)))
 
 
 if __name__ == "__main__":

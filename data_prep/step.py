@@ -82,18 +82,20 @@ class Step:
             raise DataError(f"{self.out}: another process is writing to this folder; wait until it has ended") from None
         if (self.work / MANIFEST).is_file():  # killed while the outputs were moved
             self._publish()
+        elif self.work.is_dir() and (self.out / MANIFEST).is_file():  # killed after that
+            shutil.rmtree(self.work)
         key_file = self.work / "key.json"
         if key_file.is_file():
             if key_file.read_text() == self._digest:
                 self.resumed = True
+                for leftover in self.work.rglob(".*.tmp"):  # of a killed process: see files.atomic_open
+                    leftover.unlink()
                 return
             print(f"{self.out}: the unfinished work there was on other inputs or with other options; starting afresh")
         elif not self.work.is_dir() and any(self.out.iterdir()):
             self.manifest = self._finished()
             return
-        shutil.rmtree(self.work, ignore_errors=True)
-        self.outputs.mkdir(parents=True)
-        write_text(key_file, self._digest)
+        self.clear()
 
     def _finished(self) -> dict[str, Any]:
         path = self.out / MANIFEST
@@ -111,6 +113,12 @@ class Step:
             if not file.is_file() or file.stat().st_size != size:
                 raise DataError(f"{file}: is missing or has changed since it was written; {hint}")
         return manifest
+
+    def clear(self) -> None:
+        """Begin again with nothing."""
+        shutil.rmtree(self.work, ignore_errors=True)
+        self.outputs.mkdir(parents=True)
+        write_text(self.work / "key.json", self._digest)
 
     def finish(self, manifest: dict[str, Any]) -> dict[str, Any]:
         """Everything is in ``outputs``: move it to its place and forget how it came about.
