@@ -1,62 +1,157 @@
-"""Turn train.txt and valid.txt into the folder that fairseq's masked_lm task reads.
+"""Turn text into the folder that fairseq's masked_lm task reads.
 
-    python -m data_prep.binarize --model DIR/sentencepiece.bpe.model --out BIN train.txt valid.txt
+    python -m data_prep.binarize --tokenizer DIR --out BIN CORPUS                    what build_corpus made
+    python -m data_prep.binarize --tokenizer DIR --out BIN train.txt valid.txt       a split per file, by its name
 
-writes BIN/train.{bin,idx} and BIN/valid.{bin,idx} (a split per file, called by the file's name), and beside
-them dict.txt and the sentencepiece model, so that BIN is all a model needs to be used later. An item is one
-line and ends with </s>; an empty line becomes an item of its own, </s> alone: fairseq's document separator
-for --sample-break-mode complete_doc.
+writes BIN/train.{bin,idx} and so on, and beside them the tokenizer's files, so that BIN is all that a model needs to
+be used later, and manifest.json. An item is one line and ends with </s>; an empty line becomes an item of its own,
+</s> alone: fairseq's document separator for --sample-break-mode complete_doc. Lines end with \\n or \\r\\n.
+
+With --shards S the training text is spread, by whole documents, over BIN/0 to BIN/S-1, which fairseq-train reads
+one per epoch when it is given BIN/0:BIN/1:...; the other splits are in each of these folders.
+
+A run that was stopped or killed carries on when the same command is given again, and its result is that of a run
+without interruption, byte for byte, whatever the number of workers. Text of any size needs well below 1 GB of memory.
 """
 
 import argparse
+import os
 import shutil
-from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from data_prep import mmap_dataset
+from data_prep.binarizing.encode import encode_part, start_worker
+from data_prep.binarizing.inputs import find_inputs
+from data_prep.binarizing.plan import LARGEST_PART, PARTS_PER_SHARD, dataset_names, make_plan
+from data_prep.binarizing.store import Store
 from data_prep.errors import DataError, run_program
-from data_prep.files import atomic_open, read_text
-from data_prep.tokenizer import EOS, MODEL_NAME, Tokenizer
+from data_prep.mmap_dataset import element_type
+from data_prep.progress import Progress
+from data_prep.step import Step, file_state
+from data_prep.tokenizers import Tokenizer, copy_tokenizer, load_tokenizer
+from data_prep.workers import default_workers, ordered_map
+
+MUCH_UNKNOWN = 0.01
+"""Share of <unk> above which something is wrong with the tokenizer or the text."""
 
 
-def copy_tokenizer(tokenizer: Tokenizer, out: Path) -> None:
-    """Put the model and its dict.txt into ``out``.
+def binarize(
+    inputs: list[Path], tokenizer: Path, out: Path, workers: int | None = None, shards: int = 1
+) -> dict[str, Any]:
+    """Write the datasets of all splits to ``out``; returns the manifest.
 
-    Raises:
-        DataError: there is no dict.txt beside the model.
-    """
-    dictionary = tokenizer.model.with_name("dict.txt")
-    if not dictionary.is_file():
-        raise DataError(f"{dictionary}: no such file; it is written together with {tokenizer.model.name}")
-    for source, name in ((tokenizer.model, MODEL_NAME), (dictionary, "dict.txt")):
-        with source.open("rb") as reader, atomic_open(out / name, "wb") as writer:
-            shutil.copyfileobj(reader, writer)
-
-
-def lines_to_items(text: str, tokenizer: Tokenizer) -> Iterator[npt.NDArray[np.int64]]:
-    """One array of ids per line, </s> at its end."""
-    for line in text.removesuffix("\n").split("\n"):
-        yield np.append(tokenizer.encode(line), EOS)
-
-
-def binarize(files: list[Path], model: Path, out: Path) -> dict[str, tuple[int, int]]:
-    """Write one split per file to ``out``; returns items and tokens by split.
+    Args:
+        inputs: one corpus folder, or text files, a split each.
+        tokenizer: folder with a tokenizer and its dict.txt.
+        out: new or empty folder, or what an earlier run of this very step left there.
+        workers: processes; one per core by default.
+        shards: number of folders that the training text is spread over.
 
     Raises:
-        DataError: a bad file or model, or two files of the same name.
+        DataError: bad text, tokenizer or options, or an ``out`` with something else in it.
     """
-    names = [path.stem for path in files]
-    if len(set(names)) < len(names):
-        raise DataError(f"splits are called by their files' names, and these are not distinct: {names}")
-    tokenizer = Tokenizer(model)
-    copy_tokenizer(tokenizer, out)
-    return {
-        path.stem: mmap_dataset.write(out / path.stem, lines_to_items(read_text(path), tokenizer), len(tokenizer))
-        for path in files
+    if shards < 1:
+        raise DataError(f"--shards {shards}: expected at least 1")
+    workers = default_workers() if workers is None else workers
+    if workers < 1:
+        raise DataError(f"--workers {workers}: expected at least 1")
+    found = find_inputs(inputs)
+    loaded = load_tokenizer(tokenizer)
+    states = {name: [file_state(path) for path in files] for name, files in found.splits.items()}
+    key = {
+        "program": "binarize 1",
+        "tokenizer": loaded.describe(),
+        "shards": shards,
+        "parts": [LARGEST_PART, PARTS_PER_SHARD],
+        "corpus": found.corpus and found.corpus["sha256"],
+        "splits": states,
     }
+    plan = make_plan(found.splits, shards)
+    with Step(out, key) as step:
+        if step.manifest is not None:
+            return step.manifest
+        names = [name for split in found.splits for name in dataset_names(split, shards)]
+        store = Store(step, names, element_type(len(loaded)))
+        if store.parts:
+            print(f"{out}: carrying on after {store.parts:,} of {len(plan):,} parts", flush=True)
+        rest = plan[store.parts :]
+        results = ordered_map(
+            encode_part, (job.part for job in rest), min(workers, max(1, len(rest))), start_worker, (tokenizer,)
+        )
+        total = sum(job.part.size for job in plan)
+        with closing(results), Progress("binarize", total, store.text_bytes) as progress:
+            for job, encoded in zip(rest, results, strict=True):
+                store.append(job.dataset, encoded, job.part.continues, job.part.size)
+                progress.advance(job.part.size)
+        for split, files in found.splits.items():
+            if [file_state(path) for path in files] != states[split]:
+                raise DataError(f"the {split} text changed while it was read; run the same command again")
+        store.finish()
+        _furnish(step.outputs, loaded, found.splits, shards)
+        return step.finish(_manifest(loaded, found.corpus, found.splits, shards, store))
+
+
+def _furnish(outputs: Path, tokenizer: Tokenizer, splits: dict[str, tuple[Path, ...]], shards: int) -> None:
+    """The tokenizer in each folder, and the splits that all shards have in common."""
+    copy_tokenizer(tokenizer, outputs)
+    if shards == 1:
+        return
+    for shard in range(shards):
+        folder = outputs / str(shard)
+        copy_tokenizer(tokenizer, folder)
+        for split in (name for name in splits if name != "train" and shard):
+            for name in (f"{split}.bin", f"{split}.idx"):
+                (folder / name).unlink(missing_ok=True)
+                try:
+                    os.link(outputs / "0" / name, folder / name)
+                except OSError:  # a file system without hard links
+                    shutil.copyfile(outputs / "0" / name, folder / name)
+
+
+def _manifest(
+    tokenizer: Tokenizer,
+    corpus: dict[str, Any] | None,
+    splits: dict[str, tuple[Path, ...]],
+    shards: int,
+    store: Store,
+) -> dict[str, Any]:
+    counts: dict[str, Any] = {}
+    for split, files in splits.items():
+        parts = {name: store.counts[name] for name in dataset_names(split, shards)}
+        counts[split] = {key: sum(part[key] for part in parts.values()) for key in next(iter(parts.values()))}
+        counts[split]["sources"] = [{"name": path.name, "bytes": path.stat().st_size} for path in files]
+        if len(parts) > 1:
+            counts[split]["shards"] = parts
+    return {
+        "step": "binarize",
+        "tokenizer": tokenizer.describe(),
+        "element_type": element_type(len(tokenizer)).name,
+        "shards": shards,
+        "splits": counts,
+        "corpus": corpus,
+    }
+
+
+def data_argument(out: Path, shards: int) -> str:
+    """What fairseq-train is given as its data."""
+    return ":".join(str(out / str(shard)) for shard in range(shards)) if shards > 1 else str(out)
+
+
+def report(manifest: dict[str, Any], out: Path) -> None:
+    """Print the counts and what to do next."""
+    for split, count in manifest["splits"].items():
+        print(
+            f"{split}: {count['documents']:,} documents, {count['items']:,} items, {count['tokens']:,} tokens "
+            f"from {count['text_bytes'] / 1e6:,.1f} MB of text"
+        )
+        share = count["unknown"] / count["tokens"]
+        if share > MUCH_UNKNOWN:
+            print(
+                f"warning: {share:.1%} of the {split} tokens are <unk>: the tokenizer does not know this text; train "
+                "one on it (python -m data_prep.train_sentencepiece)"
+            )
+    print(f"data for fairseq-train: {data_argument(out, manifest['shards'])}")
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -66,12 +161,13 @@ def main(argv: list[str] | None = None) -> None:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="text, one paragraph a line")
-    parser.add_argument("--model", type=Path, required=True, help="sentencepiece model, dict.txt beside it")
-    parser.add_argument("--out", type=Path, required=True, help="folder to write")
+    parser.add_argument("inputs", type=Path, nargs="+", metavar="CORPUS|FILE", help="a corpus folder, or text files")
+    parser.add_argument("--tokenizer", type=Path, required=True, metavar="DIR", help="folder with it and its dict.txt")
+    parser.add_argument("--out", type=Path, required=True, metavar="BIN", help="folder to write")
+    parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one per core)")
+    parser.add_argument("--shards", type=int, default=1, metavar="S", help="folders of training data (%(default)s)")
     args = parser.parse_args(argv)
-    for name, (items, tokens) in binarize(args.files, args.model, args.out).items():
-        print(f"{name}: {items:,} items, {tokens:,} tokens")
+    report(binarize(args.inputs, args.tokenizer, args.out, args.workers, args.shards), args.out)
 
 
 if __name__ == "__main__":

@@ -130,7 +130,7 @@ class Run:
             stack.callback(self._seen.close)
             self._progress = stack.enter_context(Progress("reading", self._total()))
             ready = ordered_map(partial(_prepare, options=self._options), self._blocks(), workers)
-            stack.callback(ready.close)  # type: ignore[attr-defined]
+            stack.callback(ready.close)
             for place, documents in ready:
                 for number, document in enumerate(documents):
                     unsaved += self._take(place._replace(document=place.document + number), document)

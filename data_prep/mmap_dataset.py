@@ -16,6 +16,8 @@ import numpy.typing as npt
 from data_prep.files import atomic_open
 
 _CODES: dict[str, int] = {"int32": 4, "uint16": 8}
+_CHUNK = 1 << 20
+"""Items whose sizes and offsets are in memory at a time."""
 
 
 def element_type(vocabulary: int) -> np.dtype[np.generic]:
@@ -24,7 +26,27 @@ def element_type(vocabulary: int) -> np.dtype[np.generic]:
     return np.dtype(np.uint16 if vocabulary < 65_500 else np.int32)
 
 
-def write(prefix: Path, items: Iterable[npt.NDArray[np.int64]], vocabulary: int) -> tuple[int, int]:
+def write_index(path: Path, sizes: npt.NDArray[np.int32], dtype: np.dtype[np.generic]) -> None:
+    """Write the .idx of a .bin whose items lie there one after the other.
+
+    Args:
+        path: the .idx.
+        sizes: number of ids of each item, shape (items,); may be a memory map, which is read in chunks.
+        dtype: of the .bin; see `element_type`.
+    """
+    chunks = [sizes[start : start + _CHUNK] for start in range(0, len(sizes), _CHUNK)]
+    with atomic_open(path, "wb") as stream:
+        stream.write(b"MMIDIDX\0\0" + struct.pack("<QBQ", 1, _CODES[dtype.name], len(sizes)))
+        for chunk in chunks:
+            stream.write(chunk.astype("<i4").tobytes())
+        offset = 0
+        for chunk in chunks:
+            ends = offset + np.cumsum(chunk, dtype=np.int64) * dtype.itemsize
+            stream.write((ends - chunk.astype(np.int64) * dtype.itemsize).astype("<i8").tobytes())
+            offset = int(ends[-1])
+
+
+def write(prefix: Path, items: Iterable[npt.NDArray[np.generic]], vocabulary: int) -> tuple[int, int]:
     """Write ``prefix``.bin and ``prefix``.idx.
 
     Args:
@@ -41,11 +63,6 @@ def write(prefix: Path, items: Iterable[npt.NDArray[np.int64]], vocabulary: int)
         for item in items:
             stream.write(item.astype(dtype).tobytes())
             sizes.append(len(item))
-    lengths = np.asarray(sizes, dtype=np.int64)
-    ends = np.cumsum(lengths * dtype.itemsize)
     # The index comes last: a split without one does not exist for fairseq.
-    with atomic_open(prefix.with_name(prefix.name + ".idx"), "wb") as stream:
-        stream.write(b"MMIDIDX\0\0" + struct.pack("<QBQ", 1, _CODES[dtype.name], len(sizes)))
-        stream.write(lengths.astype("<i4").tobytes())
-        stream.write((ends - lengths * dtype.itemsize).astype("<i8").tobytes())
-    return len(sizes), int(lengths.sum())
+    write_index(prefix.with_name(prefix.name + ".idx"), np.asarray(sizes, dtype=np.int32), dtype)
+    return len(sizes), sum(sizes)

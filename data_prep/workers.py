@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context, parent_process
@@ -27,7 +27,7 @@ def ordered_map(
     workers: int,
     initializer: Callable[..., None] | None = None,
     initargs: tuple[Any, ...] = (),
-) -> Iterator[Result]:
+) -> Generator[Result, None, None]:
     """``function(item)`` for each item, in order, computed by ``workers`` processes.
 
     At most twice as many items as workers are taken from ``items`` before their results are asked for, so memory stays

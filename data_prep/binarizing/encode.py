@@ -1,0 +1,99 @@
+"""What a worker process does: the ids of one part of a file."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from data_prep.binarizing.parts import Part
+from data_prep.errors import DataError
+from data_prep.mmap_dataset import element_type
+from data_prep.tokenizers import EOS, UNK, Tokenizer, load_tokenizer
+
+_BATCH = 1 << 20
+"""Bytes of text whose ids are in memory at a time as the tokenizer returns them."""
+
+_tokenizer: Tokenizer | None = None
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """The items of a part."""
+
+    tokens: npt.NDArray[np.generic]
+    """All items one after the other, each with its </s>, shape (tokens,)."""
+    sizes: npt.NDArray[np.int32]
+    """Tokens of each item, shape (items,)."""
+    unknown: int
+    """How many of the tokens are <unk>."""
+
+
+def start_worker(folder: Path) -> None:
+    """Load the tokenizer of this process."""
+    global _tokenizer
+    _tokenizer = load_tokenizer(folder)
+
+
+def encode_part(part: Part) -> Encoded:
+    """One item per line: its ids and </s>.
+
+    Raises:
+        DataError: not UTF-8 (with the byte offset), or a line that the tokenizer refuses.
+    """
+    tokenizer = _tokenizer
+    assert tokenizer is not None, "start_worker comes first"
+    dtype = element_type(len(tokenizer))
+    tokens: list[npt.NDArray[np.generic]] = []
+    sizes: list[npt.NDArray[np.int32]] = []
+    unknown = 0
+    for offset, lines in _batches(part):
+        try:
+            encoded = tokenizer.encode_lines(lines)
+        except DataError as error:
+            raise DataError(f"{part.path}, in the lines from byte {offset:,} on: {error}") from None
+        lengths = np.array([len(ids) for ids in encoded], dtype=np.int32)
+        joined = np.concatenate(encoded)
+        unknown += int(np.count_nonzero(joined == UNK))
+        # </s> behind every item.
+        tokens.append(np.insert(joined.astype(dtype), np.cumsum(lengths), EOS))
+        sizes.append(lengths + 1)
+    return Encoded(np.concatenate(tokens), np.concatenate(sizes), unknown)
+
+
+def _batches(part: Part) -> Iterator[tuple[int, list[str]]]:
+    """Some lines at a time, without their ends, and the offset of the first."""
+    with part.path.open("rb") as stream:
+        offset = stream.seek(part.start)
+        while offset < part.end:
+            block = stream.read(min(_BATCH, part.end - offset))
+            block += stream.readline() if not block.endswith(b"\n") else b""
+            if not block:
+                raise DataError(f"{part.path}: the file became shorter while it was read")
+            yield offset, _lines(part.path, offset, block)
+            offset += len(block)
+
+
+def _lines(path: Path, offset: int, block: bytes) -> list[str]:
+    try:
+        text = block.decode()
+    except UnicodeDecodeError as error:
+        place = offset + error.start
+        raise DataError(
+            f"{path}: not UTF-8: byte 0x{block[error.start]:02x} at offset {place:,} "
+            f"(line {_line_number(path, place):,}); mend the file, for example with: iconv -f LATIN1 -t UTF-8, "
+            "or build the corpus with --errors replace"
+        ) from None
+    lines = text.removesuffix("\n").split("\n")
+    return [line.removesuffix("\r") for line in lines] if "\r" in text else lines
+
+
+def _line_number(path: Path, place: int) -> int:
+    """The line, from 1, that byte ``place`` is in."""
+    number = 1
+    with path.open("rb") as stream:
+        while place > 0 and (block := stream.read(min(_BATCH, place))):
+            number += block.count(b"\n")
+            place -= len(block)
+    return number

@@ -1,0 +1,64 @@
+"""What is to be binarised: the splits of a corpus folder, or plain files."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from data_prep.errors import DataError
+from data_prep.files import sha256
+from data_prep.step import MANIFEST
+
+SPLITS = ("train", "valid", "test")
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Text files by split, and what the corpus says of itself."""
+
+    splits: dict[str, tuple[Path, ...]]
+    corpus: dict[str, Any] | None
+    """The corpus folder's manifest and its sha256; None for plain files."""
+
+
+def find_inputs(paths: list[Path]) -> Inputs:
+    """The splits of one corpus folder, or one split per file, called by the file's name.
+
+    Raises:
+        DataError: nothing there, a folder among files, names that are not distinct, no training text, or a file in a
+            corpus folder that is not text.
+    """
+    if len(paths) == 1 and paths[0].is_dir():
+        return _corpus(paths[0])
+    for path in paths:
+        if not path.exists():
+            raise DataError(f"{path}: no such file or folder")
+        if path.is_dir():
+            raise DataError(f"{path}: is a folder; expected one corpus folder alone, or text files only")
+    names = [path.stem for path in paths]
+    if len(set(names)) < len(names):
+        raise DataError(f"splits are called by their files' names, and these are not distinct: {', '.join(names)}")
+    return Inputs({path.stem: (path,) for path in paths}, None)
+
+
+def _corpus(folder: Path) -> Inputs:
+    splits = {}
+    for name in SPLITS:
+        found = sorted(path for path in folder.glob(f"{name}/*") if not path.name.startswith("."))
+        for path in found:
+            if path.suffix != ".txt" or not path.is_file():
+                raise DataError(f"{path}: expected nothing but .txt files there, as data_prep.build_corpus writes them")
+        if found:
+            splits[name] = tuple(found)
+    if "train" not in splits:
+        raise DataError(
+            f"{folder}: no train/*.txt; expected a corpus folder as python -m data_prep.build_corpus makes it"
+        )
+    manifest = folder / MANIFEST
+    if not manifest.is_file():
+        return Inputs(splits, None)
+    try:
+        content = json.loads(manifest.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(f"{manifest}: not JSON ({error}); build the corpus again") from None
+    return Inputs(splits, {"sha256": sha256(manifest), MANIFEST: content})

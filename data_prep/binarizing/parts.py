@@ -1,0 +1,85 @@
+"""Cutting text files into parts of a few megabytes, by byte offsets, without reading them whole.
+
+A part ends before the empty line that follows a document; one that would be too long, inside a document, ends at the
+end of a line. Where the cuts are depends on the files and the size of the parts alone.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from data_prep.errors import DataError
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_BLOCK = 1 << 16
+DOCUMENT_SEARCH = 1 << 20
+"""Bytes beyond the wanted size in which the end of a document is looked for."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Bytes ``start`` to ``end`` of a file: whole lines."""
+
+    path: Path
+    start: int
+    end: int
+    continues: bool
+    """Whether it begins inside the document with which the part before it ends."""
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.end - self.start
+
+
+def cut(path: Path, wanted: int) -> Iterator[Part]:
+    """The parts of a file, of ``wanted`` bytes or a little more each.
+
+    Raises:
+        DataError: no such file, or no text in it.
+    """
+    if not path.is_file():
+        raise DataError(f"{path}: no such file")
+    size = path.stat().st_size
+    with path.open("rb") as stream:
+        start = len(BYTE_ORDER_MARK) if stream.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK else 0
+        if not _has_text(stream, start):
+            raise DataError(f"{path}: there is no text in it ({size:,} bytes); was its download or copy cut off?")
+        continues = False
+        while start < size:
+            end, following = _border(stream, start + wanted, size)
+            yield Part(path, start, end, continues)
+            start, continues = following, following == end
+
+
+def _has_text(stream: BinaryIO, start: int) -> bool:
+    stream.seek(start)
+    while block := stream.read(_BLOCK):
+        if block.strip():
+            return True
+    return False
+
+
+def _border(stream: BinaryIO, wanted: int, size: int) -> tuple[int, int]:
+    """Where the part that should be ``wanted`` long ends, and where the next begins."""
+    line_end = -1
+    position = wanted - 1  # the wanted place may be just behind the end of a line
+    previous = b""
+    while wanted < size:
+        stream.seek(position)
+        block = stream.read(_BLOCK)
+        if not block:
+            break
+        text = previous + block
+        first = position - len(previous)
+        if (found := text.find(b"\n\n")) >= 0:
+            # The file's last line may be an empty one, which then belongs to this part.
+            return (first + found + 1, first + found + 2) if first + found + 2 < size else (size, size)
+        if line_end < 0 and (found := text.find(b"\n")) >= 0:
+            line_end = first + found + 1
+        position += len(block)
+        if line_end >= 0 and position - wanted >= DOCUMENT_SEARCH:
+            return line_end, line_end
+        previous = text[-1:]
+    return size, size

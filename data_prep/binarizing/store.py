@@ -1,0 +1,98 @@
+"""The datasets while they grow, so that a killed run can be carried on.
+
+After every part ``state.json`` says how many parts are in and how long each file is; what a killed run wrote beyond
+that is cut off by the next one. Sizes of items are kept in a file of their own until the index is made of them.
+"""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from data_prep.binarizing.encode import Encoded
+from data_prep.files import write_json
+from data_prep.mmap_dataset import write_index
+from data_prep.step import Step
+from data_prep.tokenizers import EOS
+
+_COUNTS = ("documents", "items", "tokens", "unknown", "text_bytes")
+
+
+class Store:
+    """The datasets of one step, by name (``train``, ``0/train``), and their counts."""
+
+    def __init__(self, step: Step, names: Iterable[str], dtype: np.dtype[np.generic]) -> None:
+        """Take over what an earlier run left, or begin.
+
+        Args:
+            step: entered and not finished.
+            names: of all datasets.
+            dtype: of the ids.
+        """
+        self._outputs, self._sizes = step.outputs, step.work / "sizes"
+        self._state_file = step.work / "state.json"
+        self._dtype = dtype
+        self.parts = 0
+        """Number of parts that are in."""
+        self.counts = {name: dict.fromkeys(_COUNTS, 0) for name in names}
+        if self._state_file.is_file():
+            state = json.loads(self._state_file.read_text())
+            if self._all_there(state["counts"]):
+                self.parts, self.counts = state["parts"], state["counts"]
+        for name in self.counts:
+            for path, length in self._lengths(name, self.counts).items():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("ab") as stream:
+                    stream.truncate(length)
+
+    @property
+    def text_bytes(self) -> int:
+        """Bytes of text that are in."""
+        return sum(count["text_bytes"] for count in self.counts.values())
+
+    def append(self, name: str, encoded: Encoded, continues: bool, text_bytes: int) -> None:
+        """Add a part's items to dataset ``name``, after an empty line's item unless it ``continues`` a document."""
+        count = self.counts[name]
+        separate = count["items"] > 0 and not continues
+        for path, array in zip(self._lengths(name, self.counts), (encoded.tokens, encoded.sizes), strict=True):
+            with path.open("ab") as stream:
+                if separate:
+                    stream.write(np.array([EOS if array is encoded.tokens else 1], dtype=array.dtype).tobytes())
+                stream.write(array.tobytes())
+        count["documents"] += _documents(encoded.sizes, continues)
+        count["items"] += len(encoded.sizes) + separate
+        count["tokens"] += len(encoded.tokens) + separate
+        count["unknown"] += encoded.unknown
+        count["text_bytes"] += text_bytes
+        self.parts += 1
+        write_json(self._state_file, {"parts": self.parts, "counts": self.counts})
+
+    def finish(self) -> None:
+        """Write the indexes."""
+        for name in self.counts:
+            sizes = np.memmap(self._sizes / name, dtype=np.int32, mode="r")
+            write_index(self._outputs / f"{name}.idx", sizes, self._dtype)
+
+    def _lengths(self, name: str, counts: dict[str, dict[str, int]]) -> dict[Path, int]:
+        """The two files of a dataset, and how many bytes they have."""
+        count = counts[name]
+        return {
+            self._outputs / f"{name}.bin": count["tokens"] * self._dtype.itemsize,
+            self._sizes / name: count["items"] * 4,
+        }
+
+    def _all_there(self, counts: dict[str, dict[str, int]]) -> bool:
+        """Whether no file is shorter than it should be, as after a crash of the machine."""
+        return all(
+            path.is_file() and path.stat().st_size >= length
+            for name in counts
+            for path, length in self._lengths(name, counts).items()
+        )
+
+
+def _documents(sizes: npt.NDArray[np.int32], continues: bool) -> int:
+    """How many documents begin in a part: runs of items that are more than </s> alone."""
+    text = np.concatenate([[continues], sizes > 1])
+    return int(np.count_nonzero(text[1:] & ~text[:-1]))
