@@ -87,8 +87,8 @@ step task_text "labelled text: which package does a docstring belong to?" "${dat
 step tokenizer "sentencepiece model" "$out/text/train.txt" "${data_code[@]}" -- \
     python -m data_prep.train_sentencepiece --vocab-size "$vocab_size" --out "$out/tokenizer" "$out/text/train.txt"
 model="$out/tokenizer/sentencepiece.bpe.model"
-step bin "text to fairseq's binary format" "$out"/text/*.txt "$model" "${data_code[@]}" -- \
-    python -m data_prep.binarize --model "$model" --out "$out/bin" "$out/text/train.txt" "$out/text/valid.txt"
+step bin "text to fairseq's binary format" "$out"/text/*/*.txt "$out"/tokenizer/* "${data_code[@]}" -- \
+    python -m data_prep.binarize --tokenizer "$out/tokenizer" --out "$out/bin" "$out/text"
 step task_bin "labelled text to fairseq's binary format" "$out"/task_text/*.tsv "$model" "${data_code[@]}" -- \
     python -m data_prep.binarize_task --max-tokens 96 --model "$model" --out "$out/task_bin" \
     "$out/task_text/train.tsv" "$out/task_text/valid.tsv"
