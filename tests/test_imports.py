@@ -18,7 +18,8 @@ MAY_IMPORT = {
     "compat": {"compat"},
     "modules": {"core", "modules"},
     "models": {"core", "modules", "compat", "models"},
-    "cli": {"cli"},
+    "evaluation": {"evaluation"},
+    "cli": {"cli", "evaluation"},
     "": {"compat", "models"},
 }
 OUTSIDE = {"data_prep", "scripts", "benchmarks", "tests", "configs"}

@@ -12,11 +12,12 @@ import importlib.metadata
 import sys
 from collections.abc import Sequence
 
-from linformer_fairseq.cli import doctor
+from linformer_fairseq.cli import doctor, evaluate
 from linformer_fairseq.cli.command import Command, CommandError
 
 COMMANDS: dict[str, Command] = {
     "doctor": Command(doctor, "print versions and say what is missing or wrong in this environment"),
+    "evaluate": Command(evaluate, "score a finetuned checkpoint on a prepared task, and write its predictions"),
 }
 
 DISTRIBUTION = "linformer-fairseq"

@@ -1,0 +1,151 @@
+"""SST-2, QNLI and QQP from GLUE's own files, in a folder or in a zip."""
+
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from data_prep.errors import DataError
+from data_prep.files import sha256
+from data_prep.tasks.definitions import Task
+from data_prep.tasks.lines import read_lines
+from data_prep.tasks.rows import Facts, Reject, Row
+
+SPLITS = {"train": "train.tsv", "valid": "dev.tsv", "test": "test.tsv"}
+MAX_MEMBER = 2**30
+"""Bytes of a table in a zip; the largest official one has 60 MB."""
+
+
+class GlueSource:
+    """The tables of one GLUE task."""
+
+    def __init__(self, task: Task, path: Path, errors: str) -> None:
+        """Look for the tables.
+
+        Args:
+            task: one of GLUE's.
+            path: the folder that holds them, the folder around it, or a zip.
+            errors: "strict" or "replace".
+
+        Raises:
+            DataError: nothing there, train.tsv or dev.tsv missing, or a zip that cannot be read.
+        """
+        self.task = task
+        self.labels = task.labels
+        self._errors = errors
+        self._path = path
+        self._tables = _tables_in_zip(task, path) if path.is_file() else _tables_in_folder(task, path)
+        self.facts = Facts({"kind": "glue", "path": str(path)})
+        for split in ("train", "valid"):
+            if split not in self._tables:
+                place = f"{task.folder}/{SPLITS[split]}"
+                raise DataError(
+                    f"{path}: there is no {place} in it; expected GLUE's {task.folder}.zip, or what is unpacked from it"
+                )
+        if "test" not in self._tables:
+            self.facts.remarks.append(f"there is no {SPLITS['test']}: no test split is made")
+
+    def rows(self) -> Iterator[Row | Reject]:
+        """See `Source.rows`."""
+        if self._path.is_file():
+            self.facts.source["sha256"] = sha256(self._path)
+        else:
+            self.facts.source["files"] = {
+                Path(name).name: sha256(Path(name)) for _, name in sorted(self._tables.items())
+            }
+        for split, name in self._tables.items():
+            if self._path.is_file():
+                with _member(self._path, name) as stream:
+                    yield from self._table(split, stream, f"{self._path}:{name}")
+            else:
+                with Path(name).open("rb") as stream:
+                    yield from self._table(split, stream, name)
+
+    def _table(self, split: str, stream: IO[bytes], file: str) -> Iterator[Row | Reject]:
+        task = self.task
+        lines = read_lines(stream, file, self._errors)
+        header = next(lines)[1].split("\t")
+        needed = [*task.texts, *([task.label] if split != "test" else [])]
+        missing = [name for name in needed if name not in header]
+        if missing or len(set(header)) < len(header):
+            raise DataError(
+                f"{file}, line 1: wrong header: expected the columns {', '.join(needed)}, separated by tabs, found "
+                f"{' | '.join(header)[:200]!r}"
+            )
+        texts = [header.index(name) for name in task.texts]
+        label = header.index(task.label) if task.label in header else None
+        identifier = header.index(task.identifier) if task.identifier in header else None
+        number = 1
+        for number, line in lines:
+            fields = line.split("\t")
+            if len(fields) != len(header):
+                reason = f"{len(fields)} columns, expected {len(header)}" if line else "an empty line"
+                yield Reject(split, file, number, reason, line)
+                continue
+            yield Row(
+                split,
+                (number, 0),
+                fields[identifier] if identifier is not None else str(number - 2),
+                tuple(fields[i] for i in texts),
+                fields[label] if label is not None else None,
+                file,
+                number,
+                line,
+            )
+        if number == 1:
+            raise DataError(f"{file}: nothing follows the header; is the file truncated?")
+
+
+def _tables_in_folder(task: Task, path: Path) -> dict[str, str]:
+    if not path.is_dir():
+        raise DataError(
+            f"{path}: no such file or folder; expected GLUE's {task.folder}.zip or the folder {task.folder}"
+        )
+    inner = path / task.folder
+    folder = inner if inner.is_dir() else path
+    return {split: str(folder / name) for split, name in SPLITS.items() if (folder / name).is_file()}
+
+
+@contextmanager
+def _zip_errors(path: Path) -> Iterator[None]:
+    """What zipfile raises, in words of ours."""
+    try:
+        yield
+    except (zipfile.BadZipFile, EOFError) as error:
+        raise DataError(f"{path}: truncated, damaged, or no zip file ({error}); fetch it again") from None
+    except (RuntimeError, NotImplementedError) as error:  # encrypted; an unknown method of compression
+        raise DataError(f"{path}: this zip cannot be read ({error}); unpack it and give the folder") from None
+    except Exception as error:
+        # zlib's and lzma's own errors have no common base; ours pass through.
+        if type(error).__module__ in ("zlib", "lzma", "_lzma"):
+            raise DataError(f"{path}: damaged ({error}); fetch it again") from None
+        raise
+
+
+def _tables_in_zip(task: Task, path: Path) -> dict[str, str]:
+    found: dict[str, str] = {}
+    with _zip_errors(path), zipfile.ZipFile(path) as archive:
+        for info in archive.infolist():
+            parts = PurePosixPath(info.filename).parts
+            if parts[:1] == ("__MACOSX",) or parts[-2:-1] != (task.folder,):
+                continue
+            for split, name in SPLITS.items():
+                if parts[-1] != name:
+                    continue
+                if split in found:
+                    raise DataError(f"{path}: holds {task.folder}/{name} twice: {found[split]} and {info.filename}")
+                if info.file_size > MAX_MEMBER:
+                    raise DataError(
+                        f"{path}: its member {info.filename} would unpack to {info.file_size:,} bytes, which no "
+                        f"official file has (limit {MAX_MEMBER:,})"
+                    )
+                found[split] = info.filename
+    return {split: found[split] for split in SPLITS if split in found}
+
+
+@contextmanager
+def _member(path: Path, name: str) -> Iterator[IO[bytes]]:
+    """A member of a zip, opened for reading; it is never unpacked to the disk."""
+    with _zip_errors(path), zipfile.ZipFile(path) as archive, archive.open(name) as stream:
+        yield stream

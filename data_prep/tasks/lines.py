@@ -1,0 +1,58 @@
+"""Lines of a table, decoded one by one, so that an error can say where; no quoting, no other line ends."""
+
+from collections.abc import Iterator
+from typing import IO
+
+from data_prep.errors import DataError
+
+MAX_LINE = 16 * 2**20
+"""Bytes; the longest row of the official files has less than 5,000."""
+_BOM = b"\xef\xbb\xbf"
+
+
+def decode(raw: bytes, file: str, errors: str, line: int = 1, offset: int = 0) -> str:
+    """Text of a line or of a small file.
+
+    Args:
+        raw: the bytes.
+        file: its name, for the message.
+        errors: "strict" or "replace" (invalid bytes become U+FFFD).
+        line: the number of its first line in the file.
+        offset: where ``raw`` begins in the file.
+
+    Raises:
+        DataError: not UTF-8, or holds a zero byte, as no text does.
+    """
+    zero = raw.find(0)
+    if zero >= 0:
+        where = line + raw.count(b"\n", 0, zero)
+        raise DataError(
+            f"{file}, line {where}: a zero byte at offset {offset + zero}: this is binary data, not UTF-8 text"
+        )
+    try:
+        return raw.decode("utf-8", errors)
+    except UnicodeDecodeError as error:
+        where = line + raw.count(b"\n", 0, error.start)
+        raise DataError(
+            f"{file}, line {where}: not UTF-8: byte 0x{raw[error.start]:02x} at offset {offset + error.start}; "
+            "convert the file, for example with iconv -f LATIN1 -t UTF-8, or give --errors replace"
+        ) from None
+
+
+def read_lines(stream: IO[bytes], file: str, errors: str) -> Iterator[tuple[int, str]]:
+    r"""(number, line without its end) for every line; LF and CRLF end a line, nothing else does.
+
+    Raises:
+        DataError: empty, not UTF-8, binary, or a line beyond any sense.
+    """
+    number = offset = 0
+    while raw := stream.readline(MAX_LINE + 1):
+        number += 1
+        if len(raw) > MAX_LINE:
+            raise DataError(f"{file}, line {number}: longer than {MAX_LINE:,} bytes; is this a table at all?")
+        start = len(_BOM) if number == 1 and raw.startswith(_BOM) else 0
+        text = decode(raw[start:], file, errors, number, offset + start)
+        offset += len(raw)
+        yield number, text.removesuffix("\n").removesuffix("\r")
+    if not number:
+        raise DataError(f"{file}: the file is empty")

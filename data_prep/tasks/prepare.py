@@ -1,0 +1,95 @@
+"""From a task's files to a folder that fairseq-train reads."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from data_prep.errors import DataError
+from data_prep.files import write_json
+from data_prep.tasks.cutting import CUTS, smallest
+from data_prep.tasks.definitions import Task
+from data_prep.tasks.examples import Examples, Limit, collect
+from data_prep.tasks.glue import GlueSource
+from data_prep.tasks.imdb import ImdbSource
+from data_prep.tasks.output import MANIFEST, check_target, whole_folder
+from data_prep.tasks.report import SHOWN, describe
+from data_prep.tasks.rows import Source
+from data_prep.tasks.tsv import TsvSource
+from data_prep.tasks.writing import write_examples
+from data_prep.tokenizers import load_tokenizer
+
+HUB = "hub"
+_ORDER = ("train", "valid", "test")
+
+
+def open_source(task: Task, paths: list[Path], errors: str) -> Source:
+    """The source that the user named: files, or the Hugging Face hub.
+
+    Raises:
+        DataError: there is no such file, or it is not what the task needs.
+    """
+    if task.name == "tsv":
+        return TsvSource(paths, errors)
+    if len(paths) != 1:
+        raise DataError(f"--from: {task.name} is one folder or file, {len(paths)} were given")
+    if task.folder:
+        return GlueSource(task, paths[0], errors)
+    return ImdbSource(task, paths[0], errors)
+
+
+def prepare(
+    task: Task,
+    source: Source,
+    tokenizer_folder: Path,
+    out: Path,
+    limit: Limit = Limit(),  # noqa: B008 - frozen
+    strict: bool = False,
+    options: Mapping[str, Any] | None = None,
+) -> tuple[dict[str, Any], Examples]:
+    """Write ``out``: input0, input1 where there are pairs, label, ids, tokenizer, manifest.json.
+
+    Args:
+        task: which one.
+        source: see `open_source`.
+        tokenizer_folder: see `data_prep.tokenizers.load_tokenizer`.
+        out: appears when all of it is there; an earlier result of the same task is replaced.
+        limit: how long an example may be.
+        strict: rows that are no examples are an error.
+        options: for the manifest.
+
+    Returns:
+        The manifest, and the examples with the rejected rows.
+
+    Raises:
+        DataError: bad input (see `Source.rows`), a split without examples, or ``out`` cannot be written.
+    """
+    out = out.resolve()
+    least = smallest(len(task.texts))
+    if limit.positions is not None and limit.positions < least:
+        raise DataError(f"--max-positions {limit.positions}: expected at least {least}, or nothing of a text is left")
+    if limit.how not in CUTS:
+        raise DataError(f"--cut {limit.how}: expected one of {', '.join(CUTS)}")
+    check_target(out, task.name)
+    tokenizer = load_tokenizer(tokenizer_folder)
+    examples = collect(source.rows(), source.labels, tokenizer, limit)
+    rank = {name: number for number, name in enumerate(_ORDER)}
+    examples.splits = dict(sorted(examples.splits.items(), key=lambda item: (rank.get(item[0], len(rank)), item[0])))
+    if strict and examples.rejects:
+        raise DataError(_refusal(examples))
+    for name, split in examples.splits.items():
+        if not split.ids:
+            raise DataError(f"no row of {name} is an example; the first: {examples.first_reject(name)}")
+    with whole_folder(out) as folder:
+        write_examples(examples, source.labels, tokenizer, folder)
+        manifest = describe(task, source, options or {}, examples, tokenizer, folder)
+        write_json(folder / MANIFEST, manifest)
+    return manifest, examples
+
+
+def _refusal(examples: Examples) -> str:
+    count = len(examples.rejects)
+    lines = [f"{count:,} rows are no examples and --strict was given; nothing was written"]
+    lines += [f"  {reject}" for reject in examples.rejects[:SHOWN]]
+    if count > SHOWN:
+        lines.append(f"  and {count - SHOWN:,} more")
+    return "\n".join(lines)

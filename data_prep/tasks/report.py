@@ -1,0 +1,94 @@
+"""What is said about a prepared task: the manifest and the lines on the terminal."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from data_prep.files import sha256
+from data_prep.tasks.definitions import Task
+from data_prep.tasks.examples import Examples, Limit, Split
+from data_prep.tasks.rows import Source
+from data_prep.tasks.writing import REJECTED, is_labelled
+from data_prep.tokenizers import Tokenizer
+
+SHOWN = 10
+"""Rejected rows that are printed."""
+
+
+def describe(
+    task: Task, source: Source, options: Mapping[str, Any], examples: Examples, tokenizer: Tokenizer, folder: Path
+) -> dict[str, Any]:
+    """The manifest of a task that was written to ``folder``: the same for the same input and options."""
+    return {
+        "task": task.name,
+        "labels": list(source.labels),
+        "metrics": list(task.metrics),
+        "positive": task.positive,
+        "submission": f"{task.folder}.tsv" if task.folder else None,
+        "source": source.facts.source,
+        "remarks": source.facts.remarks,
+        "options": dict(options),
+        "tokenizer": tokenizer.describe(),
+        "splits": {name: _split(task, name, split, examples) for name, split in examples.splits.items()},
+        "files": {str(path.relative_to(folder)): sha256(path) for path in sorted(folder.rglob("*")) if path.is_file()},
+    }
+
+
+def _split(task: Task, name: str, split: Split, examples: Examples) -> dict[str, Any]:
+    labels = Counter(label for label in split.labels if label is not None)
+    return {
+        "examples": len(split.ids),
+        "official": task.official.get(name),
+        "labels": dict(sorted(labels.items())) if is_labelled(split) else None,
+        "tokens": sum(len(part) for ids in split.ids for part in ids),
+        "longest": split.longest,
+        "counts": {key: count for key, count in sorted(split.counts.items()) if count},
+        "repeated texts": examples.repeats.duplicates[name],
+        "texts with several labels": examples.repeats.contradictions(name),
+        "texts also in train": examples.repeats.shared(name, "train") if name != "train" else None,
+    }
+
+
+def summary(manifest: Mapping[str, Any], examples: Examples, limit: Limit) -> Iterator[str]:
+    """Lines for the user: nothing that differs from the files, or from the official ones, goes unsaid."""
+    for name, split in manifest["splits"].items():
+        yield f"{name}: {split['examples']:,} examples{_shares(split['labels'])}{_official(split)}"
+        for what, count in split["counts"].items():
+            if what.startswith("longer than"):
+                yield f"  {count:,} are {what} positions (the longest takes {split['longest']:,}): --max-positions cuts"
+            elif what == "cut":
+                yield f"  {count:,} cut to {limit.positions} positions ({limit.how})"
+            else:
+                yield f"  {count:,} {what}" + (f": see {REJECTED}" if what == "rejected" else ", kept")
+        for what in ("repeated texts", "texts with several labels", "texts also in train"):
+            if split[what]:
+                yield f"  {split[what]:,} {what}, kept"
+    yield from (f"note: {remark}" for remark in manifest["remarks"])
+    yield from rejected_lines(examples)
+
+
+def rejected_lines(examples: Examples) -> Iterator[str]:
+    """The first rows that are no examples, and what a missing test example means."""
+    rejects = examples.rejects
+    if rejects:
+        yield f"{len(rejects):,} rows are no examples{f', the first {SHOWN}' if len(rejects) > SHOWN else ''}:"
+    yield from (f"  {reject}" for reject in rejects[:SHOWN])
+    if any(reject.split == "test" for reject in rejects):
+        yield "warning: rows of the test set are among them; a submission made from this data lacks their predictions"
+
+
+def _shares(labels: Mapping[str, int] | None) -> str:
+    if labels is None:
+        return " without labels"
+    return f" ({', '.join(f'{label}: {count:,}' for label, count in labels.items())})"
+
+
+def _official(split: Mapping[str, Any]) -> str:
+    official, count = split["official"], split["examples"]
+    if official is None:
+        return ""
+    if official == count:
+        return "; the official number"
+    difference = f"{abs(official - count):,} {'fewer' if count < official else 'more'} here"
+    return f"; the official files have {official:,}: {difference}"

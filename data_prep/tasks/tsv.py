@@ -1,0 +1,63 @@
+"""A task of one's own: a file per split, a label, one tab and a text on each line."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from data_prep.errors import DataError
+from data_prep.files import sha256
+from data_prep.tasks.lines import read_lines
+from data_prep.tasks.rows import Facts, Reject, Row
+
+
+class TsvSource:
+    """Files of labelled text; a split is called by its file's name."""
+
+    def __init__(self, paths: list[Path], errors: str) -> None:
+        """Look at the files and take the labels from the first.
+
+        Raises:
+            DataError: a file is missing, or two have the same name, or there is no train.tsv.
+        """
+        names = [path.stem for path in paths]
+        if len(set(names)) < len(names):
+            raise DataError(f"splits are called by their files' names, and these are not distinct: {names}")
+        if names[0] != "train":
+            raise DataError(f"{paths[0]}: the first file gives the labels and has to be train.tsv")
+        for path in paths:
+            if not path.is_file():
+                raise DataError(f"{path}: no such file; expected lines of a label, one tab and a text")
+        self._paths = paths
+        self._errors = errors
+        self.facts = Facts({"kind": "tsv", "files": {str(path): sha256(path) for path in paths}})
+        rows = list(self._table(paths[0]))
+        self.labels = tuple(sorted({row.label for row in rows if isinstance(row, Row) and row.label is not None}))
+        if not self.labels:
+            raise DataError(f"{rows[0]}: no line of the file is a label, one tab and a text")
+
+    def rows(self) -> Iterator[Row | Reject]:
+        """See `Source.rows`.
+
+        Raises:
+            DataError: also where a text stands in two files: the accuracy would be too good.
+        """
+        owner: dict[str, Row] = {}
+        for path in self._paths:
+            for row in self._table(path):
+                if isinstance(row, Row):
+                    other = owner.setdefault(row.texts[0], row)
+                    if other.split != row.split:
+                        raise DataError(
+                            f"{path}, line {row.line}: this text is also in {other.file}, line {other.line}: "
+                            f"{row.texts[0][:60]!r}; the accuracy would be too good, leave it out of one of them"
+                        )
+                yield row
+
+    def _table(self, path: Path) -> Iterator[Row | Reject]:
+        with path.open("rb") as stream:
+            for number, line in read_lines(stream, str(path), self._errors):
+                label, tab, text = line.partition("\t")
+                if not tab or "\t" in text or not text.strip() or len(label.split()) != 1:
+                    yield Reject(path.stem, str(path), number, "expected a label, one tab and a text", line)
+                else:
+                    place = (number, 0)
+                    yield Row(path.stem, place, str(number - 1), (text,), label, str(path), number, line)

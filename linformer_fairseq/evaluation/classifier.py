@@ -1,0 +1,98 @@
+"""A finetuned checkpoint, loaded onto the data that it is to classify."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from fairseq import checkpoint_utils, tasks
+from omegaconf import open_dict
+from torch import nn
+
+from linformer_fairseq.evaluation.errors import EvaluationError
+from linformer_fairseq.evaluation.task_data import TaskData, read_symbols
+
+_EMBEDDING = "encoder.sentence_encoder.embed_tokens.weight"
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """A model in evaluation mode, and the task that reads its data."""
+
+    model: nn.Module
+    task: Any
+    head: str
+    device: torch.device
+    max_positions: int
+    """Tokens of the longest input, special ones included."""
+
+
+def load_classifier(checkpoint: Path, data: TaskData, device: torch.device) -> Classifier:
+    """Load a checkpoint of fairseq's sentence_prediction.
+
+    Args:
+        checkpoint: file.
+        data: what it is to classify.
+        device: where the model goes; it computes in fp32, whatever it was trained in.
+
+    Raises:
+        EvaluationError: no such file, no classification head, or one for other data; the message says which.
+        ValueError: the file is no checkpoint, or is damaged.
+    """
+    if not checkpoint.is_file():
+        raise EvaluationError(f"{checkpoint}: no such file; expected a checkpoint of a finetuning")
+    state = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
+    cfg = state["cfg"]
+    head = str(getattr(cfg.criterion, "classification_head_name", ""))
+    weight = state["model"].get(f"classification_heads.{head}.out_proj.weight")
+    if cfg.task._name != "sentence_prediction" or weight is None:
+        raise EvaluationError(
+            f"{checkpoint}: has no classification head (its task is {cfg.task._name}); finetune it first, with "
+            "--task sentence_prediction --criterion sentence_prediction"
+        )
+    if getattr(cfg.criterion, "regression_target", False):
+        raise EvaluationError(f"{checkpoint}: was trained to predict numbers (regression_target), not classes")
+    _check_dictionaries(checkpoint, state, int(weight.shape[0]), data)
+    with open_dict(cfg):
+        cfg.task.data = str(data.folder)
+        cfg.task.no_shuffle = True  # predictions are told in the order of the file
+    task = tasks.setup_task(cfg.task)
+    model = task.build_model(cfg.model, from_checkpoint=True)
+    model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
+    limit = min(int(task.max_positions()), int(model.max_positions()))
+    return Classifier(model.float().eval().to(device), task, head, device, limit)
+
+
+def _check_dictionaries(checkpoint: Path, state: dict[str, Any], classes: int, data: TaskData) -> None:
+    """Raise where the numbers that the model knows do not mean in ``data`` what they meant in its training.
+
+    A checkpoint holds the sizes of its dictionaries alone; what is in them is compared where the folder that it was
+    trained on is still there.
+    """
+    if classes != len(data.labels):
+        raise EvaluationError(
+            f"{checkpoint}: its head tells {classes} classes apart, but {data.folder} has {len(data.labels)} "
+            f"({', '.join(data.labels)}); was it finetuned on another task?"
+        )
+    hint = "prepare the task with the tokenizer of the checkpoint's own training data"
+    dictionary = Path("input0") / "dict.txt"
+    symbols = read_symbols(data.folder / dictionary)
+    rows = state["model"][_EMBEDDING].shape[0] if _EMBEDDING in state["model"] else None
+    expected = len(symbols) + len(("<s>", "<pad>", "</s>", "<unk>", "<mask>"))
+    if rows is not None and rows != expected:
+        raise EvaluationError(
+            f"{checkpoint}: was trained with a dictionary of {rows:,} symbols, but {data.folder / dictionary} makes "
+            f"{expected:,} (fairseq's own included); {hint}"
+        )
+    trained_on = Path(str(state["cfg"].task.data))
+    for name, ours, what in (
+        (dictionary, symbols, hint),
+        (Path("label") / "dict.txt", list(data.labels), "was it finetuned on another task?"),
+    ):
+        theirs = trained_on / name
+        if theirs.is_file() and read_symbols(theirs) != ours:
+            raise EvaluationError(
+                f"{checkpoint}: was trained with {theirs}, which differs from {data.folder / name}; {what}"
+            )

@@ -1,0 +1,87 @@
+"""A folder that ``data_prep.prepare_task`` wrote: its labels, metrics and identifiers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from linformer_fairseq.evaluation.errors import EvaluationError
+
+
+@dataclass(frozen=True)
+class TaskData:
+    """What an evaluation needs to know of a task's folder."""
+
+    folder: Path
+    labels: tuple[str, ...]
+    """Label number i of a model's output is labels[i]."""
+    manifest: dict[str, Any]
+    """Empty where the folder was made otherwise, with fairseq-preprocess for example."""
+
+    @property
+    def positive(self) -> int | None:
+        """Number of the class whose F1 the task asks for."""
+        name = self.manifest.get("positive")
+        return self.labels.index(name) if name in self.labels else None
+
+    @property
+    def submission(self) -> str | None:
+        """File name of GLUE's submission; None where the task is none of GLUE's."""
+        return self.manifest.get("submission")
+
+    def rejected(self, split: str) -> int:
+        """Rows of a split that are not in the folder because they are no examples."""
+        return int(self.manifest.get("splits", {}).get(split, {}).get("counts", {}).get("rejected", 0))
+
+    def require(self, split: str) -> None:
+        """Raise unless there is such a split.
+
+        Raises:
+            EvaluationError: naming those that there are.
+        """
+        splits = sorted(path.stem for path in (self.folder / "input0").glob("*.idx"))
+        if split not in splits:
+            raise EvaluationError(f"{self.folder}: no split {split!r}; it has: {', '.join(splits) or 'none'}")
+
+    def identifiers(self, split: str, count: int) -> list[str]:
+        """Each example's number in GLUE's files; its row, from 0, where the folder does not tell.
+
+        Raises:
+            EvaluationError: there are more or fewer than ``count``.
+        """
+        path = self.folder / "ids" / f"{split}.txt"
+        if not path.is_file():
+            return [str(row) for row in range(count)]
+        identifiers = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        if len(identifiers) != count:
+            raise EvaluationError(f"{path}: {len(identifiers):,} lines for {count:,} examples; prepare the task again")
+        return identifiers
+
+
+def read_symbols(path: Path) -> list[str]:
+    """The symbols of fairseq's dict.txt, in order."""
+    return [line.rsplit(" ", 1)[0] for line in path.read_text(encoding="utf-8").removesuffix("\n").split("\n")]
+
+
+def read_task(folder: Path) -> TaskData:
+    """Read what the folder says of itself.
+
+    Raises:
+        EvaluationError: it is no folder of fairseq's sentence_prediction, or its manifest is damaged.
+    """
+    dictionaries = [folder / "input0" / "dict.txt", folder / "label" / "dict.txt"]
+    for path in dictionaries:
+        if not path.is_file():
+            raise EvaluationError(
+                f"{path}: no such file; expected a task as python -m data_prep.prepare_task writes it to --out"
+            )
+    manifest = folder / "manifest.json"
+    try:
+        found = json.loads(manifest.read_text(encoding="utf-8")) if manifest.is_file() else {}
+    except ValueError as error:
+        raise EvaluationError(f"{manifest}: damaged ({error}); prepare the task again") from None
+    if not isinstance(found, dict):
+        raise EvaluationError(f"{manifest}: damaged (not an object); prepare the task again")
+    return TaskData(folder, tuple(read_symbols(dictionaries[1])), found)
