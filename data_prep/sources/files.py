@@ -77,7 +77,7 @@ class FileUnit(Unit):
     def documents(self, errors: Errors = "strict", skip: int = 0) -> Iterator[Record]:
         """The documents in the order of the file, without the first ``skip``."""
         self._position = 0
-        return self._shape.apply(self._records, errors, skip, self.name)
+        return self._shape.apply(self._records, errors, skip)
 
     def provenance(self) -> dict[str, object]:
         """Path, size, time of the last change and sha256 of the file as it lies there."""

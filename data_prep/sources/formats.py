@@ -20,8 +20,9 @@ from data_prep.sources.streams import Readable
 # A line of nothing but spaces and tabs is blank too.
 _BLANK_LINES = re.compile(rb"\n(?:[ \t\r]*\n)+")
 _CLOSING_TAG = re.compile(rb"\n</doc>[ \t\r]*\n")
-_OPENING_TAG = re.compile(r'\s*<doc (?:[^>"]|"[^"]*")*>[ \t]*(?:\n|$)')
-_TITLE = re.compile(r'\stitle="([^"]*)"')
+# WikiExtractor leaves quotes and "&" in a title as they are; other tools of the same format escape them.
+_OPENING_TAG = re.compile(r"\s*<doc ([^\n]*)>[ \t]*(?:\n|$)")
+_TITLE = re.compile(r'\btitle="(.*?)"(?=\s+\w+="|\s*$)')
 
 
 @dataclass(frozen=True)
@@ -96,9 +97,9 @@ def read_wikiextractor(
                 f"{name}, line {piece.line}: the article that begins here has no </doc>: the file was not written or "
                 "copied to its end"
             )
-        title = _TITLE.search(head.group())
+        title = _TITLE.search(head.group(1))
         record = Record(body, f"{name}, line {piece.line}", replaced)
-        yield _article(record, html.unescape(title.group(1)) if title else "")
+        yield _article(record, title.group(1) if title else "")
 
 
 def _chain(first: Piece, rest: Iterator[Piece]) -> Iterator[Piece]:
@@ -112,7 +113,8 @@ def _article(record: Record, title: str) -> Record:
     if "&" in text:
         text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
     head, _, rest = text.partition("\n")
-    return record._replace(text=(rest if title and head.strip() == title.strip() else text).strip("\n"))
+    named = head.strip() and html.unescape(head).strip() == html.unescape(title).strip()
+    return record._replace(text=(rest if named else text).strip("\n"))
 
 
 def _lines(pieces: Iterator[Piece], name: str, limits: Limits) -> Iterator[Piece]:

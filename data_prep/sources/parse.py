@@ -6,16 +6,16 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from data_prep.errors import DataError
 from data_prep.sources.files import FORMATS, KNOWN_NAMES, FileUnit, format_of
 from data_prep.sources.formats import ReadOptions
 from data_prep.sources.lines import MAX_DOCUMENT_BYTES, Limits
-from data_prep.sources.shaping import LINES, Shape
+from data_prep.sources.shaping import choice, shape_of
 from data_prep.sources.source import Source, Unit
+from data_prep.sources.stdlib import stdlib_units
 
-NAMED: dict[str, Callable[[], list[Unit]]] = {}
+NAMED: dict[str, Callable[[], list[Unit]]] = {"stdlib": stdlib_units}
 """Sources that are neither files nor on the hub, by the name the user writes."""
 
 _FILE_KEYS = ("weight", "format", "field", "lines", "group")
@@ -47,7 +47,7 @@ def parse_source(spec: str, max_document_bytes: int = MAX_DOCUMENT_BYTES) -> Sou
         from data_prep.sources.hub import hub_units
 
         return Source(spec, weight, tuple(hub_units(place.removeprefix("hub:"), given, spec, limits)))
-    kind = _choice(spec, "format", given, FORMATS, None)
+    kind = choice(spec, "format", given, FORMATS, None)
     options = ReadOptions(limits, given.get("field", "text"))
     shape = shape_of(spec, given, limits)
     paths, ignored = find_files(place, anything=kind is not None)
@@ -74,17 +74,6 @@ def split_spec(spec: str) -> tuple[str, dict[str, str]]:
     if not place:
         raise DataError(f"source {spec!r}: no file named; expected PATH, hub:NAME or {' or '.join(NAMED) or 'stdlib'}")
     return place, given
-
-
-def shape_of(spec: str, given: dict[str, str], limits: Limits, group: int = 1) -> Shape:
-    """``lines=`` and ``group=``, with the default ``group``."""
-    if "group" in given:
-        if not given["group"].isdecimal() or int(given["group"]) < 1:
-            raise DataError(f"source {spec!r}: group={given['group']}: expected a number of records, at least 1")
-        group = int(given["group"])
-    lines = _choice(spec, "lines", given, LINES, LINES[0])
-    assert lines is not None
-    return Shape(lines, group, limits.max_document_bytes)
 
 
 def find_files(place: str, anything: bool = False) -> tuple[list[Path], tuple[str, ...]]:
@@ -155,13 +144,6 @@ def _weight(spec: str, given: dict[str, str]) -> float:
     if not 0 < weight < math.inf:
         raise DataError(f"source {spec!r}: weight={value}: expected a number above 0")
     return weight
-
-
-def _choice(spec: str, key: str, given: dict[str, Any], known: tuple[str, ...], default: str | None) -> str | None:
-    value = given.get(key, default)
-    if value is not None and value not in known:
-        raise DataError(f"source {spec!r}: {key}={value}: expected one of {', '.join(known)}")
-    return value
 
 
 def _refuse_unknown(spec: str, given: dict[str, str], known: tuple[str, ...]) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from data_prep.errors import DataError
+from data_prep.sources.lines import MAX_DOCUMENT_BYTES, Limits
 from data_prep.sources.source import Errors, Record
 
 LINES = ("paragraphs", "join")
@@ -20,11 +21,9 @@ class Shape:
     """``paragraphs``: each line is one; ``join``: the lines between two blank lines are one."""
     group: int = 1
     """So many records in a row make one document."""
-    max_document_bytes: int = 32 << 20
+    max_document_bytes: int = MAX_DOCUMENT_BYTES
 
-    def apply(
-        self, read: Callable[[Errors, int], Iterator[Record]], errors: Errors, skip: int, name: str
-    ) -> Iterator[Record]:
+    def apply(self, read: Callable[[Errors, int], Iterator[Record]], errors: Errors, skip: int) -> Iterator[Record]:
         """The documents of ``read(errors, records to skip)``, without the first ``skip``."""
         records = read(errors, skip * self.group)
         if self.group > 1:
@@ -34,17 +33,40 @@ class Shape:
         return records
 
     def _grouped(self, records: Iterator[Record]) -> Iterator[Record]:
-        while some := list(islice(records, self.group)):
-            text = "\n".join(record.text for record in some)
-            if len(text) > self.max_document_bytes:
-                raise DataError(
-                    f"{some[0].where}: the document of {self.group} records that begins here is longer than "
-                    f"{self.max_document_bytes:,} bytes; make group= smaller or raise --max-document-bytes"
-                )
-            yield Record(text, some[0].where, any(record.replaced for record in some))
+        for first in records:
+            texts, size, replaced = [first.text], len(first.text), first.replaced
+            for record in islice(records, self.group - 1):
+                texts.append(record.text)
+                size += len(record.text) + 1
+                replaced = replaced or record.replaced
+                if size > self.max_document_bytes:
+                    raise DataError(
+                        f"{first.where}: the document of {self.group:,} records that begins here is longer than "
+                        f"{self.max_document_bytes:,} bytes; make group= smaller or raise --max-document-bytes"
+                    )
+            yield Record("\n".join(texts), first.where, replaced)
 
 
 def join_lines(text: str) -> str:
     """``text`` with each run of lines between blank lines on one line."""
     blocks = (" ".join(filter(None, map(str.strip, block.split("\n")))) for block in _BLANK_LINES.split(text))
     return "\n".join(filter(None, blocks))
+
+
+def shape_of(spec: str, given: dict[str, str], limits: Limits, group: int = 1) -> Shape:
+    """``lines=`` and ``group=``, with the default ``group``."""
+    if "group" in given:
+        if not given["group"].isdecimal() or int(given["group"]) < 1:
+            raise DataError(f"source {spec!r}: group={given['group']}: expected a number of records, at least 1")
+        group = int(given["group"])
+    lines = choice(spec, "lines", given, LINES, LINES[0])
+    assert lines is not None
+    return Shape(lines, group, limits.max_document_bytes)
+
+
+def choice(spec: str, key: str, given: dict[str, str], known: tuple[str, ...], default: str | None) -> str | None:
+    """``given[key]``, which must be one of ``known``."""
+    value = given.get(key, default)
+    if value is not None and value not in known:
+        raise DataError(f"source {spec!r}: {key}={value}: expected one of {', '.join(known)}")
+    return value

@@ -5,9 +5,10 @@
 
 A repository's name is its path on the hub: ``datasets/OWNER/NAME``, or ``OWNER/NAME`` for a model. It has one
 commit, called ``main``; ``datasets/OWNER/NAME@refs/convert/parquet`` (any branch or tag) gives another revision of
-it. ``hub.commit(name)`` is the commit sha that a revision stands for, made from the content: the same content, the
-same sha. Both libraries read HF_ENDPOINT when they are imported, so the programs under test run as subprocesses
-with ``hub.environment(folder)``: the endpoint, and caches of their own in ``folder``.
+it, and ``datasets/OWNER/NAME@0123...`` (40 hex digits) a commit of that sha. ``hub.commit(name)`` is the commit sha
+that a revision stands for, made from the content where it is not given: the same content, the same sha. Both
+libraries read HF_ENDPOINT when they are imported, so the programs under test run as subprocesses with
+``hub.environment(folder)``: the endpoint, and caches of their own in ``folder``.
 
 ``hub.requests`` lists the method and path of every request. ``hub.cut[path] = n`` serves only the first n bytes of
 the repository file called ``path`` though its full length is announced; ``hub.failing.add(path)`` answers 500 for it.
@@ -21,6 +22,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import socket
 import threading
 from collections.abc import Mapping
@@ -72,6 +74,8 @@ class HubServer:
         for name, files in repositories.items():
             repository, _, revision = name.partition("@")
             sha = hashlib.sha1(repr(sorted((p, _blob_id(d)) for p, d in files.items())).encode()).hexdigest()
+            if re.fullmatch("[0-9a-f]{40}", revision):
+                sha = revision
             tree = self._trees.setdefault(repository, {})
             tree[revision or "main"] = tree[sha] = files
             self._commits[repository, revision or "main"] = self._commits[repository, sha] = sha

@@ -1,0 +1,126 @@
+"""Finding a data set's files on the Hugging Face hub, and saying what to do where that fails."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from data_prep.errors import DataError
+
+# The branch on which the hub keeps its own conversion of a repository to parquet: CONFIG/SPLIT/0000.parquet.
+CONVERTED = "refs/convert/parquet"
+_TIMEOUT_SECONDS = 15.0
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What of the hub the user asks for."""
+
+    spec: str
+    """As the user wrote it."""
+    repository: str
+    revision: str
+    config: str | None
+    split: str
+    files: str
+    """Pattern of the files in the repository, as far as it is known without asking the hub."""
+    rest: str = ""
+    """``,key=value`` endings that reading the same files from a folder needs."""
+
+    def by_hand(self) -> str:
+        """How to do without the hub."""
+        from huggingface_hub import constants
+
+        folder = self.files.rpartition("/")[0]
+        return (
+            f"To do without it, fetch {self.files} of the data set {self.repository} (revision {self.revision}, "
+            f"{constants.ENDPOINT}/datasets/{self.repository}/tree/{self.revision.replace('/', '%2F')}) where there is "
+            f"a network, as in: hf download {self.repository} --repo-type dataset --revision {self.revision} "
+            f"--include '{self.files}' --local-dir FOLDER; then give "
+            f"'FOLDER{'/' + folder if folder else ''}{self.rest}' in place of '{self.spec}'"
+        )
+
+
+@dataclass(frozen=True)
+class HubFile:
+    """One data file of one commit."""
+
+    repository: str
+    commit: str
+    path: str
+    size: int | None
+    sha256: str | None
+
+    @property
+    def url(self) -> str:
+        """As ``datasets`` and fsspec take it."""
+        return f"hf://datasets/{self.repository}@{self.commit}/{self.path}"
+
+
+@contextmanager
+def explained(wanted: Wanted) -> Iterator[None]:
+    """Makes what ``datasets`` and ``huggingface_hub`` raise in the block a DataError that says how to go on."""
+    import httpx2
+    import pyarrow
+    from huggingface_hub import constants, errors
+
+    try:
+        yield
+    except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError) as error:
+        if isinstance(error, errors.GatedRepoError):
+            reason = "it is gated: accept its terms on its page, then log in with: hf auth login"
+        elif isinstance(error, errors.RevisionNotFoundError):
+            reason = f"it has no revision {wanted.revision!r}"
+        else:
+            reason = "there is no such data set, or it is private: check OWNER/NAME, or log in with: hf auth login"
+        raise DataError(f"source {wanted.spec!r}: {wanted.repository} at {constants.ENDPOINT}: {reason}") from None
+    except (httpx2.HTTPError, OSError, ValueError, pyarrow.ArrowException) as error:
+        # A full disk or a cache that may not be written has a number and a file name; the network's errors have not.
+        if isinstance(error, OSError) and error.errno is not None and not isinstance(error, ConnectionError):
+            raise
+        reason = f"{type(error).__name__}: {(str(error) or repr(error.__cause__)).strip().splitlines()[0]}"
+        if isinstance(error, ValueError):
+            raise DataError(f"source {wanted.spec!r}: {wanted.repository}: {reason}") from None
+        raise DataError(
+            f"source {wanted.spec!r}: the hub at {constants.ENDPOINT} does not give it ({reason}); try again later. "
+            f"{wanted.by_hand()}"
+        ) from None
+
+
+def resolve(wanted: Wanted) -> tuple[str, list[HubFile]]:
+    """What ``datasets`` reads the files with (``parquet``, ``json``, ...), and the files of the split, in order.
+
+    Raises:
+        DataError: the hub is out of reach, or has no such repository, revision, config or split.
+    """
+    import datasets
+    import huggingface_hub
+
+    with explained(wanted):
+        # Asked first and without retries: a hub that is out of reach is told of at once, not after minutes.
+        info = huggingface_hub.HfApi().dataset_info(
+            wanted.repository, revision=wanted.revision, files_metadata=True, timeout=_TIMEOUT_SECONDS
+        )
+        commit = info.sha
+        assert commit is not None
+        converted = wanted.revision == CONVERTED
+        builder = datasets.load_dataset_builder(
+            wanted.repository,
+            None if converted else wanted.config,
+            data_dir=wanted.config if converted else None,
+            revision=commit,
+        )
+    splits = builder.config.data_files or {}
+    if wanted.split not in splits:
+        raise DataError(
+            f"source {wanted.spec!r}: {wanted.repository} has no split {wanted.split!r}; it has "
+            f"{sorted(map(str, splits))}; name one: split=NAME"
+        )
+    known = {entry.rfilename: entry for entry in info.siblings or []}
+    files = []
+    for url in splits[wanted.split]:
+        path = str(url).partition(f"@{commit}/")[2]
+        if path not in known:
+            raise DataError(f"source {wanted.spec!r}: its files are not in the repository itself ({url})")
+        entry = known[path]
+        files.append(HubFile(wanted.repository, commit, path, entry.size, entry.lfs.sha256 if entry.lfs else None))
+    return builder.name, files
