@@ -5,6 +5,23 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
+class Hub:
+    """Where the Hugging Face hub has a task."""
+
+    repository: str
+    revision: str
+    """The commit that is meant: so that a run can be repeated."""
+    config: str
+
+
+def _glue(config: str) -> Hub:
+    return Hub("nyu-mll/glue", "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c", config)
+
+
+_NOWHERE = Hub("", "", "")
+
+
+@dataclass(frozen=True)
 class Task:
     """A classification task."""
 
@@ -23,8 +40,7 @@ class Task:
     """The class whose F1 is meant."""
     folder: str = ""
     """Name of the folder in GLUE, and of the submission file."""
-    hub: tuple[str, str] = ("", "")
-    """Repository and configuration on the Hugging Face hub."""
+    hub: Hub = _NOWHERE
     official: Mapping[str, int] = field(default_factory=dict)
     """Examples of the official files, by split."""
 
@@ -36,7 +52,7 @@ TASKS = {
             name="sst2",
             labels=("0", "1"),
             folder="SST-2",
-            hub=("nyu-mll/glue", "sst2"),
+            hub=_glue("sst2"),
             official={"train": 67_349, "valid": 872, "test": 1_821},
         ),
         Task(
@@ -44,7 +60,7 @@ TASKS = {
             labels=("entailment", "not_entailment"),
             texts=("question", "sentence"),
             folder="QNLI",
-            hub=("nyu-mll/glue", "qnli"),
+            hub=_glue("qnli"),
             official={"train": 104_743, "valid": 5_463, "test": 5_463},
         ),
         Task(
@@ -56,14 +72,14 @@ TASKS = {
             metrics=("accuracy", "f1"),
             positive="1",
             folder="QQP",
-            hub=("nyu-mll/glue", "qqp"),
+            hub=_glue("qqp"),
             official={"train": 363_846, "valid": 40_430, "test": 390_965},
         ),
         Task(
             name="imdb",
             labels=("neg", "pos"),
             texts=("text",),
-            hub=("stanfordnlp/imdb", "plain_text"),
+            hub=Hub("stanfordnlp/imdb", "e6281661ce1c48d982bc483cf8a173c1bbeb5d31", "plain_text"),
             official={"train": 25_000, "valid": 25_000},
         ),
         Task(name="tsv", labels=()),

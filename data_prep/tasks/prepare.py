@@ -10,6 +10,7 @@ from data_prep.tasks.cutting import CUTS, smallest
 from data_prep.tasks.definitions import Task
 from data_prep.tasks.examples import Examples, Limit, collect
 from data_prep.tasks.glue import GlueSource
+from data_prep.tasks.hub import HubSource
 from data_prep.tasks.imdb import ImdbSource
 from data_prep.tasks.output import MANIFEST, check_target, whole_folder
 from data_prep.tasks.report import SHOWN, describe
@@ -32,6 +33,10 @@ def open_source(task: Task, paths: list[Path], errors: str) -> Source:
         return TsvSource(paths, errors)
     if len(paths) != 1:
         raise DataError(f"--from: {task.name} is one folder or file, {len(paths)} were given")
+    if str(paths[0]) == HUB:
+        return HubSource(task, None)
+    if paths[0].is_dir() and any(paths[0].glob("train-*.parquet")):
+        return HubSource(task, paths[0])
     if task.folder:
         return GlueSource(task, paths[0], errors)
     return ImdbSource(task, paths[0], errors)

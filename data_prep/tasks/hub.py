@@ -1,0 +1,130 @@
+"""A task from the Hugging Face hub, or from the parquet files that were fetched from there by hand."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from data_prep.errors import DataError
+from data_prep.files import sha256
+from data_prep.sources.hub_access import Wanted, explained, resolve
+from data_prep.tasks.definitions import Task
+from data_prep.tasks.imdb import one_line
+from data_prep.tasks.rows import Facts, Reject, Row
+
+GLUE_SPLITS = {"train": "train", "validation": "valid", "test": "test"}
+IMDB_SPLITS = {"train": "train", "test": "valid"}
+"""Splits by the hub's names; IMDB has no dev set, and its unlabelled reviews are left out."""
+_ROWS = 1_000
+
+
+class HubSource:
+    """The tables of one task as the hub has them: labels are numbers, -1 where there is none."""
+
+    def __init__(self, task: Task, folder: Path | None) -> None:
+        """Find the files.
+
+        Args:
+            task: one that the hub has.
+            folder: of the parquet files, train-*.parquet and so on; None: from the hub.
+
+        Raises:
+            DataError: the hub is out of reach (with what to fetch by hand), or a file is missing.
+        """
+        self.task = task
+        self.labels = task.labels
+        self._splits = GLUE_SPLITS if task.folder else IMDB_SPLITS
+        self._builder = "parquet"
+        self._wanted: Wanted | None = None
+        self._files: list[tuple[str, str, str]] = []
+        """(split, name for messages, address) in order."""
+        if folder is None:
+            self.facts = self._resolve()
+        else:
+            self.facts = self._find(folder)
+        if not task.folder:
+            self.facts.remarks.append("valid is the test set: IMDB has no dev set; unlabelled reviews are left out")
+
+    def _resolve(self) -> Facts:
+        hub = self.task.hub
+        files: dict[str, Any] = {}
+        commit = ""
+        for theirs, split in self._splits.items():
+            self._wanted = Wanted(
+                "hub", hub.repository, hub.revision, hub.config, split=theirs, files=f"{hub.config}/*.parquet"
+            )
+            self._builder, found = resolve(self._wanted)
+            for file in found:
+                commit = file.commit
+                self._files.append((split, f"hub:{file.repository}/{file.path}", file.url))
+                files[file.path] = {"bytes": file.size, "sha256": file.sha256}
+        return Facts(
+            {"kind": "hub", "repository": hub.repository, "config": hub.config, "revision": commit, "files": files}
+        )
+
+    def _find(self, folder: Path) -> Facts:
+        files = {}
+        for theirs, split in self._splits.items():
+            found = sorted(folder.glob(f"{theirs}-*.parquet"))
+            if not found:
+                raise DataError(f"{folder}: no {theirs}-*.parquet; fetch the whole folder {self.task.hub.config}")
+            for path in found:
+                self._files.append((split, str(path), str(path)))
+                files[path.name] = {"bytes": path.stat().st_size, "sha256": sha256(path)}
+        return Facts({"kind": "parquet", "path": str(folder), "files": files})
+
+    def rows(self) -> Iterator[Row | Reject]:
+        """See `Source.rows`."""
+        counts: dict[str, int] = {}
+        for split, name, address in self._files:
+            for record in self._records(name, address):
+                counts[split] = number = counts.get(split, 0) + 1
+                yield self._row(split, name, number, record)
+
+    def _records(self, name: str, address: str) -> Iterator[dict[str, Any]]:
+        import datasets
+
+        columns = {*self.task.texts, "label"}
+        with self._errors(name):
+            stream = datasets.load_dataset(self._builder, data_files=[address], split="train", streaming=True)
+            for table in stream.with_format("arrow").iter(batch_size=_ROWS):
+                if missing := sorted(columns - set(table.column_names)):
+                    raise DataError(f"{name}: no column {', '.join(missing)}; it has: {', '.join(table.column_names)}")
+                yield from table.to_pylist()
+
+    @contextmanager
+    def _errors(self, name: str) -> Iterator[None]:
+        if self._wanted is not None:
+            with explained(self._wanted):
+                yield
+            return
+        import pyarrow
+
+        try:
+            yield
+        except (pyarrow.ArrowException, UnicodeDecodeError) as error:
+            reason = str(error).splitlines()[0]
+            raise DataError(f"{name}: truncated, damaged, or no parquet file ({reason}); fetch it again") from None
+
+    def _row(self, split: str, name: str, number: int, record: dict[str, Any]) -> Row | Reject:
+        texts = [record[column] for column in self.task.texts]
+        label = record["label"]
+        raw = repr(record)
+        if not all(isinstance(text, str) for text in texts):
+            return Reject(split, name, number, "a text is missing", raw)
+        if not isinstance(label, int) or not -1 <= label < len(self.labels):
+            return Reject(split, name, number, f"label {label!r} is no number below {len(self.labels)}", raw)
+        if label < 0 and split != "test":
+            return Reject(split, name, number, "has no label", raw)
+        if not self.task.folder:
+            texts = [one_line(text) for text in texts]
+        return Row(
+            split,
+            (number, 0),
+            str(record.get("idx", number - 1)),
+            tuple(texts),
+            self.labels[label] if label >= 0 else None,
+            name,
+            number,
+            raw,
+        )
