@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from data_prep.errors import DataError
 from data_prep.sources.formats import ReadOptions
-from data_prep.sources.hub_access import CONVERTED, HubFile, Wanted, explained, resolve
+from data_prep.sources.hub_access import CONVERTED, HubFile, Wanted, resolve
 from data_prep.sources.lines import Limits
 from data_prep.sources.parquet import check_column, column_records
 from data_prep.sources.shaping import Shape, shape_of
@@ -100,7 +100,7 @@ class HubUnit(Unit):
         import datasets
 
         done = 0
-        with explained(self._wanted):
+        with self._wanted.explained():
             datasets.config.STREAMING_READ_MAX_RETRIES = _READ_RETRIES
             rows = self._count_rows()
             stream = datasets.load_dataset(self._builder, data_files=[self._file.url], split="train", streaming=True)

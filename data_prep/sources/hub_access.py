@@ -1,14 +1,15 @@
 """Finding a data set's files on the Hugging Face hub, and saying what to do where that fails."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from data_prep.errors import DataError
 
 # The branch on which the hub keeps its own conversion of a repository to parquet: CONFIG/SPLIT/0000.parquet.
 CONVERTED = "refs/convert/parquet"
-_TIMEOUT_SECONDS = 15.0
+TIMEOUT_SECONDS = 15.0
+"""For an answer of the hub to a question that is not repeated."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,10 @@ class Wanted:
     """Pattern of the files in the repository, as far as it is known without asking the hub."""
     rest: str = ""
     """``,key=value`` endings that reading the same files from a folder needs."""
+
+    def explained(self) -> AbstractContextManager[None]:
+        """:func:`explained` for this."""
+        return explained(f"source {self.spec!r}", self.repository, self.revision, self.by_hand)
 
     def by_hand(self) -> str:
         """How to do without the hub."""
@@ -57,33 +62,45 @@ class HubFile:
 
 
 @contextmanager
-def explained(wanted: Wanted) -> Iterator[None]:
-    """Makes what ``datasets`` and ``huggingface_hub`` raise in the block a DataError that says how to go on."""
+def explained(label: str, repository: str, revision: str, by_hand: Callable[[], str]) -> Iterator[None]:
+    """Makes what ``datasets`` and ``huggingface_hub`` raise in the block a DataError that says how to go on.
+
+    Args:
+        label: what the message begins with.
+        repository: ``OWNER/NAME``.
+        revision: as asked for.
+        by_hand: how to do without the hub, as a sentence.
+    """
     import httpx2
     import pyarrow
     from huggingface_hub import constants, errors
 
+    place = f"{label}: {repository} at {constants.ENDPOINT}"
     try:
         yield
-    except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError) as error:
-        if isinstance(error, errors.GatedRepoError):
-            reason = "it is gated: accept its terms on its page, then log in with: hf auth login"
-        elif isinstance(error, errors.RevisionNotFoundError):
-            reason = f"it has no revision {wanted.revision!r}"
-        else:
-            reason = "there is no such data set, or it is private: check OWNER/NAME, or log in with: hf auth login"
-        raise DataError(f"source {wanted.spec!r}: {wanted.repository} at {constants.ENDPOINT}: {reason}") from None
-    except (httpx2.HTTPError, OSError, ValueError, pyarrow.ArrowException) as error:
-        # A full disk or a cache that may not be written has a number and a file name; the network's errors have not.
+    except errors.GatedRepoError:
+        raise DataError(
+            f"{place}: it is gated; accept its terms on its page, then log in with: hf auth login"
+        ) from None
+    except errors.RepositoryNotFoundError:
+        raise DataError(
+            f"{place}: no such repository, or a private one; check OWNER/NAME, or log in with: hf auth login. "
+            f"{by_hand()}"
+        ) from None
+    except errors.RevisionNotFoundError:
+        raise DataError(f"{place}: it has no revision {revision!r}; see its page for those it has") from None
+    except ValueError as error:  # how `datasets` says that there is no such config
+        raise DataError(f"{place}: {_first_line(error)}") from None
+    except (httpx2.HTTPError, OSError, pyarrow.ArrowException) as error:
+        # A full disk or a cache that may not be written has a number; the network's errors have not.
         if isinstance(error, OSError) and error.errno is not None and not isinstance(error, ConnectionError):
             raise
-        reason = f"{type(error).__name__}: {(str(error) or repr(error.__cause__)).strip().splitlines()[0]}"
-        if isinstance(error, ValueError):
-            raise DataError(f"source {wanted.spec!r}: {wanted.repository}: {reason}") from None
-        raise DataError(
-            f"source {wanted.spec!r}: the hub at {constants.ENDPOINT} does not give it ({reason}); try again later. "
-            f"{wanted.by_hand()}"
-        ) from None
+        raise DataError(f"{place}: cannot be read ({_first_line(error)}); try again later. {by_hand()}") from None
+
+
+def _first_line(error: Exception) -> str:
+    lines = (str(error) or repr(error.__cause__)).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}"
 
 
 def resolve(wanted: Wanted) -> tuple[str, list[HubFile]]:
@@ -95,10 +112,10 @@ def resolve(wanted: Wanted) -> tuple[str, list[HubFile]]:
     import datasets
     import huggingface_hub
 
-    with explained(wanted):
+    with wanted.explained():
         # Asked first and without retries: a hub that is out of reach is told of at once, not after minutes.
         info = huggingface_hub.HfApi().dataset_info(
-            wanted.repository, revision=wanted.revision, files_metadata=True, timeout=_TIMEOUT_SECONDS
+            wanted.repository, revision=wanted.revision, files_metadata=True, timeout=TIMEOUT_SECONDS
         )
         commit = info.sha
         assert commit is not None

@@ -1,0 +1,156 @@
+"""Put the files of RoBERTa's GPT-2 BPE into a folder: encoder.json, vocab.bpe and dict.txt.
+
+    python -m data_prep.gpt2_bpe --out DIR                  from the Hugging Face hub
+    python -m data_prep.gpt2_bpe --out DIR --from FOLDER    from files you have
+
+FOLDER holds encoder.json (the hub calls it vocab.json), vocab.bpe (merges.txt) and, if you have it, fairseq's
+dict.txt. The dictionary gives RoBERTa's published weights their order of the ids; without it one is written that
+lists the ids in numeric order, which is as good for a model trained from scratch, and only for that.
+"""
+
+import argparse
+import hashlib
+import sys
+import tempfile
+from pathlib import Path
+
+from data_prep.errors import DataError, run_program
+from data_prep.files import atomic_open
+from data_prep.sources.hub_access import TIMEOUT_SECONDS, explained
+from data_prep.tokenizers import dictionary
+from data_prep.tokenizers.gpt2_bpe import ENCODER, MERGES, GPT2Tokenizer, read_numbers
+
+PUBLISHED = {
+    ENCODER: "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783",
+    MERGES: "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5",
+}
+"""sha256 of OpenAI's files."""
+_OTHER_NAMES = {ENCODER: "vocab.json", MERGES: "merges.txt"}  # the same files, byte for byte
+_ON_THE_HUB = {
+    ENCODER: ("openai-community/gpt2", "607a30d783dfa663caf39e06633721c8d4cfcd7e", "vocab.json"),
+    MERGES: ("openai-community/gpt2", "607a30d783dfa663caf39e06633721c8d4cfcd7e", "merges.txt"),
+    dictionary.NAME: ("FacebookAI/roberta-base", "e2da8e2f811d1448a5b465c236feacd80ffbac7b", dictionary.NAME),
+}
+
+
+def read_folder(folder: Path) -> dict[str, bytes]:
+    """The files of ``folder`` by the names that fairseq has for them, without dict.txt where it has none.
+
+    Raises:
+        DataError: encoder.json or vocab.bpe is missing.
+    """
+    found = {}
+    for name in (ENCODER, MERGES, dictionary.NAME):
+        places = [folder / x for x in (name, _OTHER_NAMES.get(name, name)) if (folder / x).is_file()]
+        if places:
+            found[name] = places[0].read_bytes()
+        elif name != dictionary.NAME:
+            raise DataError(f"{folder / name}: no such file, nor {_OTHER_NAMES[name]} there")
+    return found
+
+
+def read_hub() -> dict[str, bytes]:
+    """The files from the hub (or its cache on this machine), without dict.txt where the hub no longer has it.
+
+    Raises:
+        DataError: the hub is out of reach, or does not have OpenAI's files.
+    """
+    import huggingface_hub
+    from huggingface_hub import errors
+
+    found = {}
+    for name, (repository, revision, file) in _ON_THE_HUB.items():
+        with explained("GPT-2's BPE", repository, revision, _by_hand):
+            try:
+                path = huggingface_hub.try_to_load_from_cache(repository, file, revision=revision)
+                if not isinstance(path, str):
+                    # Asked first, as this does not retry: a hub out of reach is told of at once.
+                    huggingface_hub.HfApi().model_info(repository, revision=revision, timeout=TIMEOUT_SECONDS)
+                    path = huggingface_hub.hf_hub_download(repository, file, revision=revision)
+            except errors.RemoteEntryNotFoundError:
+                if name == dictionary.NAME:
+                    continue
+                raise
+            found[name] = Path(path).read_bytes()
+        different = _difference(name, found[name])
+        if different:
+            raise DataError(f"{repository}/{file} of the hub: {different}; {_by_hand()}")
+    return found
+
+
+def _by_hand() -> str:
+    files = ", ".join(f"{repository}/{file}" for repository, _, file in _ON_THE_HUB.values())
+    return (
+        f"Fetch {files} where there is a network (such as: hf download openai-community/gpt2 vocab.json merges.txt "
+        "--local-dir FOLDER; hf download FacebookAI/roberta-base dict.txt --local-dir FOLDER), put them into one "
+        "FOLDER here, then: python -m data_prep.gpt2_bpe --out DIR --from FOLDER"
+    )
+
+
+def _difference(name: str, data: bytes) -> str | None:
+    """What is wrong with ``data`` where it should be OpenAI's file."""
+    expected, digest = PUBLISHED.get(name), hashlib.sha256(data).hexdigest()
+    if expected in (None, digest):
+        return None
+    return f"not OpenAI's {name}: sha256 {digest}, expected {expected} ({len(data):,} bytes)"
+
+
+def install(out: Path, source: Path | None = None) -> tuple[GPT2Tokenizer, list[str]]:
+    """Write the three files to ``out``.
+
+    Args:
+        out: folder, made where missing.
+        source: folder with the files; None: the hub.
+
+    Returns:
+        The tokenizer in ``out``, and what a user must know of it.
+
+    Raises:
+        DataError: files that are missing, damaged or do not belong together; nothing is written then.
+    """
+    found = read_folder(source) if source else read_hub()
+    notes = [
+        f"{different}: its ids are not those of RoBERTa's weights"
+        for name, data in found.items()
+        if (different := _difference(name, data))
+    ]
+    with tempfile.TemporaryDirectory() as name:
+        trial = Path(name)
+        for file, data in found.items():
+            (trial / file).write_bytes(data)
+        if dictionary.NAME not in found:
+            numbers = sorted(read_numbers(trial / ENCODER).values())
+            dictionary.write(trial / dictionary.NAME, ((str(number), 0) for number in numbers))
+            found[dictionary.NAME] = (trial / dictionary.NAME).read_bytes()
+            notes.append(
+                f"no {dictionary.NAME} there: wrote one with all {len(numbers):,} ids in numeric order; RoBERTa's "
+                "published weights need RoBERTa's own, a model trained from scratch does not"
+            )
+        try:
+            GPT2Tokenizer(trial)
+        except DataError as error:
+            raise DataError(str(error).replace(str(trial), str(source or "the hub"))) from None
+    for file, data in found.items():
+        with atomic_open(out / file, "wb") as stream:
+            stream.write(data)
+    return GPT2Tokenizer(out), notes
+
+
+def main(argv: list[str] | None = None) -> None:
+    """The program."""
+    parser = argparse.ArgumentParser(
+        prog="python -m data_prep.gpt2_bpe",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--out", type=Path, required=True, help="folder to write")
+    parser.add_argument("--from", dest="source", type=Path, metavar="FOLDER", help="take the files from there")
+    args = parser.parse_args(argv)
+    tokenizer, notes = install(args.out, args.source)
+    for note in notes:
+        print(f"warning: {note}", file=sys.stderr)
+    print(f"{len(tokenizer):,} symbols in {args.out / dictionary.NAME}")
+
+
+if __name__ == "__main__":
+    run_program(main)
