@@ -12,6 +12,8 @@ from fairseq.data.data_utils import collate_tokens
 from fairseq.models.roberta import RobertaHubInterface
 from torch import Tensor
 
+from linformer_fairseq.tokenizer_files import find_tokenizer
+
 Tokens = Tensor | Sequence[Tensor]
 
 
@@ -114,7 +116,7 @@ def load_hub_interface(
     if bpe == "auto":
         model_folder = Path(file_utils.load_archive_file(model_path))
         data_folder = model_folder / data_path if data_path.startswith(".") else Path(data_path)
-        overrides = {**_find_tokenizer([data_folder, data_folder / "input0", model_folder]), **overrides}
+        overrides = {**find_tokenizer([data_folder, data_folder / "input0", model_folder]), **overrides}
     else:
         overrides["bpe"] = bpe
     loaded = hub_utils.from_pretrained(
@@ -126,19 +128,3 @@ def load_hub_interface(
         **overrides,
     )
     return LinformerHubInterface(loaded["args"], loaded["task"], loaded["models"][0])
-
-
-def _find_tokenizer(folders: list[Path]) -> dict[str, str]:
-    """fairseq's options for the first tokenizer found."""
-    for folder in folders:
-        sentencepiece = folder / "sentencepiece.bpe.model"
-        if sentencepiece.is_file():
-            return {"bpe": "sentencepiece", "sentencepiece_model": str(sentencepiece)}
-        encoder, vocabulary = folder / "encoder.json", folder / "vocab.bpe"
-        if encoder.is_file() and vocabulary.is_file():
-            return {"bpe": "gpt2", "gpt2_encoder_json": str(encoder), "gpt2_vocab_bpe": str(vocabulary)}
-    looked = ", ".join(str(folder) for folder in folders)
-    raise FileNotFoundError(
-        f"no tokenizer found in {looked}: expected sentencepiece.bpe.model, or encoder.json and vocab.bpe. Put it "
-        "there, name another one with bpe=..., or pass bpe=None to work with token ids only"
-    )

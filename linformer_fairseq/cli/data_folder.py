@@ -1,0 +1,58 @@
+"""A folder of binarised data: which datasets it holds, their dictionaries, and the tokenizer that reads them."""
+
+from __future__ import annotations
+
+import contextlib
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from linformer_fairseq.tokenizer_files import find_tokenizer
+
+_SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
+
+
+def find_datasets(folder: Path) -> list[Path]:
+    """Paths without suffix of all .idx and .bin in ``folder`` and the folders in it: shards, input0, label, ..."""
+    places = [folder, *sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))]
+    found = {path.with_suffix("") for place in places for path in place.glob("*.idx")}
+    # A lone .bin counts where it is called like a split; others, such as pytorch_model.bin, are none of our business.
+    found |= {
+        path.with_suffix("")
+        for place in places
+        for split in ("train", "valid", "test")
+        for path in place.glob(f"{split}*.bin")
+    }
+    return sorted(found, key=lambda path: (path.parent != folder, path))
+
+
+def dictionary_of(prefix: Path) -> Path | None:
+    """The dict.txt of a dataset; with two languages (``train.de-en.de``) there is one for each (``dict.de.txt``)."""
+    names = ("dict.txt", f"dict{prefix.suffix}.txt")
+    return next((prefix.with_name(name) for name in names if prefix.with_name(name).is_file()), None)
+
+
+def symbols_of(dictionary: Path) -> list[str]:
+    """All symbols in the order of their ids.
+
+    Raises:
+        UnicodeDecodeError: not UTF-8.
+    """
+    with dictionary.open(encoding="utf-8") as stream:
+        lines = (line.rstrip("\n").removesuffix(" #fairseq:overwrite") for line in stream)
+        return [*_SPECIAL, *(line.rpartition(" ")[0] for line in lines)]
+
+
+def decoder(folder: Path, symbols: Sequence[str]) -> Callable[[Sequence[int]], str]:
+    """From ids to text as `from_pretrained` does it; to symbols where ``folder`` has no tokenizer (labels, ...)."""
+
+    def pieces(ids: Sequence[int]) -> str:
+        return " ".join(symbols[index] for index in ids if index != _SPECIAL.index("</s>"))
+
+    with contextlib.suppress(FileNotFoundError, ModuleNotFoundError):
+        options = find_tokenizer([folder, folder.parent] if folder.name.startswith("input") else [folder])
+        from fairseq.data import encoders
+
+        bpe = encoders.build_bpe(Namespace(**options))
+        return lambda ids: bpe.decode(pieces(ids))
+    return pieces
