@@ -1,152 +1,244 @@
-"""Tokenizer and binarising, read back through fairseq's own loaders and tasks."""
+"""Binarising, read back through fairseq's own loaders and by fairseq-train itself."""
 
+import json
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("fairseq")
 
-import numpy as np
-
-from data_prep import binarize, binarize_task, mmap_dataset, train_sentencepiece
+from data_prep import mmap_dataset
+from data_prep.binarize import binarize, main
+from data_prep.binarizing import inputs, plan
 from data_prep.errors import DataError
-from data_prep.tokenizer import EOS, UNK, Tokenizer
+from data_prep.tokenizers import EOS, load_tokenizer
+from tests.data_prep.small_tokenizers import make_gpt2, make_sentencepiece, text
 
 
-def test_training_again_gives_the_same_bytes(corpus: Path, model: Path, tmp_path: Path) -> None:
-    train_sentencepiece.train([corpus / "train.txt"], tmp_path, vocab_size=450)
-    for name in (model.name, "dict.txt"):
-        assert (tmp_path / name).read_bytes() == (model.parent / name).read_bytes()
+@pytest.fixture(scope="module")
+def tokenizers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("tokenizers")
+    return {"gpt2": make_gpt2(folder / "gpt2"), "sentencepiece": make_sentencepiece(folder / "spm")}
 
 
-def test_ids_are_those_of_fairseqs_dictionary(model: Path) -> None:
-    import sentencepiece
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus folder as build_corpus leaves it: two files of training text, one of validation text, no test."""
+    folder = tmp_path_factory.mktemp("corpus")
+    for name, documents, seed in (("train/00000", 40, 1), ("train/00001", 9, 2), ("valid/00000", 5, 3)):
+        path = folder / f"{name}.txt"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text(documents, seed), encoding="utf-8")
+    (folder / "manifest.json").write_text('{"made": "by hand"}')
+    return folder
+
+
+def items(prefix: Path) -> list[list[int]]:
+    """Read by fairseq."""
+    from fairseq.data import data_utils
+
+    dataset = data_utils.load_indexed_dataset(str(prefix))
+    assert [len(item) for item in dataset] == dataset.sizes.tolist()
+    return [item.tolist() for item in dataset]
+
+
+def documents(lists: list[list[int]]) -> list[tuple[tuple[int, ...], ...]]:
+    """Items between separators."""
+    found: list[list[tuple[int, ...]]] = [[]]
+    for item in lists:
+        if item == [EOS]:
+            found.append([])
+        else:
+            found[-1].append(tuple(item))
+    return [tuple(document) for document in found]
+
+
+def bytes_of(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def expected_items(corpus: Path, split: str, tokenizer: Path) -> list[list[int]]:
+    joined = "\n".join(path.read_text(encoding="utf-8") for path in sorted((corpus / split).iterdir()))
+    encoder = load_tokenizer(tokenizer)
+    return [[*encoder.encode(line).tolist(), EOS] for line in joined.removesuffix("\n").split("\n")]
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "sentencepiece"])
+def test_a_corpus_becomes_an_item_per_line_in_order(
+    corpus: Path, tokenizers: dict[str, Path], kind: str, tmp_path: Path
+) -> None:
     from fairseq.data import Dictionary
 
-    dictionary = Dictionary.load(str(model.parent / "dict.txt"))
-    tokenizer = Tokenizer(model)
-    assert len(dictionary) == len(tokenizer)
-    text = "the value of naïve Ω is not given: 漢字 €"
-    pieces = sentencepiece.SentencePieceProcessor(model_file=str(model)).encode(text, out_type=str)
-    expected = dictionary.encode_line(" ".join(pieces), add_if_not_exist=False, append_eos=False)
-    assert tokenizer.encode(text).tolist() == expected.tolist()
-    assert UNK not in expected.tolist()  # rare characters fall back to bytes
-    assert "<mask>" not in dictionary.indices
+    out = tmp_path / "bin"
+    manifest = binarize([corpus], tokenizers[kind], out, workers=1)
+    dictionary = Dictionary.load(str(out / "dict.txt"))
+    assert len(dictionary) == len(load_tokenizer(out)) == manifest["tokenizer"]["symbols"]
+    for split, count in (("train", 49), ("valid", 5)):
+        found = items(out / split)
+        assert found == expected_items(corpus, split, tokenizers[kind])
+        assert manifest["splits"][split]["documents"] == len(documents(found)) == count
+        assert manifest["splits"][split]["items"] == len(found)
+        assert manifest["splits"][split]["tokens"] == sum(map(len, found))
+        assert manifest["splits"][split]["unknown"] == 0
+    assert json.loads((out / "manifest.json").read_text()) == manifest
+    assert manifest["corpus"]["manifest.json"] == {"made": "by hand"}
+    assert not (out / "test.idx").exists()
+    assert sorted(path.name for path in out.iterdir()) == sorted([*manifest["files"], "manifest.json"])
 
 
-def test_masked_lm_reads_the_folder(corpus: Path, model: Path, tmp_path: Path) -> None:
-    import sentencepiece
-    from fairseq.data import data_utils
+def test_workers_do_not_change_a_byte(corpus: Path, tokenizers: dict[str, Path], tmp_path: Path) -> None:
+    for workers in (1, 2, 3):
+        binarize([corpus], tokenizers["gpt2"], tmp_path / str(workers), workers=workers, shards=2)
+    assert bytes_of(tmp_path / "1") == bytes_of(tmp_path / "2") == bytes_of(tmp_path / "3")
+
+
+def test_blocks_of_fairseqs_task_keep_to_a_document(corpus: Path, tokenizers: dict[str, Path], tmp_path: Path) -> None:
     from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
 
-    files = [corpus / "train.txt", corpus / "valid.txt"]
-    binarize.main([*map(str, files), "--model", str(model), "--out", str(tmp_path)])
-    assert (tmp_path / model.name).read_bytes() == model.read_bytes()
-    task = MaskedLMTask.setup_task(MaskedLMConfig(data=str(tmp_path), tokens_per_sample=64, seed=1))
-    processor = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / model.name))
-    for path in files:
-        dataset = data_utils.load_indexed_dataset(str(tmp_path / path.stem), task.source_dictionary)
-        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-        assert len(dataset) == len(lines) == len(dataset.sizes)
-        for item, size, line in zip(dataset, dataset.sizes, lines, strict=True):
-            assert item[-1] == EOS and len(item) == size
-            symbols = [task.source_dictionary[i] for i in item[:-1].tolist()]
-            assert processor.decode(symbols) == line.replace("  ", " ")
-    task.load_dataset("valid")
-    assert all(len(row["net_input.src_tokens"]) <= 64 for row in task.dataset("valid"))
+    binarize([corpus], tokenizers["gpt2"], tmp_path / "bin", workers=1)
+    config = MaskedLMConfig(
+        data=str(tmp_path / "bin"), tokens_per_sample=512, sample_break_mode="complete_doc", mask_prob=1e-9, seed=1
+    )
+    task = MaskedLMTask.setup_task(config)
+    task.load_dataset("train")
+    blocks = {tuple(row["net_input.src_tokens"].tolist()[1:]) for row in task.dataset("train")}
+    whole = [sum(document, ()) for document in documents(items(tmp_path / "bin" / "train"))]
+    short = {document for document in whole if len(document) < 512}
+    assert len(short) > 20 and short <= blocks
+    assert {len(block) for block in blocks} != {511}  # not simply cut at every 511 tokens
 
 
-def test_sentence_prediction_reads_the_folder(model: Path, tmp_path: Path) -> None:
-    from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
+def test_shards_hold_every_document_once(corpus: Path, tokenizers: dict[str, Path], tmp_path: Path) -> None:
+    whole, out = tmp_path / "whole", tmp_path / "bin"
+    binarize([corpus], tokenizers["gpt2"], whole, workers=1)
+    manifest = binarize([corpus], tokenizers["gpt2"], out, workers=1, shards=3)
+    shards = [documents(items(out / str(shard) / "train")) for shard in range(3)]
+    assert sorted(document for shard in shards for document in shard) == sorted(documents(items(whole / "train")))
+    sizes = [count["text_bytes"] for count in manifest["splits"]["train"]["shards"].values()]
+    assert max(sizes) < 1.25 * min(sizes)
+    assert manifest["splits"]["train"]["documents"] == 49
+    for shard in range(3):
+        folder = out / str(shard)
+        assert items(folder / "valid") == items(whole / "valid")
+        assert (folder / "valid.bin").samefile(out / "0" / "valid.bin")
+        for name in ("dict.txt", "encoder.json", "vocab.bpe"):
+            assert (folder / name).read_bytes() == (out / name).read_bytes() == (whole / name).read_bytes()
 
-    train = [("b", "the value"), ("a", "an object is given"), ("b", "the file is empty")]
-    valid = [("a", "the index of the list")]
-    for name, rows in (("train", train), ("valid", valid)):
-        (tmp_path / f"{name}.tsv").write_text("".join(f"{label}\t{text}\n" for label, text in rows))
+
+def test_fairseq_train_reads_a_shard_per_epoch(
+    corpus: Path,
+    tokenizers: dict[str, Path],
+    tiny_settings: dict[str, Any],
+    train: Callable[..., str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     out = tmp_path / "bin"
-    binarize_task.main(
-        [str(tmp_path / "train.tsv"), str(tmp_path / "valid.tsv"), "--model", str(model), "--out", str(out)]
-    )
-    assert (out / "label" / "dict.txt").read_text() == "a 1\nb 2\n"
-    for folder in (out, out / "input0"):
-        assert (folder / model.name).read_bytes() == model.read_bytes()
-    task = SentencePredictionTask.setup_task(
-        SentencePredictionConfig(
-            data=str(out), num_classes=2, init_token=0, no_shuffle=True, regression_target=False, seed=1
-        )
-    )
-    tokenizer = Tokenizer(model)
-    for name, rows in (("train", train), ("valid", valid)):
-        dataset = task.load_dataset(name)
-        assert len(dataset) == len(rows)
-        for row, (label, text) in zip(dataset, rows, strict=True):
-            assert row["target"].tolist() == ["ab".index(label)]
-            assert row["net_input.src_tokens"].tolist() == [0, *tokenizer.encode(text).tolist(), EOS]
+    main([str(corpus), "--tokenizer", str(tokenizers["gpt2"]), "--out", str(out), "--workers", "1", "--shards", "2"])
+    argument = re.search(r"data for fairseq-train: (\S+)", capsys.readouterr().out)
+    assert argument and argument[1] == f"{out}/0:{out}/1"
+    settings = {**tiny_settings, "task.data": argument[1], "optimization.max_epoch": 2, "checkpoint.no_save": True}
+    settings["task.sample_break_mode"] = "none"  # paragraphs may be longer than a row
+    output = train("fairseq-train", settings, tmp_path / "run")
+    loaded = re.findall(r"loaded ([\d,]+) examples from: (\S+)/train\b", output)
+    found = [(Path(folder).name, int(count.replace(",", ""))) for count, folder in loaded]
+    numbers = {str(shard): len(items(out / str(shard) / "train")) for shard in range(2)}
+    # After its last epoch fairseq gets the next one ready, too.
+    assert found == [(shard, numbers[shard]) for shard in ("0", "1", "0")]
+    assert numbers["0"] != numbers["1"]
+
+
+def test_files_are_splits_called_by_their_names(tokenizers: dict[str, Path], tmp_path: Path) -> None:
+    """With a byte order mark, \\r\\n, an empty last line, and no \\n at the end."""
+    (tmp_path / "train.txt").write_bytes("\ufeffa list\r\nnaïve\r\n\r\nx\r\n".encode())
+    (tmp_path / "held out.txt").write_bytes(b"the value\n\n")
+    (tmp_path / "third.txt").write_bytes(b"the value")
+    files = [tmp_path / name for name in ("train.txt", "held out.txt", "third.txt")]
+    binarize(files, tokenizers["gpt2"] / "dict.txt", tmp_path / "bin", workers=1)
+    decode = load_tokenizer(tokenizers["gpt2"]).decode
+    read = {path.stem: [decode(item) for item in items(tmp_path / "bin" / path.stem)] for path in files}
+    assert read == {"train": ["a list", "naïve", "", "x"], "held out": ["the value", ""], "third": ["the value"]}
 
 
 @pytest.mark.parametrize(("vocabulary", "dtype"), [(60_000, np.uint16), (70_000, np.int32)])
 def test_element_type_holds_the_ids(tmp_path: Path, vocabulary: int, dtype: type) -> None:
     from fairseq.data.indexed_dataset import MMapIndexedDataset
 
-    items = [np.array([vocabulary - 1, 4, EOS]), np.array([EOS])]
-    assert mmap_dataset.write(tmp_path / "x", items, vocabulary) == (2, 4)
+    ids = [np.array([vocabulary - 1, 4, EOS]), np.array([EOS])]
+    assert mmap_dataset.write(tmp_path / "x", ids, vocabulary) == (2, 4)
     dataset = MMapIndexedDataset(str(tmp_path / "x"))
     assert [dataset[i].tolist() for i in range(2)] == [[vocabulary - 1, 4, EOS], [EOS]]
     assert dataset._index.dtype == dtype
 
 
+def test_an_index_is_fairseqs_byte_for_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from fairseq.data import indexed_dataset
+
+    monkeypatch.setattr(mmap_dataset, "_CHUNK", 7)  # several chunks
+    import torch
+
+    ids = [np.arange(4, 4 + size % 11) for size in range(1, 60)]
+    mmap_dataset.write(tmp_path / "ours", ids, 100)
+    builder = indexed_dataset.make_builder(str(tmp_path / "theirs.bin"), impl="mmap", vocab_size=100)
+    for item in ids:
+        builder.add_item(torch.from_numpy(item))
+    builder.finalize(str(tmp_path / "theirs.idx"))
+    for suffix in ("bin", "idx"):
+        assert (tmp_path / f"ours.{suffix}").read_bytes() == (tmp_path / f"theirs.{suffix}").read_bytes()
+
+
 def test_an_interrupted_write_leaves_no_files(tmp_path: Path) -> None:
-    def items():  # type: ignore[no-untyped-def]
+    def ids():  # type: ignore[no-untyped-def]
         yield np.array([4, EOS])
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        mmap_dataset.write(tmp_path / "x", items(), 100)
+        mmap_dataset.write(tmp_path / "x", ids(), 100)
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("train", "valid", "expected"),
-    [
-        ("a\tx\nb y\n", "a\tz\n", "train.tsv, line 2: expected a label, one tab and a text, found 'b y'"),
-        ("a\tx\tb\n", "a\tz\n", "train.tsv, line 1: expected"),
-        ("a\t \n", "a\tz\n", "train.tsv, line 1: expected"),
-        ("a\tx\nb\ty\n", "a\tw\nc\tz\n", "valid.tsv, line 2: label 'c' is not in"),
-        ("a\tx\nb\ty\n", "a\tz\nb\tx\n", "valid.tsv, line 2: this text is also in"),
-    ],
-)
-def test_bad_rows_are_refused(model: Path, tmp_path: Path, train: str, valid: str, expected: str) -> None:
-    files = [tmp_path / "train.tsv", tmp_path / "valid.tsv"]
-    for path, content in zip(files, (train, valid), strict=True):
-        path.write_text(content)
-    with pytest.raises(DataError) as caught:
-        binarize_task.binarize_task(files, model, tmp_path / "bin")
-    assert expected in str(caught.value)
+def test_much_unknown_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tokenizer = make_sentencepiece(tmp_path / "tokenizer", byte_fallback=False)
+    path = tmp_path / "train.txt"
+    path.write_text("the value ☃ is ☃\n" * 9, encoding="utf-8")
+    main([str(path), "--tokenizer", str(tokenizer), "--out", str(tmp_path / "bin"), "--workers", "1"])
+    unknown = sum(item.count(3) for item in items(tmp_path / "bin" / "train"))
+    assert unknown == 18
+    assert re.search(r"warning: \d+\.\d% of the train tokens are <unk>", capsys.readouterr().out)
 
 
-def test_bad_models_and_options_are_refused(corpus: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no such file"):
-        Tokenizer(tmp_path / "absent.model")
-    (tmp_path / "junk.model").write_bytes(b"junk")
-    with pytest.raises(DataError, match="not a sentencepiece model"):
-        Tokenizer(tmp_path / "junk.model")
-    with pytest.raises(DataError, match="--vocab-size 10"):
-        train_sentencepiece.train([corpus / "train.txt"], tmp_path, vocab_size=10)
-    with pytest.raises(DataError, match="not distinct"):
-        binarize.binarize([corpus / "train.txt", tmp_path / "train.txt"], tmp_path / "junk.model", tmp_path)
+def test_what_cannot_be_binarised_is_refused(tokenizers: dict[str, Path], tmp_path: Path) -> None:
+    def refusal(*paths: Path, **options: Any) -> str:
+        with pytest.raises(DataError) as caught:
+            binarize(list(paths), tokenizers["gpt2"], tmp_path / "bin", **{"workers": 1, **options})
+        assert not list((tmp_path / "bin").rglob("*.bin"))
+        return str(caught.value)
+
+    good = tmp_path / "train.txt"
+    good.write_text("a\n\nb\n\nc\n")
+    assert "no such file" in refusal(tmp_path / "absent.txt")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "train.txt").write_text("d\n")
+    assert "not distinct: train, train" in refusal(good, tmp_path / "other" / "train.txt")
+    (tmp_path / "blank.txt").write_text("\n \n\n")
+    assert f"{tmp_path}/blank.txt: there is no text in it (4 bytes)" in refusal(good, tmp_path / "blank.txt")
+    assert "expected one corpus folder alone" in refusal(good, tmp_path)
+    assert "no train/*.txt" in refusal(tmp_path)
+    corpus = tmp_path / "corpus"
+    (corpus / "train").mkdir(parents=True)
+    (corpus / "train" / "00000.jsonl").write_text("{}")
+    assert "00000.jsonl: expected nothing but .txt files" in refusal(corpus)
+    assert "--shards 0" in refusal(good, shards=0)
+    assert "--workers 0" in refusal(good, workers=0)
+    assert "--shards 4: the train text has too few documents" in refusal(good, shards=4)
 
 
-def test_long_texts_keep_their_beginning_and_are_counted(model: Path, tmp_path: Path) -> None:
-    from fairseq.data import Dictionary, data_utils
-
-    texts = ["the value of the list is returned", "the value"]
-    path = tmp_path / "train.tsv"
-    path.write_text("".join(f"a\t{text}\n" for text in texts))
-    whole = [Tokenizer(model).encode(text).tolist() for text in texts]
-    limit = len(whole[1]) + 1
-    counts = binarize_task.binarize_task([path], model, tmp_path / "bin", max_tokens=limit)
-    assert counts == {"train": binarize_task.Count(examples=2, cut=1)}
-    stored = data_utils.load_indexed_dataset(str(tmp_path / "bin" / "input0" / "train"), Dictionary())
-    assert [item.tolist() for item in stored] == [[*whole[0][: limit - 1], EOS], [*whole[1], EOS]]
-    with pytest.raises(DataError, match="--max-tokens is 1: expected at least 2"):
-        binarize_task.binarize_task([path], model, tmp_path / "bin", max_tokens=1)
+def test_plan_mixes_sources_into_every_shard(corpus: Path) -> None:
+    jobs = plan.make_plan(inputs.find_inputs([corpus]).splits, 2)
+    for shard in ("0/train", "1/train"):
+        assert {job.part.path.name for job in jobs if job.dataset == shard} == {"00000.txt", "00001.txt"}
+    assert {job.dataset for job in jobs} == {"0/train", "1/train", "0/valid"}
