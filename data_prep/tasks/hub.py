@@ -7,7 +7,7 @@ from typing import Any
 
 from data_prep.errors import DataError
 from data_prep.files import sha256
-from data_prep.sources.hub_access import Wanted, explained, resolve
+from data_prep.sources.hub_access import Wanted, resolve
 from data_prep.tasks.definitions import Task
 from data_prep.tasks.imdb import one_line
 from data_prep.tasks.rows import Facts, Reject, Row
@@ -95,7 +95,7 @@ class HubSource:
     @contextmanager
     def _errors(self, name: str) -> Iterator[None]:
         if self._wanted is not None:
-            with explained(self._wanted):
+            with self._wanted.explained():
                 yield
             return
         import pyarrow

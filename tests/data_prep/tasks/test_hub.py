@@ -1,0 +1,128 @@
+"""Tasks from the hub: the real libraries against a small server, and the files that were fetched by hand."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("datasets")
+
+from data_prep.errors import DataError
+from data_prep.tasks.definitions import TASKS
+from tests.data_prep.hub_server import HubServer, closed_port_endpoint, hub_environment, parquet_bytes
+
+ROOT = Path(__file__).resolve().parents[3]
+_QNLI = {
+    "train": {"question": ["why", "what"], "sentence": ["good", 'bad "list'], "label": [1, 0], "idx": [0, 1]},
+    "validation": {"question": ["is it"], "sentence": ["not"], "label": [0], "idx": [0]},
+    "test": {"question": ["what is", "a"], "sentence": ["film", "b"], "label": [-1, -1], "idx": [0, 1]},
+}
+_IMDB = {
+    "train": {"text": ["bad<br />film", "good \x85"], "label": [0, 1]},
+    "test": {"text": ["the list"], "label": [1]},
+    "unsupervised": {"text": ["what"], "label": [-1]},
+}
+
+
+def files(config: str, tables: dict[str, dict[str, list[Any]]]) -> dict[str, bytes]:
+    """A repository as the hub has it, with the README that says which file is which split."""
+    splits = "".join(f"  - split: {name}\n    path: {config}/{name}-*\n" for name in tables)
+    readme = f"---\nconfigs:\n- config_name: {config}\n  data_files:\n{splits}---\n"
+    return {
+        "README.md": readme.encode(),
+        **{f"{config}/{name}-00000-of-00001.parquet": parquet_bytes(table) for name, table in tables.items()},
+    }
+
+
+def repository(task: str) -> str:
+    hub = TASKS[task].hub
+    return f"datasets/{hub.repository}@{hub.revision}"
+
+
+def run(task: str, tokenizer: Path, out: Path, environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    words = ["-m", "data_prep.prepare_task", task, "--from", "hub", "--tokenizer", tokenizer, "--out", out]
+    return subprocess.run(
+        [sys.executable, *map(str, words)], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120
+    )
+
+
+def test_pairs_from_the_hub_or_by_hand(
+    prepare: Callable[..., Path],
+    read_back: Callable[..., list[dict[str, Any]]],
+    encode: Callable[[str], list[int]],
+    tokenizer_folder: Path,
+    tmp_path: Path,
+) -> None:
+    content = files("qnli", _QNLI)
+    out = tmp_path / "task"
+    with HubServer({repository("qnli"): content}) as hub:
+        done = run("qnli", tokenizer_folder, out, hub.environment(tmp_path / "caches"))
+    assert done.returncode == 0, done.stderr
+    assert read_back(out, "train") == [
+        {"tokens": [0, *encode("why"), 2, *encode("good")], "label": 1},
+        {"tokens": [0, *encode("what"), 2, *encode('bad "list')], "label": 0},
+    ]
+    assert [row["label"] for row in read_back(out, "test")] == [None, None]
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert manifest["source"]["revision"] == TASKS["qnli"].hub.revision
+    for path, data in content.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_bytes(data)
+    by_hand = prepare("qnli", tmp_path / "qnli", out=tmp_path / "by_hand")
+    assert json.loads((by_hand / "manifest.json").read_text())["files"] == manifest["files"]
+
+
+def test_reviews_from_the_hub(
+    read_back: Callable[..., list[dict[str, Any]]],
+    encode: Callable[[str], list[int]],
+    tokenizer_folder: Path,
+    tmp_path: Path,
+) -> None:
+    out = tmp_path / "task"
+    with HubServer({repository("imdb"): files("plain_text", _IMDB)}) as hub:
+        done = run("imdb", tokenizer_folder, out, hub.environment(tmp_path / "caches"))
+    assert done.returncode == 0, done.stderr
+    assert "unlabelled reviews are left out" in done.stdout
+    assert read_back(out, "train") == [
+        {"tokens": [0, *encode("bad film")], "label": 0},
+        {"tokens": [0, *encode("good \x85")], "label": 1},
+    ]
+    assert read_back(out, "valid") == [{"tokens": [0, *encode("the list")], "label": 1}]
+
+
+def test_out_of_reach(tokenizer_folder: Path, tmp_path: Path) -> None:
+    environment = hub_environment(closed_port_endpoint(), tmp_path / "caches")
+    done = run("sst2", tokenizer_folder, tmp_path / "task", environment)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert f"fetch sst2/*.parquet of the data set nyu-mll/glue (revision {TASKS['sst2'].hub.revision}" in done.stderr
+    assert "then give 'FOLDER/sst2' in place of 'hub'" in done.stderr
+    assert not (tmp_path / "task").exists()
+
+
+def test_bad_parquet_files(prepare: Callable[..., Path], tmp_path: Path) -> None:
+    folder = tmp_path / "sst2"
+    folder.mkdir()
+    names = {"train": "train-0.parquet", "validation": "validation-0.parquet", "test": "test-0.parquet"}
+    good = parquet_bytes({"sentence": ["good", "bad"], "label": [1, 0]})
+    for name in names.values():
+        (folder / name).write_bytes(good)
+    (folder / names["validation"]).write_bytes(good[:-20])
+    with pytest.raises(DataError, match="validation-0.parquet: truncated, damaged, or no parquet file"):
+        prepare("sst2", folder)
+    (folder / names["validation"]).write_bytes(parquet_bytes({"text": ["good"], "label": [1]}))
+    with pytest.raises(DataError, match="validation-0.parquet: no column sentence; it has: text, label"):
+        prepare("sst2", folder)
+    (folder / names["validation"]).unlink()
+    with pytest.raises(DataError, match=r"no validation-\*.parquet; fetch the whole folder sst2"):
+        prepare("sst2", folder)
+    odd = {"sentence": ["good", None, "bad", "why"], "label": [1, 0, 7, -1]}
+    (folder / names["validation"]).write_bytes(parquet_bytes(odd))
+    task = prepare("sst2", folder)
+    rejected = (task / "rejected.tsv").read_text()
+    assert "\t2\ta text is missing" in rejected
+    assert "\t3\tlabel 7 is no number below 2" in rejected
+    assert "\t4\thas no label" in rejected

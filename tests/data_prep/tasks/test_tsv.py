@@ -1,0 +1,62 @@
+"""Labelled text of one's own."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from data_prep.errors import DataError
+
+
+def write(folder: Path, **files: str) -> list[Path]:
+    for name, content in files.items():
+        (folder / f"{name}.tsv").write_text(content, encoding="utf-8")
+    return [folder / f"{name}.tsv" for name in files]
+
+
+def test_labels_are_those_of_the_first_file(
+    prepare: Callable[..., Path],
+    read_back: Callable[..., list[dict[str, Any]]],
+    encode: Callable[[str], list[int]],
+    tmp_path: Path,
+) -> None:
+    files = write(tmp_path, train="b\tthe film\na\tis good\nb\tis bad\n", valid="a\ta list\n", other="b\ta string\n")
+    folder = prepare("tsv", *files)
+    assert (folder / "label" / "dict.txt").read_text() == "a 1\nb 2\n"
+    assert read_back(folder, "train") == [
+        {"tokens": [0, *encode(text)], "label": label}
+        for label, text in ((1, "the film"), (0, "is good"), (1, "is bad"))
+    ]
+    assert read_back(folder, "other") == [{"tokens": [0, *encode("a string")], "label": 1}]
+
+
+@pytest.mark.parametrize(
+    ("train", "valid", "expected"),
+    [
+        ("a\tx\nb y\n", "a\tz\n", "train.tsv, line 2: expected a label, one tab and a text: 'b y'"),
+        ("a\tx\nb\tx\tb\n", "a\tz\n", "train.tsv, line 2: expected a label, one tab and a text"),
+        ("a\tx\na\t \n", "a\tz\n", "train.tsv, line 2: expected a label, one tab and a text"),
+        ("a\tx\nb c\ty\n", "a\tz\n", "train.tsv, line 2: expected a label, one tab and a text"),
+        ("a\tx\nb\ty\n", "a\tw\nc\tz\n", "valid.tsv, line 2: label 'c' is none of a, b"),
+        ("a\tx\nb\ty\n", "a\tz\nb\tx\n", "valid.tsv, line 2: this text is also in"),
+        ("\n", "a\tz\n", "no line of the file is a label, one tab and a text"),
+    ],
+)
+def test_bad_rows_are_refused(
+    prepare: Callable[..., Path], tmp_path: Path, train: str, valid: str, expected: str
+) -> None:
+    with pytest.raises(DataError) as caught:
+        prepare("tsv", *write(tmp_path, train=train, valid=valid), options=("--strict",))
+    assert expected in str(caught.value)
+    assert not (tmp_path / "task").exists()
+
+
+def test_files_that_are_refused(prepare: Callable[..., Path], tmp_path: Path) -> None:
+    (train,) = write(tmp_path, train="a\tx\n")
+    with pytest.raises(DataError, match="valid.tsv: no such file"):
+        prepare("tsv", train, tmp_path / "valid.tsv")
+    with pytest.raises(DataError, match="the first file gives the labels and has to be train.tsv"):
+        prepare("tsv", tmp_path / "valid.tsv", train)
+    with pytest.raises(DataError, match="not distinct"):
+        prepare("tsv", train, train)
