@@ -90,8 +90,8 @@ model="$out/tokenizer/sentencepiece.bpe.model"
 step bin "text to fairseq's binary format" "$out"/text/*/*.txt "$out"/tokenizer/* "${data_code[@]}" -- \
     python -m data_prep.binarize --tokenizer "$out/tokenizer" --out "$out/bin" "$out/text"
 step task_bin "labelled text to fairseq's binary format" "$out"/task_text/*.tsv "$model" "${data_code[@]}" -- \
-    python -m data_prep.binarize_task --max-tokens 96 --model "$model" --out "$out/task_bin" \
-    "$out/task_text/train.tsv" "$out/task_text/valid.tsv"
+    python -m data_prep.prepare_task tsv --from "$out/task_text/train.tsv" "$out/task_text/valid.tsv" \
+    --tokenizer "$out/tokenizer" --max-positions 96 --strict --out "$out/task_bin"
 
 # ---- 4: pretraining. The two commands differ in the architecture alone; the sizes are those that
 # configs/finetuning/model builds. The multiple of 1: by default, 8, fairseq leaves the last sentences out of the
