@@ -13,6 +13,7 @@ import hashlib
 import sys
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 from data_prep.errors import DataError, run_program
 from data_prep.files import atomic_open
@@ -33,7 +34,15 @@ _ON_THE_HUB = {
 }
 
 
-def read_folder(folder: Path) -> dict[str, bytes]:
+class Found(NamedTuple):
+    """One of the three files."""
+
+    place: str
+    """Where it was found, for messages."""
+    data: bytes
+
+
+def read_folder(folder: Path) -> dict[str, Found]:
     """The files of ``folder`` by the names that fairseq has for them, without dict.txt where it has none.
 
     Raises:
@@ -43,13 +52,13 @@ def read_folder(folder: Path) -> dict[str, bytes]:
     for name in (ENCODER, MERGES, dictionary.NAME):
         places = [folder / x for x in (name, _OTHER_NAMES.get(name, name)) if (folder / x).is_file()]
         if places:
-            found[name] = places[0].read_bytes()
+            found[name] = Found(str(places[0]), places[0].read_bytes())
         elif name != dictionary.NAME:
             raise DataError(f"{folder / name}: no such file, nor {_OTHER_NAMES[name]} there")
     return found
 
 
-def read_hub() -> dict[str, bytes]:
+def read_hub() -> dict[str, Found]:
     """The files from the hub (or its cache on this machine), without dict.txt where the hub no longer has it.
 
     Raises:
@@ -71,10 +80,10 @@ def read_hub() -> dict[str, bytes]:
                 if name == dictionary.NAME:
                     continue
                 raise
-            found[name] = Path(path).read_bytes()
+            found[name] = Found(f"{repository}/{file} of the hub", Path(path).read_bytes())
         different = _difference(name, found[name])
         if different:
-            raise DataError(f"{repository}/{file} of the hub: {different}; {_by_hand()}")
+            raise DataError(f"{different}. {_by_hand()}")
     return found
 
 
@@ -87,12 +96,12 @@ def _by_hand() -> str:
     )
 
 
-def _difference(name: str, data: bytes) -> str | None:
-    """What is wrong with ``data`` where it should be OpenAI's file."""
-    expected, digest = PUBLISHED.get(name), hashlib.sha256(data).hexdigest()
+def _difference(name: str, file: Found) -> str | None:
+    """What is wrong with ``file`` where it should be OpenAI's ``name``."""
+    expected, digest = PUBLISHED.get(name), hashlib.sha256(file.data).hexdigest()
     if expected in (None, digest):
         return None
-    return f"not OpenAI's {name}: sha256 {digest}, expected {expected} ({len(data):,} bytes)"
+    return f"{file.place}: not OpenAI's {name}: sha256 {digest}, expected {expected} ({len(file.data):,} bytes)"
 
 
 def install(out: Path, source: Path | None = None) -> tuple[GPT2Tokenizer, list[str]]:
@@ -111,29 +120,37 @@ def install(out: Path, source: Path | None = None) -> tuple[GPT2Tokenizer, list[
     found = read_folder(source) if source else read_hub()
     notes = [
         f"{different}: its ids are not those of RoBERTa's weights"
-        for name, data in found.items()
-        if (different := _difference(name, data))
+        for name, file in found.items()
+        if (different := _difference(name, file))
     ]
-    with tempfile.TemporaryDirectory() as name:
-        trial = Path(name)
-        for file, data in found.items():
-            (trial / file).write_bytes(data)
-        if dictionary.NAME not in found:
-            numbers = sorted(read_numbers(trial / ENCODER).values())
-            dictionary.write(trial / dictionary.NAME, ((str(number), 0) for number in numbers))
-            found[dictionary.NAME] = (trial / dictionary.NAME).read_bytes()
-            notes.append(
-                f"no {dictionary.NAME} there: wrote one with all {len(numbers):,} ids in numeric order; RoBERTa's "
-                "published weights need RoBERTa's own, a model trained from scratch does not"
-            )
+    with tempfile.TemporaryDirectory() as temporary:
+        trial = Path(temporary)
+        for name, file in found.items():
+            (trial / name).write_bytes(file.data)
         try:
+            notes += _complete(trial)
             GPT2Tokenizer(trial)
         except DataError as error:
-            raise DataError(str(error).replace(str(trial), str(source or "the hub"))) from None
-    for file, data in found.items():
-        with atomic_open(out / file, "wb") as stream:
-            stream.write(data)
+            said = str(error)
+            for name, file in found.items():
+                said = said.replace(str(trial / name), file.place)
+            raise DataError(said) from None
+        for name in (ENCODER, MERGES, dictionary.NAME):
+            with atomic_open(out / name, "wb") as stream:
+                stream.write((trial / name).read_bytes())
     return GPT2Tokenizer(out), notes
+
+
+def _complete(folder: Path) -> list[str]:
+    """Write ``folder``'s dict.txt where it has none; returns what is to be said of it."""
+    if (folder / dictionary.NAME).is_file():
+        return []
+    numbers = sorted(read_numbers(folder / ENCODER).values())
+    dictionary.write(folder / dictionary.NAME, ((str(number), 0) for number in numbers))
+    return [
+        f"no {dictionary.NAME} there: wrote one with all {len(numbers):,} ids in numeric order; RoBERTa's published "
+        "weights need RoBERTa's own, a model trained from scratch does not"
+    ]
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -71,10 +71,11 @@ def explained(label: str, repository: str, revision: str, by_hand: Callable[[], 
         revision: as asked for.
         by_hand: how to do without the hub, as a sentence.
     """
-    import httpx2
     import pyarrow
     from huggingface_hub import constants, errors
 
+    # httpx2's, httpx's or requests' HTTPError, by the version of huggingface_hub; what cannot connect is one of them.
+    network = errors.HfHubHTTPError.__bases__
     place = f"{label}: {repository} at {constants.ENDPOINT}"
     try:
         yield
@@ -89,13 +90,13 @@ def explained(label: str, repository: str, revision: str, by_hand: Callable[[], 
         ) from None
     except errors.RevisionNotFoundError:
         raise DataError(f"{place}: it has no revision {revision!r}; see its page for those it has") from None
-    except ValueError as error:  # how `datasets` says that there is no such config
-        raise DataError(f"{place}: {_first_line(error)}") from None
-    except (httpx2.HTTPError, OSError, pyarrow.ArrowException) as error:
+    except (*network, OSError, pyarrow.ArrowException) as error:
         # A full disk or a cache that may not be written has a number; the network's errors have not.
         if isinstance(error, OSError) and error.errno is not None and not isinstance(error, ConnectionError):
             raise
         raise DataError(f"{place}: cannot be read ({_first_line(error)}); try again later. {by_hand()}") from None
+    except ValueError as error:  # how `datasets` says that there is no such config
+        raise DataError(f"{place}: {_first_line(error)}") from None
 
 
 def _first_line(error: Exception) -> str:
