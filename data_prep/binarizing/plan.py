@@ -9,7 +9,7 @@ from data_prep.errors import DataError
 LARGEST_PART = 8 << 20
 """Bytes; what is lost where a run is killed is a few parts."""
 PARTS_PER_SHARD = 16
-"""At least as many where there are so many documents: shards are then of nearly the same size, and each has its share
+"""About as many where there are so many documents: shards are then of nearly the same size, and each has its share
 of every source."""
 
 
