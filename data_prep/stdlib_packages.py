@@ -15,9 +15,10 @@ import argparse
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from data_prep.documents import fingerprint, paragraphs, share
+from data_prep.wrapped_text import fingerprint, paragraphs
 from data_prep.errors import DataError, run_program
 from data_prep.files import write_json, write_text
+from data_prep.splits import share
 from data_prep.stdlib_source import Docstring, docstrings
 
 CLASSES = 8
@@ -73,7 +74,7 @@ def task_examples(
 
 def is_held_out(text: str) -> bool:
     """Whether ``text`` belongs to the validation side of the task."""
-    return share(text, "stdlib_packages") < VALID_SHARE
+    return share(fingerprint(text), "stdlib_packages") < VALID_SHARE
 
 
 def held_out_marks(source: list[Docstring]) -> set[bytes]:

@@ -47,7 +47,7 @@ def topics(folder: Path | None = None) -> dict[str, str]:
     if not path.exists():
         raise DataError(
             f"{path}: this Python has no pydoc_data.topics (some slim images leave it out); use a complete "
-            "CPython, or give a text of your own with --text FILE"
+            "CPython, or take text of your own"
         )
     for node in ast.parse(path.read_bytes()).body:
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:

@@ -1,83 +1,208 @@
-"""Train a sentencepiece unigram model on text files and write fairseq's dict.txt for it.
+"""Train a sentencepiece model on a corpus and write fairseq's dict.txt for it.
 
-    python -m data_prep.train_sentencepiece --out DIR --vocab-size 4000 train.txt
+    python -m data_prep.train_sentencepiece --out DIR --vocab-size 32000 CORPUS
 
-writes DIR/sentencepiece.bpe.model (the name fairseq's own hubs look for) and DIR/dict.txt. Characters too
-rare for the vocabulary fall back to their UTF-8 bytes, so nothing is ever <unk>. sentencepiece's default
-normalisation (NFKC, single spaces) applies. Equal text and options give an equal model, byte for byte.
-The dictionary has no <mask>: fairseq's masked_lm and sentence_prediction tasks add it.
+CORPUS is what data_prep.build_corpus made, of which train is read; or text files, one sentence or paragraph a line. The
+model is trained on a sample of the lines, drawn by their own hash and --seed: equal text and options give an equal
+model, byte for byte. Characters too rare for the vocabulary fall back to their UTF-8 bytes, so nothing is ever <unk>.
+
+DIR gets sentencepiece.bpe.model (the name fairseq's hubs look for, whatever the algorithm), dict.txt with the counts in
+the sample, and manifest.json. dict.txt has no <mask>: fairseq's masked_lm and sentence_prediction tasks add it.
 """
 
 import argparse
 import io
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Literal
 
 import sentencepiece
 
+from data_prep.binarizing.inputs import find_inputs
+from data_prep.cleaning import digest
 from data_prep.errors import DataError, run_program
-from data_prep.files import atomic_open, read_text
-from data_prep.tokenizer import MODEL_NAME, Tokenizer
+from data_prep.files import atomic_open, sha256
+from data_prep.progress import Progress
+from data_prep.splits import TRAIN, share
+from data_prep.step import Step, file_state
+from data_prep.tokenizers import Tokenizer, dictionary, load_tokenizer, sentencepiece_model
 
 # A few hundred bytes and characters take their place in every vocabulary.
 MINIMUM_VOCABULARY = 400
 MAXIMUM_VOCABULARY = 64_000
 # Fixed: the number is stored in the model, and the rounding of the sums depends on it.
-THREADS = 2
+_THREADS = 2
+# sentencepiece leaves out longer lines without a word; it looks at single words, so that cutting them is no loss.
+_LONGEST_LINE = 100_000
 
 
-def train(files: list[Path], out: Path, vocab_size: int = 4000) -> Tokenizer:
-    """Train on ``files`` and write the model and the dictionary to ``out``.
+@dataclass(frozen=True)
+class TrainingOptions:
+    """What is trained."""
 
-    Args:
-        files: UTF-8 text, one sentence or paragraph a line.
-        out: folder, made where missing.
-        vocab_size: number of pieces with sentencepiece's own <unk>, <s>, </s>; fewer come out where the text
-            does not hold so many.
+    vocab_size: int = 32_000
+    """Pieces, with sentencepiece's own <unk>, <s>, </s>; fewer come out where the text does not hold so many."""
+    algorithm: Literal["unigram", "bpe"] = "unigram"
+    normalization: Literal["nmt_nfkc", "identity"] = "nmt_nfkc"
+    """sentencepiece's rule for what text becomes before it is cut: NFKC with all white space and control characters
+    levelled; or nothing but single blanks, so that every character comes back as it was."""
+    sample_bytes: int = 20_000_000
+    seed: int = 1
+
+
+def sample(files: list[Path], size: int, seed: int) -> Iterator[str]:
+    """About ``size`` bytes of the lines of ``files``, drawn line by line whatever the others are.
 
     Raises:
-        DataError: vocabulary out of range, a bad file, or too little text for any vocabulary.
+        DataError: a file that is not UTF-8.
     """
-    if not MINIMUM_VOCABULARY <= vocab_size <= MAXIMUM_VOCABULARY:
-        raise DataError(
-            f"--vocab-size {vocab_size}: between {MINIMUM_VOCABULARY:,} and {MAXIMUM_VOCABULARY:,} expected"
-        )
-    lines = [line for path in files for line in read_text(path).split("\n") if line.strip()]
+    total = sum(path.stat().st_size for path in files)
+    purpose = f"sample {seed}"
+    with Progress("sampling", total) as progress:
+        for path in files:
+            with path.open("rb") as stream:
+                for number, line in enumerate(stream, start=1):
+                    progress.advance(len(line))
+                    try:
+                        text = line.decode("utf-8").strip()
+                    except UnicodeDecodeError as error:
+                        raise DataError(
+                            f"{path}, line {number}: not UTF-8: byte 0x{line[error.start]:02x} at byte "
+                            f"{error.start} of the line; data_prep.build_corpus makes clean text"
+                        ) from None
+                    if text and (total <= size or share(digest(text), purpose) < size / total):
+                        yield text
+
+
+def _bearable(line: str) -> Iterator[str]:
+    while len(line) > _LONGEST_LINE:
+        end = line.rfind(" ", 1, _LONGEST_LINE) + 1 or _LONGEST_LINE
+        yield line[:end]
+        line = line[end:]
+    yield line
+
+
+def _train(lines: list[str], options: TrainingOptions) -> bytes:
+    """The model file."""
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(lines),
+            sentence_iterator=(part for line in lines for part in _bearable(line)),
             model_writer=model,
-            model_type="unigram",
-            vocab_size=vocab_size,
+            model_type=options.algorithm,
+            vocab_size=options.vocab_size,
             hard_vocab_limit=False,
             byte_fallback=True,
             character_coverage=0.9995,
-            max_sentence_length=1 << 20,  # bytes; the default leaves out lines beyond 4192
-            num_threads=THREADS,
+            normalization_rule_name=options.normalization,
+            max_sentence_length=4 * _LONGEST_LINE,  # bytes
+            num_threads=_THREADS,
             minloglevel=2,
         )
     except RuntimeError as error:
-        raise DataError(f"sentencepiece could not train on {len(lines):,} lines of text: {error}") from error
-    with atomic_open(out / MODEL_NAME, "wb") as stream:
-        stream.write(model.getvalue())
-    tokenizer = Tokenizer(out / MODEL_NAME)
-    tokenizer.write_dictionary(out / "dict.txt", lines)
-    return tokenizer
+        raise DataError(
+            f"sentencepiece could not train {options.vocab_size:,} pieces on {len(lines):,} lines of text: "
+            f"{str(error).strip()}; lower --vocab-size or give more text"
+        ) from error
+    return model.getvalue()
+
+
+def train(inputs: list[Path], out: Path, options: TrainingOptions | None = None) -> Tokenizer:
+    """Train on ``inputs`` and write the model and the dictionary to ``out``.
+
+    Args:
+        inputs: a corpus folder, or UTF-8 files, one sentence or paragraph a line.
+        out: a new, an empty or an unfinished folder, or a finished one of the same inputs and options.
+        options: what to train.
+
+    Raises:
+        DataError: vocabulary out of range, a bad file, too little text for any vocabulary, or an ``out`` that holds
+            something else.
+    """
+    options = options or TrainingOptions()
+    if not MINIMUM_VOCABULARY <= options.vocab_size <= MAXIMUM_VOCABULARY:
+        raise DataError(
+            f"--vocab-size {options.vocab_size}: between {MINIMUM_VOCABULARY:,} and {MAXIMUM_VOCABULARY:,} expected"
+        )
+    if options.sample_bytes < 1:
+        raise DataError(f"--sample-mb {options.sample_bytes / 1e6}: expected more than 0")
+    splits = find_inputs(inputs).splits
+    files = list(splits[TRAIN]) if inputs[0].is_dir() else inputs
+    key = {
+        "program": "train_sentencepiece",
+        "options": asdict(options),
+        "files": [file_state(path) for path in files],
+        "sentencepiece": sentencepiece.__version__,
+    }
+    with Step(out, key) as step:
+        if step.manifest is None:
+            lines = list(sample(files, options.sample_bytes, options.seed))
+            if not lines:
+                raise DataError(f"{', '.join(map(str, inputs))}: no text to train on")
+            with atomic_open(step.outputs / sentencepiece_model.NAME, "wb") as stream:
+                stream.write(_train(lines, options))
+            _write_dictionary(step.outputs, lines)
+            step.finish(
+                {
+                    "program": "data_prep.train_sentencepiece",
+                    "options": asdict(options),
+                    "lines": len(lines),
+                    "bytes": sum(len(line.encode()) for line in lines),
+                    "sha256": {path.name: sha256(path) for path in sorted(step.outputs.iterdir())},
+                }
+            )
+    return load_tokenizer(out)
+
+
+def _write_dictionary(folder: Path, lines: list[str]) -> None:
+    """dict.txt: the model's pieces in its order, with their counts in ``lines``."""
+    model = folder / sentencepiece_model.NAME
+    processor = sentencepiece_model.load_processor(model)
+    counts: Counter[int] = Counter()
+    for line in lines:
+        counts.update(processor.encode(line, num_threads=1))
+    pieces = sentencepiece_model.pieces_of(processor, model)
+    dictionary.write(folder / dictionary.NAME, ((piece, counts[index]) for index, piece in pieces.items()))
 
 
 def main(argv: list[str] | None = None) -> None:
     """The program."""
+    defaults = TrainingOptions()
     parser = argparse.ArgumentParser(
         prog="python -m data_prep.train_sentencepiece",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="UTF-8 text, the training side only")
-    parser.add_argument("--out", type=Path, required=True, help=f"folder for {MODEL_NAME} and dict.txt")
-    parser.add_argument("--vocab-size", type=int, default=4000, help="number of pieces (%(default)s)")
+    parser.add_argument("inputs", type=Path, nargs="+", metavar="CORPUS", help="a corpus folder, or text files")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write")
+    parser.add_argument(
+        "--vocab-size", type=int, default=defaults.vocab_size, metavar="N", help="number of pieces (%(default)s)"
+    )
+    parser.add_argument(
+        "--algorithm", choices=("unigram", "bpe"), default=defaults.algorithm, help="of sentencepiece (%(default)s)"
+    )
+    parser.add_argument(
+        "--normalization",
+        choices=("nmt_nfkc", "identity"),
+        default=defaults.normalization,
+        help="what the model does to text first: NFKC and plain blanks, or blanks only (%(default)s)",
+    )
+    parser.add_argument(
+        "--sample-mb",
+        type=float,
+        default=defaults.sample_bytes / 1e6,
+        metavar="N",
+        help="train on about so many MB of the lines (%(default)g)",
+    )
+    parser.add_argument("--seed", type=int, default=defaults.seed, help="of the sample (%(default)s)")
     args = parser.parse_args(argv)
-    tokenizer = train(args.files, args.out, args.vocab_size)
-    print(f"{len(tokenizer):,} symbols in {args.out / 'dict.txt'}")
+    options = TrainingOptions(
+        args.vocab_size, args.algorithm, args.normalization, round(args.sample_mb * 1e6), args.seed
+    )
+    tokenizer = train(args.inputs, args.out, options)
+    print(f"{len(tokenizer):,} symbols in {args.out / dictionary.NAME}")
     if len(tokenizer) < args.vocab_size:
         print(f"(--vocab-size is {args.vocab_size:,}, but the text does not yield more)")
 

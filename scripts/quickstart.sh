@@ -75,21 +75,22 @@ export OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-PASSIVE}"
 cd "$repo" # so that python -m data_prep.NAME finds the programs
 open_output "${output:-$repo/quickstart}"
 
-data_code=(data_prep/*.py)
+data_code=(data_prep/*.py data_prep/*/*.py)
 model_code=(linformer_fairseq/*.py linformer_fairseq/{core,modules,models,compat}/*.py)
 tools=(scripts/quickstart_tools/*.py)
 
-# ---- 1 to 3: text, tokenizer, fairseq's binary format
+# ---- 1 to 3: text, tokenizer, fairseq's binary format. Paragraphs are compared, not only whole documents: a manual
+# repeats sections in longer ones, and the same passage on both sides of the split makes the perplexity too good.
+sources=("${text[@]/%/,format=text,lines=join}")
 step text "text${text[*]:+ of your own}" "${text[@]}" "${data_code[@]}" -- \
-    python -m data_prep.build_corpus --out "$out/text" "${text[@]:+--text}" "${text[@]}"
+    python -m data_prep.build_corpus --out "$out/text" --deduplicate paragraphs --valid-share 0.06 "${sources[@]:-stdlib}"
 step task_text "labelled text: which package does a docstring belong to?" "${data_code[@]}" -- \
     python -m data_prep.stdlib_packages --out "$out/task_text"
-step tokenizer "sentencepiece model" "$out/text/train.txt" "${data_code[@]}" -- \
-    python -m data_prep.train_sentencepiece --vocab-size "$vocab_size" --out "$out/tokenizer" "$out/text/train.txt"
-model="$out/tokenizer/sentencepiece.bpe.model"
+step tokenizer "sentencepiece model" "$out"/text/train/*.txt "${data_code[@]}" -- \
+    python -m data_prep.train_sentencepiece --vocab-size "$vocab_size" --out "$out/tokenizer" "$out/text"
 step bin "text to fairseq's binary format" "$out"/text/*/*.txt "$out"/tokenizer/* "${data_code[@]}" -- \
     python -m data_prep.binarize --tokenizer "$out/tokenizer" --out "$out/bin" "$out/text"
-step task_bin "labelled text to fairseq's binary format" "$out"/task_text/*.tsv "$model" "${data_code[@]}" -- \
+step task_bin "labelled text to fairseq's binary format" "$out"/task_text/*.tsv "$out"/tokenizer/* "${data_code[@]}" -- \
     python -m data_prep.prepare_task tsv --from "$out/task_text/train.tsv" "$out/task_text/valid.tsv" \
     --tokenizer "$out/tokenizer" --max-positions 96 --strict --out "$out/task_bin"
 

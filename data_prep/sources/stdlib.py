@@ -5,14 +5,14 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import groupby
 
-from data_prep.wrapped_text import fingerprint, paragraphs
 from data_prep.sources.source import IterableUnit, Unit
 from data_prep.stdlib_packages import held_out_marks
 from data_prep.stdlib_source import Docstring, docstrings, topics
+from data_prep.wrapped_text import fingerprint, paragraphs
 
 
 def stdlib_units() -> list[Unit]:
-    """Two units; a topic or a module is a document, without what ``data_prep.stdlib_packages`` holds out for its task."""
+    """Two units, without what ``data_prep.stdlib_packages`` holds out; a topic or a module is a document."""
     identity: dict[str, object] = {"python": platform.python_version()}
     return [
         IterableUnit("stdlib topics", _topics, identity),

@@ -107,6 +107,7 @@ finish() { # finish NAME KEY STATUS
 step() { # step NAME TITLE INPUT... -- COMMAND...
     local key command status=0
     begin "$@" || return 0
+    step_log="$out/.steps/$1.log" # not in the step's own folder, which its program wants to itself
     "${command[@]}" 2>"$step_log" || status=$?
     if ((status != 0 && status != 130)); then # our programs end with one line that says it; libraries chatter
         grep '^error: ' -- "$step_log" >&2 || tail -n 15 -- "$step_log" >&2
