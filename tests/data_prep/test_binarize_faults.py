@@ -159,7 +159,8 @@ def test_killed_at_every_rename(
             break
         except Killed:
             monkeypatch.setattr(Path, "replace", rename)
-            for path in out.glob(".unfinished/**/train.bin"):
+            complete = (out / ".unfinished" / "manifest.json").exists()
+            for path in () if complete else out.glob(".unfinished/**/train.bin"):
                 with path.open("ab") as stream:
                     stream.write(b"half of a part")
             binarize([source], tokenizer, out, workers=1, shards=2)
