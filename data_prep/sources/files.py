@@ -104,8 +104,7 @@ class FileUnit(Unit):
             for record in READERS[self._kind](stream, self.name, self._options, errors, skip):
                 self._position = stream.file.consumed
                 yield record
-            if stream.file.consumed == self.size:
-                self._digest = stream.file.digest()
+            self._digest = stream.file.digest()  # the stream's end is the file's
 
     def _rows(self, errors: Errors, skip: int) -> Iterator[Record]:
         with ExitStack() as stack:

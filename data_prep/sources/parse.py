@@ -72,7 +72,7 @@ def split_spec(spec: str) -> tuple[str, dict[str, str]]:
             raise DataError(f"source {spec!r}: {key}= is given twice")
         given[key] = value
     if not place:
-        raise DataError(f"source {spec!r}: no file named; expected PATH, hub:NAME or {' or '.join(NAMED) or 'stdlib'}")
+        raise DataError(f"source {spec!r}: no file named; expected PATH, hub:NAME or {' or '.join(NAMED)}")
     return place, given
 
 

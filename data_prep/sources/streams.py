@@ -1,11 +1,11 @@
 """Files as streams of bytes: decompressed, hashed on the way, and checked to be what their names say."""
 
 import bz2
-import gzip
 import hashlib
 import io
 import lzma
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -30,9 +30,25 @@ _MAGIC = (
 HEAD = 8
 """Bytes that :func:`kind_of` looks at."""
 
-# One piece of compressed input per call: 2 KiB of Zstandard make 64 MiB at the very worst, and zstandard's
-# decompressobj has no other bound on what one call returns.
-_ZSTANDARD_PIECE = 1 << 11
+# Compressed bytes to a call: not all decompressors have another bound on what one call returns. 2 KiB of Zstandard make
+# 64 MiB at the very worst.
+_PIECE = 1 << 11
+# Of xz; its strongest preset needs 65 MiB. zstandard has a bound of its own, 128 MiB.
+_MAX_MEMORY = 256 << 20
+
+
+def _zstandard() -> Any:
+    import zstandard
+
+    return zstandard.ZstdDecompressor().decompressobj()
+
+
+_DECOMPRESSORS: dict[str, Callable[[], Any]] = {
+    "gzip": lambda: zlib.decompressobj(wbits=31),
+    "bzip2": bz2.BZ2Decompressor,
+    "xz": lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, _MAX_MEMORY),
+    "Zstandard": _zstandard,
+}
 
 
 class Readable(Protocol):
@@ -49,8 +65,8 @@ def compression_of(path: Path) -> str | None:
 
 def kind_of(head: bytes) -> str | None:
     """What the first bytes of a file show it to be; None for text and the unknown."""
-    # "BZh" could begin a text; the digit of the block size and the magic of the first block could not.
-    if head.startswith(b"BZh") and not (head[3:4].isdigit() and head[4:5] in (b"1", b"\x17")):
+    # "BZh" could begin a text; the marks of a first block or of an end could not.
+    if head.startswith(b"BZh") and head[4:8] not in (b"1AY&", b"\x17rE8"):
         return None
     return next((kind for magic, kind in _MAGIC if head.startswith(magic)), None)
 
@@ -85,54 +101,49 @@ class CountedFile(io.RawIOBase):
         super().close()
 
 
-class _ZstandardReader:
-    """Decompresses frame after frame; unlike zstandard's own reader it notices a missing end."""
+class _Members:
+    """Decompresses a file of one or more compressed members, one after the other.
 
-    def __init__(self, source: Readable) -> None:
-        import zstandard
+    The standard library's own readers take what follows a member and is none for rubbish, and leave it out in silence;
+    zstandard's does not notice a missing end. Both are errors here.
+    """
 
+    def __init__(self, source: Readable, compression: str) -> None:
         self._source = source
-        self._decompressor = zstandard.ZstdDecompressor()
-        self._frame: Any = None
+        self._new = _DECOMPRESSORS[compression]
+        self._member: Any = None
         self._input = b""
         self._output: list[bytes] = []
         self._available = 0
 
     def read(self, size: int = -1, /) -> bytes:
-        while self._available < size and self._more():
+        while (size < 0 or self._available < size) and self._more():
             pass
         data = b"".join(self._output)
-        self._output = [data[size:]] if len(data) > size else []
-        self._available = max(0, len(data) - size)
-        return data[:size]
+        rest = data[size:] if 0 <= size < len(data) else b""
+        self._output, self._available = [rest], len(rest)
+        return data[: len(data) - len(rest)]
 
     def _more(self) -> bool:
-        piece = self._input or self._source.read(_ZSTANDARD_PIECE)
+        """Decompress some more; false at the end of the file."""
+        piece = self._input or self._source.read(_PIECE)
+        self._input = b""
         if not piece:
-            if self._frame is not None:
+            if self._member is not None:
                 raise EOFError
             return False
-        if self._frame is None:
-            self._frame = self._decompressor.decompressobj()
-        data = self._frame.decompress(piece)
-        self._input = b""
-        if self._frame.eof:
-            self._input = self._frame.unused_data
-            self._frame = None
+        if self._member is None:
+            piece = piece.lstrip(b"\0")  # padding, which gzip and xz allow for
+            if not piece:
+                return True
+            self._member = self._new()
+        data = self._member.decompress(piece)
+        if self._member.eof:
+            self._input = self._member.unused_data
+            self._member = None
         self._output.append(data)
         self._available += len(data)
         return True
-
-
-def _decompressed(file: io.BufferedReader, compression: str | None) -> Readable:
-    """What ``file`` decompresses to, however many members it was put together from."""
-    if compression == "gzip":
-        return gzip.GzipFile(fileobj=file, mode="rb")
-    if compression == "bzip2":
-        return bz2.BZ2File(file)
-    if compression == "xz":
-        return lzma.LZMAFile(file)
-    return _ZstandardReader(file) if compression else file
 
 
 class Stream:
@@ -143,7 +154,8 @@ class Stream:
         self._name = name
         self.file = CountedFile(path)
         self._compression = compression_of(path)
-        self._stream = _decompressed(io.BufferedReader(self.file, 1 << 17), self._compression)
+        buffered = io.BufferedReader(self.file, 1 << 17)
+        self._stream: Readable = _Members(buffered, self._compression) if self._compression else buffered
 
     def read(self, size: int = -1, /) -> bytes:
         """Up to ``size`` decompressed bytes.
@@ -162,8 +174,8 @@ class Stream:
             if not self._is_damage(error):
                 raise
             raise DataError(
-                f"{self._name}: damaged {self._compression} file, near byte {self.file.consumed:,} of it ({error}); "
-                "fetch or make it again"
+                f"{self._name}: the {self._compression} file cannot be decompressed near byte {self.file.consumed:,} "
+                f"of it ({error}): it is damaged, or needs uncommonly much memory; fetch or make it again"
             ) from None
 
     def _is_damage(self, error: Exception) -> bool:
@@ -175,7 +187,7 @@ class Stream:
 
             if isinstance(error, zstandard.ZstdError):
                 return True
-        # gzip and bz2 raise OSErrors of their own, which have no number.
+        # bz2 raises OSErrors, which have no number.
         return isinstance(error, (zlib.error, lzma.LZMAError, ValueError)) or (
             isinstance(error, OSError) and error.errno is None
         )

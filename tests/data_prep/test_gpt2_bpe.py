@@ -114,9 +114,10 @@ def test_openai_s_files_from_a_hub(with_dictionary: bool, tmp_path: Path) -> Non
     with HubServer({GPT2: names, ROBERTA: roberta}) as hub:
         done = _run(hub.environment(tmp_path / "caches"), tmp_path / "out")
         assert done.returncode == 0, done.stderr
-        asked = len(hub.requests)
-        assert _run(hub.environment(tmp_path / "caches"), tmp_path / "again").returncode == 0
-        assert len(hub.requests) - asked <= 2  # what is in the cache is not fetched again
+        if with_dictionary:  # all is in the cache now
+            asked = len(hub.requests)
+            assert _run(hub.environment(tmp_path / "caches"), tmp_path / "again").returncode == 0
+            assert len(hub.requests) == asked
     for name in files if with_dictionary else ("encoder.json", "vocab.bpe"):
         assert (tmp_path / "out" / name).read_bytes() == files[name]
     assert ("no dict.txt there" in done.stderr) is not with_dictionary

@@ -84,6 +84,16 @@ def test_compressed_files_that_are_cut_off_or_damaged(name: str, ending: str, tm
         texts(path)
 
 
+@pytest.mark.parametrize("ending", COMPRESS)
+def test_what_follows_a_compressed_file_is_not_left_out_in_silence(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a.txt{ending}"
+    path.write_bytes(COMPRESS[ending](PLAIN) + bytes(1024))  # padding
+    assert texts(path) == TEXTS
+    path.write_bytes(COMPRESS[ending](PLAIN) + b"rubbish" + COMPRESS[ending](PLAIN))
+    with pytest.raises(DataError, match=r"a.txt\.\w+: the \w+ file cannot be decompressed near byte [\d,]+ of it"):
+        texts(path)
+
+
 @pytest.mark.parametrize("keep", [6, 100, -1])
 def test_parquet_that_is_cut_off(keep: int, tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
@@ -174,7 +184,7 @@ def _no_rows() -> bytes:
 
 def test_text_that_only_begins_like_a_compressed_file(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
-    path.write_text("BZh is what bzip2 files begin with.\n")
+    path.write_text("BZh11 is not all that bzip2 files begin with.\n")
     assert len(texts(path)) == 1
 
 

@@ -143,6 +143,7 @@ def test_bookcorpus_comes_from_the_conversion_and_its_commit_is_recorded(read: A
     assert [record[0] for record in unit["records"]] == groups
     assert unit["records"][1][1].endswith("plain_text/train/0000.parquet, row 65")
     assert unit["identity"]["revision"] == hub.commit(BOOKS) != "refs/convert/parquet"
+    assert not [path for _, path in hub.requests if "/resolve/refs" in path]  # all is read of that commit
     assert texts(read[ASKED[5]])[0][0] == "sentence 0 . sentence 1 . sentence 2 ."
 
 
