@@ -1,6 +1,5 @@
 """A tokenizer, small GLUE files, and what fairseq reads of the result."""
 
-import random
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,22 +9,14 @@ import pytest
 
 from data_prep import prepare_task
 from data_prep.tokenizers import load_tokenizer
-
-_WORDS = ["the", "a", "film", "list", "string", "question", "answer", "good", "bad", "why", "what", "is", "not", "of"]
+from tests.data_prep.small_tokenizers import make_sentencepiece
 
 
 @pytest.fixture(scope="session")
 def tokenizer_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A sentencepiece model with byte fallback."""
     pytest.importorskip("sentencepiece")
-    from data_prep.train_sentencepiece import TrainingOptions, train
-
-    generator = random.Random(3)
-    folder = tmp_path_factory.mktemp("tokenizer")
-    text = folder / "text.txt"
-    text.write_text("".join(" ".join(generator.choices(_WORDS, k=12)) + "\n" for _ in range(300)), encoding="utf-8")
-    train([text], folder / "tokenizer", TrainingOptions(vocab_size=400))
-    return folder / "tokenizer"
+    return make_sentencepiece(tmp_path_factory.mktemp("tokenizer"))
 
 
 @pytest.fixture(scope="session")

@@ -72,9 +72,9 @@ def test_nothing_is_cut_unless_asked_for(
     encode: Callable[[str], list[int]],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    exact = "good " * 510
+    exact = "value " * 510
     assert len(encode(exact.strip())) == 511
-    glue("SST-2", dev=f"sentence\tlabel\n{exact}\t1\n{exact}good\t1\n")
+    glue("SST-2", dev=f"sentence\tlabel\n{exact}\t1\n{exact}value\t1\n")
     rows = read_back(prepare("sst2", sst2), "valid")
     assert [len(row["tokens"]) for row in rows] == [512, 513]
     assert "1 are longer than 512 positions (the longest takes 513): --max-positions cuts" in capsys.readouterr().out

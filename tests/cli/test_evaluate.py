@@ -1,0 +1,273 @@
+"""`linformer evaluate`: scores, predictions, submissions, and what does not go together."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fairseq")
+pytest.importorskip("sentencepiece")
+
+import numpy as np
+import torch
+from fairseq import options, tasks
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from omegaconf import OmegaConf
+
+import linformer_fairseq  # noqa: F401
+from data_prep import prepare_task
+from linformer_fairseq import cli
+from linformer_fairseq.evaluation import f1, majority
+from tests.data_prep.small_tokenizers import make_gpt2, make_sentencepiece, text
+
+_SIZES = ["--encoder-layers", "2", "--encoder-embed-dim", "16", "--encoder-ffn-embed-dim", "16"]
+_SIZES += ["--encoder-attention-heads", "2", "--projected-dim", "8"]
+
+
+def write_checkpoint(data: Path, path: Path, *flags: str, task: str = "sentence_prediction", classes: int = 2) -> Path:
+    """What fairseq-train would write of a model that has learned nothing; its guesses are spread over the classes."""
+    words = [str(data), "--task", task, "--criterion", task, "--arch", "linformer_roberta", *_SIZES, *flags]
+    if task == "sentence_prediction":
+        words += ["--num-classes", str(classes), "--init-token", "0", "--separator-token", "2"]
+    torch.manual_seed(1)
+    args = options.parse_args_and_arch(options.get_training_parser(), input_args=words)
+    cfg = convert_namespace_to_omegaconf(args)
+    model = tasks.setup_task(cfg.task).build_model(cfg.model)
+    for parameter in model.parameters():
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=0.5)
+    state = {
+        "cfg": OmegaConf.to_container(cfg, resolve=True, enum_to_str=True),
+        "model": model.state_dict(),
+        "optimizer_history": [
+            {"criterion_name": "x", "optimizer_name": "x", "lr_scheduler_state": {}, "num_updates": 0}
+        ],
+        "extra_state": {"epoch": 1, "train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
+    }
+    torch.save(state, path)
+    return path
+
+
+def qqp(folder: Path, tokenizer: Path, *option: str) -> Path:
+    """A prepared QQP of 20, 30 and 10 pairs of different lengths."""
+    header, lines = "id\tqid1\tqid2\tquestion1\tquestion2", [x for x in text(60).split("\n") if x][:60]
+    tables = folder / "QQP"
+    tables.mkdir(parents=True)
+    for name, start, end in (("train", 0, 20), ("dev", 20, 50), ("test", 50, 60)):
+        rows = [f"{i + 7}\t1\t2\t{lines[i]}\t{lines[-i]}" for i in range(start, end)]
+        if name == "test":
+            (tables / "test.tsv").write_text(
+                "id\tquestion1\tquestion2\n" + "".join(f"{i + 7}\t{lines[i]}\t{lines[-i]}\n" for i in range(start, end))
+            )
+        else:
+            labels = [f"\t{int(i % 3 == 0)}\n" for i in range(start, end)]
+            body = "".join(row + label for row, label in zip(rows, labels, strict=True))
+            (tables / f"{name}.tsv").write_text(f"{header}\tis_duplicate\n{body}")
+    out = folder / "task"
+    prepare_task.main(["qqp", "--from", str(folder), "--tokenizer", str(tokenizer), "--out", str(out), *option])
+    return out
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_sentencepiece(tmp_path_factory.mktemp("tokenizer"))
+
+
+@pytest.fixture(scope="module")
+def data(tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return qqp(tmp_path_factory.mktemp("qqp"), tokenizer)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_checkpoint(data, tmp_path_factory.mktemp("model") / "checkpoint.pt")
+
+
+def table(path: Path) -> list[list[str]]:
+    return [line.split("\t") for line in path.read_text().removesuffix("\n").split("\n")]
+
+
+def test_scores_are_those_of_the_predictions_it_writes(
+    data: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["evaluate", str(checkpoint), str(data), "--device", "cpu", "--out", str(tmp_path / "predictions.tsv")]
+    assert cli.main(words) == 0
+    said = capsys.readouterr().out
+    header, *rows = table(tmp_path / "predictions.tsv")
+    assert header == ["id", "prediction", "label", "probability"]
+    assert [row[0] for row in rows] == [str(i + 7) for i in range(20, 50)]
+    assert [row[2] for row in rows] == [str(int(i % 3 == 0)) for i in range(20, 50)]
+    assert all(0.5 <= float(row[3]) <= 1 for row in rows)
+    assert {row[1] for row in rows} == {"0", "1"}, "this model would show nothing"
+    right = sum(row[1] == row[2] for row in rows)
+    both = sum(row[1] == row[2] == "1" for row in rows)
+    score = 200 * both / sum((row[1] == "1") + (row[2] == "1") for row in rows)
+    assert said == (
+        f"valid: 30 examples\naccuracy {100 * right / 30:.2f} % ({right} right; always 0: 66.67 %)\n"
+        f"F1 of 1 {score:.2f} %\n"
+    )
+
+
+def test_the_batch_size_changes_nothing(data: Path, checkpoint: Path, tmp_path: Path) -> None:
+    found = {}
+    for size in (1, 7, 100):
+        out = tmp_path / f"{size}.tsv"
+        assert cli.main(["evaluate", str(checkpoint), str(data), "--batch-size", str(size), "--out", str(out)]) == 0
+        found[size] = table(out)[1:]
+    for size in (7, 100):
+        assert [row[:3] for row in found[size]] == [row[:3] for row in found[1]]
+        assert np.allclose([float(row[3]) for row in found[size]], [float(row[3]) for row in found[1]], atol=2e-4)
+
+
+def test_the_model_sees_what_it_saw_in_training(data: Path, checkpoint: Path, tmp_path: Path) -> None:
+    """Against the model called by hand on the tokens of the binary files, one example at a time."""
+    from fairseq.data import Dictionary, data_utils
+
+    from linformer_fairseq.models import LinformerRobertaModel
+
+    hub = LinformerRobertaModel.from_pretrained(str(checkpoint.parent), checkpoint.name, str(data))
+    hub.eval()
+    parts = [data_utils.load_indexed_dataset(str(data / name / "valid"), Dictionary()) for name in ("input0", "input1")]
+    expected = []
+    for first, second in zip(*parts, strict=True):
+        tokens = torch.tensor([0, *first.tolist(), 2, *second.tolist()])
+        expected.append(str(int(hub.predict("sentence_classification_head", tokens).argmax())))
+    assert cli.main(["evaluate", str(checkpoint), str(data), "--out", str(tmp_path / "out.tsv")]) == 0
+    assert [row[1] for row in table(tmp_path / "out.tsv")[1:]] == expected
+
+
+def test_submission(data: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["evaluate", str(checkpoint), str(data), "--split", "test", "--submission", str(tmp_path)]
+    assert cli.main([*words, "--out", str(tmp_path / "out.tsv")]) == 0
+    assert capsys.readouterr().out == "test: 10 examples without labels: no score\n"
+    header, *rows = table(tmp_path / "QQP.tsv")
+    predictions = table(tmp_path / "out.tsv")[1:]
+    assert header == ["index", "prediction"]
+    assert rows == [row[:2] for row in predictions] and [row[0] for row in rows] == [str(i + 7) for i in range(50, 60)]
+    assert {row[2] for row in predictions} == {""}
+
+
+def test_a_submission_that_lacks_rows_says_so(
+    data: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = json.loads((data / "manifest.json").read_text())
+    manifest["splits"]["test"]["counts"]["rejected"] = 3
+    other = tmp_path / "task"
+    other.mkdir()
+    for path in data.iterdir():
+        (other / path.name).symlink_to(path)
+    (other / "manifest.json").unlink()
+    (other / "manifest.json").write_text(json.dumps(manifest))
+    words = ["evaluate", str(checkpoint), str(other), "--split", "test", "--submission", str(tmp_path / "x.tsv")]
+    assert cli.main(words) == 0
+    assert f"{tmp_path / 'x.tsv'} lacks 3 rows, see {other / 'rejected.tsv'}" in capsys.readouterr().err
+
+
+def fails(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+    assert cli.main(["evaluate", *map(str, words)]) == 1
+    message = capsys.readouterr().err
+    assert message.startswith("linformer evaluate: error: ") and message.count("\n") == 1
+    return message
+
+
+def test_checkpoints_that_do_not_fit(
+    data: Path, tokenizer: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "absent.pt: no such file" in fails(capsys, tmp_path / "absent.pt", data)
+    (tmp_path / "junk.pt").write_bytes(b"junk")
+    assert "junk.pt: cannot be read as a checkpoint" in fails(capsys, tmp_path / "junk.pt", data)
+
+    pretrained = write_checkpoint(data, tmp_path / "pretrained.pt", task="masked_lm")
+    assert "has no classification head (its task is masked_lm); finetune it first" in fails(capsys, pretrained, data)
+    three = write_checkpoint(data, tmp_path / "three.pt", classes=3)
+    assert "its head tells 3 classes apart, but" in fails(capsys, three, data)
+    regression = write_checkpoint(data, tmp_path / "numbers.pt", "--regression-target")
+    assert "was trained to predict numbers" in fails(capsys, regression, data)
+
+    other = qqp(tmp_path / "other", make_gpt2(tmp_path / "gpt2"))
+    gpt2 = write_checkpoint(other, tmp_path / "gpt2.pt")
+    message = fails(capsys, gpt2, data)
+    assert re.search(r"was trained with a dictionary of \d+ symbols, but .*input0/dict.txt makes \d+", message)
+    # As many symbols, but others: seen where the training data is still there.
+    lines = (other / "input0" / "dict.txt").read_text().split("\n")
+    (other / "input0" / "dict.txt").write_text("\n".join([lines[1], lines[0], *lines[2:]]))
+    (other / "moved").symlink_to(other)
+    third = qqp(tmp_path / "third", tmp_path / "gpt2")
+    assert f"was trained with {other / 'input0' / 'dict.txt'}, which differs from" in fails(capsys, gpt2, third)
+
+
+def test_data_that_does_not_fit(
+    data: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "input0/dict.txt: no such file; expected a task" in fails(capsys, checkpoint, tmp_path)
+    message = fails(capsys, checkpoint, data, "--split", "dev")
+    assert "no split 'dev'; it has: test, train, valid" in message
+    short = write_checkpoint(data, tmp_path / "short.pt", "--max-positions", "16")
+    out = tmp_path / "out.tsv"
+    message = fails(capsys, short, data, "--out", out)
+    assert re.search(r"\d+ of 30 examples of valid are longer than the 16 positions of the model", message)
+    assert "prepare the task with --max-positions 16" in message and not out.exists()
+    assert "--batch-size 0: expected at least 1" in fails(capsys, checkpoint, data, "--batch-size", 0)
+    assert "--device nonsense: " in fails(capsys, checkpoint, data, "--device", "nonsense")
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    assert f"{blocked}" in fails(capsys, checkpoint, data, "--out", blocked / "x.tsv")
+
+
+def test_a_checkpoint_that_cuts_by_itself_is_evaluated(data: Path, tmp_path: Path) -> None:
+    short = write_checkpoint(data, tmp_path / "short.pt", "--max-positions", "16", "--shorten-method", "truncate")
+    assert cli.main(["evaluate", str(short), str(data)]) == 0
+
+
+def test_scores() -> None:
+    predicted, targets = np.array([1, 1, 0, 0, 1]), np.array([1, 0, 0, 1, 0])
+    assert f1(predicted, targets, 1) == pytest.approx(100 * 2 * (1 / 3) * (1 / 2) / (1 / 3 + 1 / 2))
+    assert f1(np.zeros(3, dtype=np.int64), np.zeros(3, dtype=np.int64), 1) == 0
+    assert majority(targets) == (0, 60)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", ["fairseq-train", "fairseq-hydra-train"])
+def test_the_score_is_that_of_fairseqs_own_validation(
+    data: Path,
+    user_dir: Path,
+    train: Callable[..., str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    program: str,
+) -> None:
+    settings: dict[str, Any] = {
+        "common.cpu": True,
+        "common.log_format": "json",
+        "common.no_progress_bar": True,
+        "common.user_dir": str(user_dir),
+        "task._name": "sentence_prediction",
+        "task.data": str(data),
+        "task.num_classes": 2,
+        "task.init_token": 0,
+        "task.separator_token": 2,
+        "criterion._name": "sentence_prediction",
+        "criterion.report_acc_and_f1": True,
+        "dataset.batch_size": 4,
+        "dataset.required_batch_size_multiple": 1,
+        "dataset.num_workers": 0,
+        "optimizer._name": "adam",
+        "lr_scheduler._name": "polynomial_decay",
+        "lr_scheduler.total_num_update": "100",
+        "optimization.lr": [0.01],
+        "optimization.max_update": 20,
+        "model._name": "linformer_roberta_tiny",
+        "model.projected_dim": 8,
+    }
+    output = train(program, settings, tmp_path)
+    logged = json.loads([line[line.index("{") :] for line in output.splitlines() if '"valid_accuracy"' in line][-1])
+    assert cli.main(["evaluate", str(tmp_path / "checkpoint_last.pt"), str(data)]) == 0
+    said = capsys.readouterr().out
+    accuracy, score = (float(found) for found in re.findall(r"^(?:accuracy|F1 of 1) ([\d.]+) %", said, re.MULTILINE))
+    assert accuracy == pytest.approx(float(logged["valid_accuracy"]), abs=0.06), "fairseq rounds to one digit"
+    assert score == pytest.approx(float(logged["valid_f1"]), abs=0.06)
