@@ -49,7 +49,7 @@ def clean(text: str, where: str, options: Cleaning) -> Cleaned:
         options: what to do.
 
     Raises:
-        DataError: the document holds half a character, or a "word" too long to be one.
+        DataError: a "word" too long to be one.
     """
     if options.control:
         text = _CONTROL.sub(" ", text)
@@ -61,13 +61,7 @@ def clean(text: str, where: str, options: Cleaning) -> Cleaned:
         if len(paragraph) > LONGEST_WORD:
             _refuse_long_words(paragraph, where)
     kept = "\n".join(paragraphs)
-    try:
-        mark = digest(kept)
-    except UnicodeEncodeError as error:
-        raise DataError(
-            f"{where}: half of a surrogate pair, U+{ord(kept[error.start]):04X}, which is no character and cannot be "
-            "written as UTF-8; mend the file"
-        ) from None
+    mark = digest(kept)
     if not kept:
         return Cleaned([], mark, "empty")
     return Cleaned(paragraphs, mark, "short" if len(kept) < options.minimum_characters else None)
