@@ -1,0 +1,103 @@
+"""Running a command with its time and memory, and what a result was measured with."""
+
+import importlib.metadata
+import os
+import platform
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+_INTERVAL = 0.1
+"""Seconds between two looks at the memory; a look takes about a millisecond a process."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a command took."""
+
+    seconds: float
+    peak_bytes: int
+    """Of the process and all below it, added up at the same moment; shared pages are counted once (PSS)."""
+
+
+def run(command: Sequence[object]) -> Measured:
+    """Run a command from the repository's root and measure it.
+
+    Raises:
+        SystemExit: it failed; with what it printed.
+    """
+    words = [str(word) for word in command]
+    started = time.monotonic()
+    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        stop, peak = threading.Event(), [0]
+
+        def watch() -> None:
+            while not stop.wait(_INTERVAL):
+                peak[0] = max(peak[0], sum(_memory(pid) for pid in _tree(process.pid)))
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        output = process.communicate()[0]
+        seconds = time.monotonic() - started
+        stop.set()
+        watcher.join()
+    if process.returncode:
+        raise SystemExit(f"{' '.join(words)}\nended with {process.returncode}:\n{output[-3000:]}")
+    return Measured(seconds, peak[0])
+
+
+def _tree(root: int) -> list[int]:
+    """``root`` and all processes below it."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(entry.read_text().rpartition(")")[2].split()[1])
+        except (OSError, IndexError):
+            continue
+        children.setdefault(parent, []).append(int(entry.parent.name))
+    found = [root]
+    for pid in found:
+        found += children.get(pid, [])
+    return found
+
+
+def _memory(pid: int) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        return next(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:"))
+    except (OSError, StopIteration):
+        return 0
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def provenance(command: str, packages: Sequence[str]) -> dict[str, Any]:
+    """When, on what and with which versions something is measured."""
+    cpu = next(
+        (
+            line.partition(":")[2].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if "model name" in line
+        ),
+        platform.machine(),
+    )
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "command": command,
+        "commit": _git("rev-parse", "HEAD"),
+        # Results and files that git does not know are not what is measured.
+        "uncommitted_changes": bool(_git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!results")),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "hardware": f"{cpu}, {len(os.sched_getaffinity(0))} cores, {memory / 2**30:.0f} GiB",
+        "load_before": round(os.getloadavg()[0], 2),
+        "python": platform.python_version(),
+        "versions": {name: importlib.metadata.version(name) for name in packages},
+    }
