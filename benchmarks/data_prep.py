@@ -148,7 +148,7 @@ def table(result: dict[str, Any]) -> str:
     fairseq, made, fit = result["fairseq"], result["provenance"], result["fit"]
     versions = ", ".join(f"{name} {version}" for name, version in made["versions"].items())
     lines = [
-        f"Text to fairseq's binary format, {result['megabytes']:.1f} MB, {result['workers']} workers, start-up included.",
+        f"{result['megabytes']:.1f} MB of text to fairseq's binary format, {result['workers']} workers, with start-up.",
         f"fairseq: encoder {fairseq['encoder_seconds']:.1f} s, then preprocess {fairseq['preprocess_seconds']:.1f} s. "
         f"Ours: medians of {len(result['gpt2_bpe']['all_seconds'])} runs.",
         f"The ids are {'the same, byte for byte' if result['identical'] else 'DIFFERENT'}.",
