@@ -15,7 +15,7 @@ Prepares a task with the tokenizer that the model was pretrained with. Options a
   --tokenizer DIR        folder of the tokenizer; that of the pretraining data does
   --out TASK             folder to write
   --from PATH            GLUE's folder or zip, aclImdb or its tar, or: hub. Without it the files are looked for under
-                         $LINFORMER_DATA (glue/SST-2, glue/QNLI, glue/QQP, also .zip; aclImdb, aclImdb.tar.*,
+                         $LINFORMER_DATA (glue/SST-2, glue/QNLI, glue/QQP or the zips; aclImdb, aclImdb.tar.*,
                          aclImdb_v1.tar.gz), and the Hugging Face hub is asked where that is not set
   --max-positions N      cut longer examples to what a model with N positions takes (default: nothing is cut)
   --cut head|tail|head+tail
@@ -35,8 +35,8 @@ find_files() { # find_files TASK: where the official files of a task are, on std
     [[ -n ${LINFORMER_DATA:-} ]] || { printf 'hub' && return; }
     case "$1" in
         sst2) candidates=("$LINFORMER_DATA"/glue/SST-2{,.zip}) ;;
-        qnli) candidates=("$LINFORMER_DATA"/glue/QNLI{,.zip}) ;;
-        qqp) candidates=("$LINFORMER_DATA"/glue/QQP{,.zip}) ;;
+        qnli) candidates=("$LINFORMER_DATA"/glue/QNLI{,.zip,v2.zip}) ;;
+        qqp) candidates=("$LINFORMER_DATA"/glue/QQP{,.zip,-clean.zip}) ;;
         imdb) candidates=("$LINFORMER_DATA"/aclImdb{,.tar,.tar.gz,.tar.bz2,.tar.xz,.tar.zst,_v1.tar.gz}) ;;
     esac
     for path in "${candidates[@]}"; do
