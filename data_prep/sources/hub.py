@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from data_prep.errors import DataError
 from data_prep.sources.formats import ReadOptions
@@ -102,8 +103,9 @@ class HubUnit(Unit):
         done = 0
         with self._wanted.explained():
             datasets.config.STREAMING_READ_MAX_RETRIES = _READ_RETRIES
-            rows = self._count_rows()
-            stream = datasets.load_dataset(self._builder, data_files=[self._file.url], split="train", streaming=True)
+            rows, how = self._parquet() if self._builder == "parquet" else (None, {})
+            files = [self._file.url]
+            stream = datasets.load_dataset(self._builder, data_files=files, split="train", streaming=True, **how)
             for table in stream.with_format("arrow").iter(batch_size=_ROWS):
                 check_column(table.schema, self._options.field, self.name)
                 for chunk in table.column(self._options.field).chunks:
@@ -117,13 +119,23 @@ class HubUnit(Unit):
             raise DataError(f"{self.name}: {done:,} rows came, the file has {rows:,}; run the same command again")
         self._position = self.size or 0
 
-    def _count_rows(self) -> int | None:
-        """Rows of a parquet file, which its footer tells."""
-        if self._builder != "parquet":
-            return None
+    def _parquet(self) -> tuple[int, dict[str, Any]]:
+        """Rows of a parquet file, which its footer tells, and what ``datasets`` is to read of it.
+
+        Pages as they are needed: without this all of the file's column is in memory at the end.
+        """
         import huggingface_hub
+        import pyarrow.dataset
         import pyarrow.parquet
 
         with huggingface_hub.HfFileSystem().open(self._file.url, block_size=1 << 20) as file:
-            rows: int = pyarrow.parquet.read_metadata(file).num_rows
-        return rows
+            footer = pyarrow.parquet.read_metadata(file)
+        check_column(footer.schema.to_arrow_schema(), self._options.field, self.name)
+        scan = pyarrow.dataset.ParquetFragmentScanOptions(
+            use_buffered_stream=True, buffer_size=1 << 20, pre_buffer=False
+        )
+        return footer.num_rows, {
+            "columns": [self._options.field],
+            "batch_size": _ROWS,
+            "fragment_scan_options": scan,
+        }

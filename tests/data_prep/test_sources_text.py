@@ -98,17 +98,20 @@ def test_a_document_over_the_limit_is_named(raw: bytes, line: int, block: int) -
     assert len(read(raw, block=block, limit=120)) >= 2
 
 
-_PEAK = """
-import resource, sys
+_PEAK = r"""
+import re, sys
+from pathlib import Path
 from data_prep.errors import DataError
 from data_prep.sources import parse_source
 (unit,) = parse_source(sys.argv[1], int(sys.argv[2])).units
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+def peak():  # not getrusage's, which a process inherits from the one that started it
+    return int(re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())[1])
+before = peak()
 try:
     print([len(record.text) for record in unit.documents()])
 except DataError as error:
     print(error)
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+print((peak() - before) // 1024)
 """
 
 
@@ -126,4 +129,4 @@ def test_fifty_megabytes_on_one_line(tmp_path: Path) -> None:
     assert megabytes < 40
     said, megabytes = run(64 << 20)
     assert said == "[50000000]"
-    assert megabytes < 250
+    assert megabytes < 300  # a few copies of the one document
