@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from data_prep.errors import DataError
 from data_prep.mmap_dataset import element_type
+from data_prep.progress import Progress
 from data_prep.tasks.cutting import cut, positions, shares
 from data_prep.tasks.repeats import Repeats
 from data_prep.tasks.rows import Reject, Row
@@ -83,17 +84,19 @@ def collect(rows: Iterable[Row | Reject], labels: tuple[str, ...], tokenizer: To
     """
     examples = Examples()
     usable = _usable(rows, labels, examples)
-    while batch := list(islice(usable, BATCH)):
-        for row, ids in _encode(batch, tokenizer, examples):
-            split = examples.splits.setdefault(row.split, Split())
-            split.order.append(row.order)
-            split.identifiers.append(row.identifier)
-            split.labels.append(row.label)
-            split.ids.append(_fit(ids, split, limit, len(tokenizer)))
-            split.counts["with an empty text"] += not all(row.texts)
-            split.counts["with C1 control characters"] += any(map(_C1.search, row.texts))
-            split.counts["with U+FFFD"] += any("\ufffd" in text for text in row.texts)
-            examples.repeats.add(row)
+    with Progress("encoding", None) as progress:
+        while batch := list(islice(usable, BATCH)):
+            for row, ids in _encode(batch, tokenizer, examples):
+                split = examples.splits.setdefault(row.split, Split())
+                split.order.append(row.order)
+                split.identifiers.append(row.identifier)
+                split.labels.append(row.label)
+                split.ids.append(_fit(ids, split, limit, len(tokenizer)))
+                split.counts["with an empty text"] += not all(row.texts)
+                split.counts["with C1 control characters"] += any(map(_C1.search, row.texts))
+                split.counts["with U+FFFD"] += any("\ufffd" in text for text in row.texts)
+                examples.repeats.add(row)
+            progress.advance(sum(len(text.encode()) for row in batch for text in row.texts))
     for split in examples.splits.values():
         split.sort()
     return examples

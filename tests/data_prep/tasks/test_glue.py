@@ -91,6 +91,7 @@ def test_a_zip_gives_what_the_folder_gives(
             "dev.tsv, line 3: not UTF-8: byte 0xef at offset 24",
         ),
         ({"dev": b"\xef\xbb\xbfsentence\tlabel\nna\xefve\t0\n"}, "dev.tsv, line 2: not UTF-8: byte 0xef at offset 20"),
+        ({"dev": b"\xef\xbb\xbfsent\xe9nce\tlabel\n"}, "dev.tsv, line 1: not UTF-8: byte 0xe9 at offset 7"),
         ({"train": b"sentence\tlabel\ngood\t1\nba\0d\t0\n"}, "train.tsv, line 3: a zero byte at offset 24"),
         ({"train": b"\x89PNG\r\n\x1a\n\0\0\0"}, "train.tsv, line 1: not UTF-8"),
         ({"train": "sentence\tlabel\nx\t5\n"}, "no row of train is an example"),
