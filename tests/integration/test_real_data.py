@@ -115,12 +115,12 @@ def pretrained(
 
 # The last number: accuracy to be beaten, some way above the majority class (51, 51, 62 and 50 %).
 @pytest.mark.parametrize(
-    ("task", "source", "updates", "least"),
+    ("task", "source", "updates", "batch", "least"),
     [
-        ("sst2", "glue", 500, 70),
-        ("qnli", "glue", 500, 52.5),
-        ("qqp", "glue", 500, 64),
-        ("imdb", "aclImdb.tar.xz", 500, 60),
+        ("sst2", "glue", 1000, 64, 70),
+        ("qnli", "glue", 500, 32, 52.5),
+        ("qqp", "glue", 500, 32, 64),
+        ("imdb", "aclImdb.tar.xz", 500, 32, 60),
     ],
 )
 def test_finetunes(
@@ -133,6 +133,7 @@ def test_finetunes(
     task: str,
     source: str,
     updates: int,
+    batch: int,
     least: float,
 ) -> None:
     """One to two minutes each; `linformer evaluate` gives fairseq's own figure."""
@@ -155,7 +156,7 @@ def test_finetunes(
             "task.separator_token": 2,
             "task.max_positions": 128,
             "criterion._name": "sentence_prediction",
-            "dataset.batch_size": 32,
+            "dataset.batch_size": batch,
             "dataset.required_batch_size_multiple": 1,
             "optimization.lr": [0.001],
             "optimization.max_update": updates,
