@@ -3,6 +3,8 @@
 import sqlite3
 from pathlib import Path
 
+from data_prep.errors import DataError
+
 # Enough for the whole table of the paper's corpus (6.5 million documents of about 40 bytes each).
 _CACHE_KIB = 256 * 1024
 
@@ -23,21 +25,35 @@ class Seen:
             "CREATE TABLE IF NOT EXISTS seen (digest BLOB PRIMARY KEY, position INTEGER NOT NULL) WITHOUT ROWID"
         )
         self._table.execute("BEGIN")
+        self._path = path
 
     def is_first(self, digest: bytes, position: int) -> bool:
-        """Whether no text before ``position`` had this digest."""
-        row = self._table.execute(
-            "INSERT INTO seen VALUES (?, ?) ON CONFLICT DO UPDATE SET position = position RETURNING position",
-            (digest, position),
-        ).fetchone()
+        """Whether no text before ``position`` had this digest.
+
+        Raises:
+            DataError: the file cannot grow.
+        """
+        try:
+            row = self._table.execute(
+                "INSERT INTO seen VALUES (?, ?) ON CONFLICT DO UPDATE SET position = position RETURNING position",
+                (digest, position),
+            ).fetchone()
+        except sqlite3.OperationalError as error:
+            raise DataError(f"{self._path}: {error}; make room and run the same command again") from None
         return bool(row[0] == position)
 
     def save(self) -> None:
-        """What was told so far outlives the process."""
-        self._table.execute("COMMIT")
+        """What was told so far outlives the process.
+
+        Raises:
+            DataError: there is no room for it.
+        """
+        try:
+            self._table.execute("COMMIT")
+        except sqlite3.OperationalError as error:
+            raise DataError(f"{self._path}: {error}; make room and run the same command again") from None
         self._table.execute("BEGIN")
 
     def close(self) -> None:
-        """Save, and let go of the file."""
-        self._table.execute("COMMIT")
+        """Let go of the file, without what was not saved."""
         self._table.close()

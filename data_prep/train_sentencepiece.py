@@ -34,8 +34,9 @@ MINIMUM_VOCABULARY = 400
 MAXIMUM_VOCABULARY = 64_000
 # Fixed: the number is stored in the model, and the rounding of the sums depends on it.
 _THREADS = 2
-# sentencepiece leaves out longer lines without a word; it looks at single words, so that cutting them is no loss.
-_LONGEST_LINE = 100_000
+# sentencepiece is slow on long lines (quadratic in their length) and leaves out those over its limit without a word. It
+# looks at single words, so that cutting lines at blanks is no loss.
+_LONGEST_LINE = 1_000
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,11 @@ def load_processor(model: Path) -> sentencepiece.SentencePieceProcessor:
     """
     if not model.is_file():
         raise DataError(f"{model}: no such file; make it with: python -m data_prep.train_sentencepiece")
+    content = model.read_bytes()
+    if not content:  # which sentencepiece takes for "no model yet"
+        raise DataError(f"{model}: not a sentencepiece model: the file is empty")
     try:
-        return sentencepiece.SentencePieceProcessor(model_proto=model.read_bytes())
+        return sentencepiece.SentencePieceProcessor(model_proto=content)
     except RuntimeError as error:
         raise DataError(f"{model}: not a sentencepiece model ({str(error).strip()})") from None
 

@@ -56,12 +56,16 @@ class Tokenizer(ABC):
         """
         if all(len(line) <= LONG for line in lines):
             return self._encode(lines)
-        return [
-            np.concatenate([self._encode([part])[0] for part in self._cut(line)])
-            if len(line) > LONG
-            else self._encode([line])[0]
-            for line in lines
-        ]
+        return [np.concatenate(list(self.encode_pieces(line))) for line in lines]
+
+    def encode_pieces(self, line: str) -> Iterator[Ids]:
+        """Ids of one line a piece at a time: those of a line of many megabytes are larger than the line.
+
+        Raises:
+            DataError: a "word" of more than a million characters.
+        """
+        for piece in self._cut(line) if len(line) > LONG else [line]:
+            yield self._encode([piece])[0]
 
     @abstractmethod
     def decode(self, ids: Sequence[int] | Ids) -> str:

@@ -7,9 +7,13 @@ from pathlib import Path
 import pytest
 
 from data_prep import build_corpus, stdlib_packages
-from data_prep.documents import fingerprint
 from data_prep.errors import DataError
 from data_prep.stdlib_source import Docstring, docstrings, topics
+from data_prep.text_shards import read_documents, shard_files
+from data_prep.wrapped_text import fingerprint, paragraphs
+from tests.data_prep.processes import bytes_of
+
+CORPUS_OPTIONS = ("--deduplicate", "paragraphs", "--valid-share", "0.06", "stdlib")
 
 
 @pytest.fixture(scope="module")
@@ -20,8 +24,12 @@ def source() -> list[Docstring]:
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("stdlib")
-    build_corpus.build(folder, build_corpus.stdlib_documents())
+    build_corpus.main(["--out", str(folder), *CORPUS_OPTIONS])
     return folder
+
+
+def _lines(corpus: Path, split: str) -> list[str]:
+    return [line for path in shard_files(corpus / split) for text in read_documents(path) for line in text.split("\n")]
 
 
 @pytest.fixture(scope="module")
@@ -57,16 +65,15 @@ def test_docstrings_know_where_they_stand(tmp_path: Path) -> None:
 
 
 def test_missing_topics_are_said(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"no pydoc_data.topics.*--text FILE"):
+    with pytest.raises(DataError, match=r"no pydoc_data.topics.*text of your own"):
         topics(tmp_path)
 
 
 def test_there_is_enough_text_and_no_paragraph_twice(text: Path) -> None:
-    sides = {n: (text / f"{n}.txt").read_text(encoding="utf-8").split("\n") for n in ("train", "valid")}
-    marks = [fingerprint(line) for side in sides.values() for line in side if line]
-    assert len(set(marks)) == len(marks)
-    assert sum(len(line) for line in sides["train"]) > 1_200_000
-    assert sum(len(line) for line in sides["valid"]) > 40_000
+    train, valid = _lines(text, "train"), _lines(text, "valid")
+    assert len({*train, *valid}) == len(train) + len(valid)
+    assert sum(map(len, train)) > 1_200_000
+    assert sum(map(len, valid)) > 40_000
 
 
 def test_task_has_classes_and_no_text_on_both_sides(task: Path) -> None:
@@ -84,13 +91,11 @@ def test_task_has_classes_and_no_text_on_both_sides(task: Path) -> None:
 def test_what_the_task_holds_out_is_not_in_the_pretraining_text(
     task: Path, text: Path, source: list[Docstring]
 ) -> None:
-    written = {
-        fingerprint(line) for n in ("train", "valid") for line in (text / f"{n}.txt").read_text().split("\n") if line
-    }
+    written = {fingerprint(line) for split in ("train", "valid") for line in _lines(text, split)}
     held_out = {fingerprint(row[1]) for row in _rows(task, "valid")}
     checked = 0
     for item in source:
-        blocks = build_corpus.paragraphs(item.text)
+        blocks = paragraphs(item.text)
         if fingerprint(" ".join(blocks)) in held_out:
             checked += 1
             assert not written & {fingerprint(block) for block in blocks}
@@ -112,9 +117,11 @@ def test_a_text_of_two_packages_is_no_example() -> None:
 
 
 def test_both_are_the_same_on_a_second_run(text: Path, task: Path, tmp_path: Path) -> None:
-    build_corpus.main(["--out", str(tmp_path / "text")])
+    build_corpus.main(["--out", str(tmp_path / "text"), *CORPUS_OPTIONS])
     stdlib_packages.main(["--out", str(tmp_path / "task")])
-    for first, second in ((text, tmp_path / "text"), (task, tmp_path / "task")):
-        files = sorted(path.name for path in first.iterdir())
-        assert files == sorted(path.name for path in second.iterdir())
-        assert all((first / name).read_bytes() == (second / name).read_bytes() for name in files)
+    assert bytes_of(tmp_path / "text") == bytes_of(text)
+    assert bytes_of(tmp_path / "task") == bytes_of(task)
+
+
+def test_paragraphs_cut_at_blank_lines_and_lose_rules_and_controls() -> None:
+    assert paragraphs("A\n  heading\n=====\n \t\nb\x00c\r\n\r\n  d   e\n\n\n***\n") == ["A heading", "b c", "d e"]
