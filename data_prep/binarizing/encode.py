@@ -1,6 +1,6 @@
 """What a worker process does: the ids of one part of a file."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from data_prep.binarizing.parts import Part
 from data_prep.errors import DataError
 from data_prep.mmap_dataset import element_type
 from data_prep.tokenizers import EOS, UNK, Tokenizer, load_tokenizer
+from data_prep.tokenizers.tokenizer import LONG
 
 _BATCH = 1 << 20
 """Bytes of text whose ids are in memory at a time as the tokenizer returns them."""
@@ -50,16 +51,24 @@ def encode_part(part: Part) -> Encoded:
     unknown = 0
     for offset, lines in _batches(part):
         try:
-            encoded = tokenizer.encode_lines(lines)
+            encoded = _encode(tokenizer, lines, dtype)
         except DataError as error:
             raise DataError(f"{part.path}, in the lines from byte {offset:,} on: {error}") from None
         lengths = np.array([len(ids) for ids in encoded], dtype=np.int32)
         joined = np.concatenate(encoded)
         unknown += int(np.count_nonzero(joined == UNK))
         # </s> behind every item.
-        tokens.append(np.insert(joined.astype(dtype), np.cumsum(lengths), EOS))
+        tokens.append(np.insert(joined.astype(dtype, copy=False), np.cumsum(lengths), EOS))
         sizes.append(lengths + 1)
-    return Encoded(np.concatenate(tokens), np.concatenate(sizes), unknown)
+    # What is one array already is not copied: it may be a very long line.
+    whole = tokens[0] if len(tokens) == 1 else np.concatenate(tokens)
+    return Encoded(whole, np.concatenate(sizes), unknown)
+
+
+def _encode(tokenizer: Tokenizer, lines: list[str], dtype: np.dtype[np.generic]) -> Sequence[npt.NDArray[np.generic]]:
+    if all(len(line) <= LONG for line in lines):
+        return tokenizer.encode_lines(lines)
+    return [np.concatenate([ids.astype(dtype) for ids in tokenizer.encode_pieces(line)]) for line in lines]
 
 
 def _batches(part: Part) -> Iterator[tuple[int, list[str]]]:
@@ -71,8 +80,10 @@ def _batches(part: Part) -> Iterator[tuple[int, list[str]]]:
             block += stream.readline() if not block.endswith(b"\n") else b""
             if not block:
                 raise DataError(f"{part.path}: the file became shorter while it was read")
-            yield offset, _lines(part.path, offset, block)
-            offset += len(block)
+            following, lines = offset + len(block), _lines(part.path, offset, block)
+            del block  # of a very long line there is no room for many copies
+            yield offset, lines
+            offset = following
 
 
 def _lines(path: Path, offset: int, block: bytes) -> list[str]:
@@ -85,7 +96,9 @@ def _lines(path: Path, offset: int, block: bytes) -> list[str]:
             f"(line {_line_number(path, place):,}); mend the file, for example with: iconv -f LATIN1 -t UTF-8, "
             "or build the corpus with --errors replace"
         ) from None
-    lines = text.removesuffix("\n").split("\n")
+    lines = text.split("\n")
+    if not lines[-1]:
+        lines.pop()
     return [line.removesuffix("\r") for line in lines] if "\r" in text else lines
 
 
