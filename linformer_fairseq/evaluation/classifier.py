@@ -57,7 +57,6 @@ def load_classifier(checkpoint: Path, data: TaskData, device: torch.device) -> C
     _check_dictionaries(checkpoint, state, int(weight.shape[0]), data)
     with open_dict(cfg):
         cfg.task.data = str(data.folder)
-        cfg.task.no_shuffle = True  # predictions are told in the order of the file
     task = tasks.setup_task(cfg.task)
     model = task.build_model(cfg.model, from_checkpoint=True)
     model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
