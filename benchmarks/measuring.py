@@ -3,6 +3,7 @@
 import importlib.metadata
 import os
 import platform
+import resource
 import subprocess
 import threading
 import time
@@ -22,6 +23,8 @@ class Measured:
     """What a command took."""
 
     seconds: float
+    cpu_seconds: float
+    """Of all its processes: hardly touched by what else the machine does."""
     peak_bytes: int
     """Of the process and all below it, added up at the same moment; shared pages are counted once (PSS)."""
 
@@ -33,7 +36,7 @@ def run(command: Sequence[object]) -> Measured:
         SystemExit: it failed; with what it printed.
     """
     words = [str(word) for word in command]
-    started = time.monotonic()
+    started, cpu = time.monotonic(), _cpu_of_children()
     with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         stop, peak = threading.Event(), [0]
 
@@ -49,7 +52,12 @@ def run(command: Sequence[object]) -> Measured:
         watcher.join()
     if process.returncode:
         raise SystemExit(f"{' '.join(words)}\nended with {process.returncode}:\n{output[-3000:]}")
-    return Measured(seconds, peak[0])
+    return Measured(seconds, _cpu_of_children() - cpu, peak[0])
+
+
+def _cpu_of_children() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def _tree(root: int) -> list[int]:
