@@ -1,0 +1,20 @@
+"""The page that follows a document from source to batch is true."""
+
+import doctest
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY
+
+
+def test_the_page_is_a_session_that_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("fairseq")
+    import linformer_fairseq  # noqa: F401  (its mends are at work in training too)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
+    failed, tried = doctest.testfile(
+        str(REPOSITORY / "data_prep" / "README.md"), module_relative=False, encoding="utf-8"
+    )
+    assert tried > 30 and failed == 0
