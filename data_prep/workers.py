@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from multiprocessing import get_context, parent_process
 from typing import Any, TypeVar
 
@@ -55,7 +56,8 @@ def ordered_map(
     waiting: deque[Future[Result]] = deque()
     try:
         for item in items:
-            waiting.append(pool.submit(function, item))
+            with _interrupts_held_back():  # a worker may be started here
+                waiting.append(pool.submit(function, item))
             if len(waiting) >= 2 * workers:
                 yield waiting.popleft().result()
         while waiting:
@@ -63,14 +65,27 @@ def ordered_map(
     except BrokenProcessPool:
         raise DataError(
             "a worker process died, which the system does to it when memory runs out; "
-            "run the same command again, with fewer --workers"
+            "run the same command again, with fewer --workers (in a script of your own, call this below "
+            '`if __name__ == "__main__":`, as each worker imports the script)'
         ) from None
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
+@contextmanager
+def _interrupts_held_back() -> Generator[None, None, None]:
+    """Ctrl-C waits until the block is left; a process that starts in it never gets one, from its first instruction on.
+
+    Ctrl-C reaches the whole group, but it is for this process to end its workers.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _start_worker(initializer: Callable[..., None] | None, initargs: tuple[Any, ...]) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends its workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if initializer:
         initializer(*initargs)

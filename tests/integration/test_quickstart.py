@@ -54,12 +54,12 @@ def test_interrupted_twice_and_carried_on(tmp_path: Path) -> None:
     checkpoint = out / "pretrain_linformer" / "checkpoint_last.pt"
     output = _interrupt_when(_start(*arguments, cwd=tmp_path), checkpoint.exists)
     assert "==> sentencepiece model\n" in output
-    text_written = (out / "text" / "train.txt").stat().st_mtime_ns
+    text_written = (out / "text" / "train" / "00000.txt").stat().st_mtime_ns
 
     process = _start(*arguments, cwd=tmp_path)
     output, _ = process.communicate(timeout=400)
     assert "==> text: already done" in output
-    assert (out / "text" / "train.txt").stat().st_mtime_ns == text_written
+    assert (out / "text" / "train" / "00000.txt").stat().st_mtime_ns == text_written
     console = (out / "pretrain_linformer" / "console.log").read_text()
     assert "(epoch 1 @ 10 updates)" in console or "(epoch 1 @ 20 updates)" in console, console[-3000:]
     assert console.count("num_updates: 30 >= max_update: 30") == 1
