@@ -14,7 +14,6 @@ A run that was stopped or killed carries on when the same command is given again
 without interruption, byte for byte, whatever the number of workers. Text of any size needs well below 1 GB of memory.
 """
 
-import argparse
 import os
 import shutil
 from contextlib import closing
@@ -23,29 +22,28 @@ from typing import Any
 
 from data_prep.binarizing.encode import encode_part, start_worker
 from data_prep.binarizing.inputs import find_inputs
+from data_prep.binarizing.mmap_dataset import element_type
 from data_prep.binarizing.plan import LARGEST_PART, PARTS_PER_SHARD, dataset_names, make_plan
 from data_prep.binarizing.store import Store
-from data_prep.errors import DataError, run_program
-from data_prep.mmap_dataset import element_type
-from data_prep.progress import Progress
-from data_prep.step import Step, file_state
+from data_prep.support.errors import DataError
+from data_prep.support.program import program_parser, run_program
+from data_prep.support.progress import Progress
+from data_prep.support.step import Step, file_state
+from data_prep.support.workers import default_workers, ordered_map
 from data_prep.tokenizers import Tokenizer, copy_tokenizer, load_tokenizer
-from data_prep.workers import default_workers, ordered_map
 
 MUCH_UNKNOWN = 0.01
 """Share of <unk> above which something is wrong with the tokenizer or the text."""
 
 
-def binarize(
-    inputs: list[Path], tokenizer: Path, out: Path, workers: int | None = None, shards: int = 1
-) -> dict[str, Any]:
+def binarize(inputs: list[Path], tokenizer: Path, out: Path, workers: int = 1, shards: int = 1) -> dict[str, Any]:
     """Write the datasets of all splits to ``out``; returns the manifest.
 
     Args:
         inputs: one corpus folder, or text files, a split each.
         tokenizer: folder with a tokenizer and its dict.txt.
         out: new or empty folder, or what an earlier run of this very step left there.
-        workers: processes; one per core by default.
+        workers: processes; above 1 only below ``if __name__ == "__main__":``, as each imports the calling script.
         shards: number of folders that the training text is spread over.
 
     Raises:
@@ -53,7 +51,6 @@ def binarize(
     """
     if shards < 1:
         raise DataError(f"--shards {shards}: expected at least 1")
-    workers = default_workers() if workers is None else workers
     if workers < 1:
         raise DataError(f"--workers {workers}: expected at least 1")
     found = find_inputs(inputs)
@@ -156,15 +153,11 @@ def report(manifest: dict[str, Any], out: Path) -> None:
 
 def main(argv: list[str] | None = None) -> None:
     """The program."""
-    parser = argparse.ArgumentParser(
-        prog="python -m data_prep.binarize",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = program_parser("binarize", __doc__)
     parser.add_argument("inputs", type=Path, nargs="+", metavar="CORPUS|FILE", help="a corpus folder, or text files")
     parser.add_argument("--tokenizer", type=Path, required=True, metavar="DIR", help="folder with it and its dict.txt")
     parser.add_argument("--out", type=Path, required=True, metavar="BIN", help="folder to write")
-    parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one per core)")
+    parser.add_argument("--workers", type=int, default=default_workers(), help="processes (one per core: %(default)s)")
     parser.add_argument("--shards", type=int, default=1, metavar="S", help="folders of training data (%(default)s)")
     args = parser.parse_args(argv)
     report(binarize(args.inputs, args.tokenizer, args.out, args.workers, args.shards), args.out)

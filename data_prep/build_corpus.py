@@ -31,15 +31,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from data_prep.cleaning import Cleaning, digest
-from data_prep.corpus import CorpusOptions, Counts, Run
-from data_prep.errors import DataError, run_program
-from data_prep.files import write_text
+from data_prep.corpus.cleaning import Cleaning, digest
+from data_prep.corpus.run import CorpusOptions, Counts, Run
+from data_prep.corpus.splits import NAMES, TRAIN, VALID, Shares
+from data_prep.corpus.text_shards import read_documents, shard_files
 from data_prep.sources import Source, parse_source
-from data_prep.splits import NAMES, TRAIN, VALID, Shares
-from data_prep.step import Step
-from data_prep.text_shards import read_documents, shard_files
-from data_prep.workers import default_workers, ordered_map
+from data_prep.support.errors import DataError
+from data_prep.support.files import write_text
+from data_prep.support.program import program_parser, run_program
+from data_prep.support.step import Step
+from data_prep.support.workers import default_workers, ordered_map
 
 MINIMUM_CHARACTERS = 20_000
 """No vocabulary can be learned from less."""
@@ -156,7 +157,7 @@ def describe(manifest: dict[str, Any]) -> str:
         numbers = f"{count['documents']:>14,}{count['paragraphs']:>14,}{count['words']:>16,}"
         lines.append(f"{name:16}{numbers}{count['bytes'] / 1e6:>12,.1f}")
     words = sum(count["words"] for count in manifest["splits"].values())
-    lines.append(f"{'paper (both)':16}{'':28}{round(PAPER_WORDS):>16,}  here: {100 * words / PAPER_WORDS:.2g} % of it")
+    lines.append(f"{'the paper':16}{'':28}{round(PAPER_WORDS):>16,}  here: {100 * words / PAPER_WORDS:.2g} % of it")
     for source in manifest["sources"]:
         left_out = ", ".join(
             f"{source[reason]:,} {text}"
@@ -182,11 +183,7 @@ def describe(manifest: dict[str, Any]) -> str:
 
 def parser() -> argparse.ArgumentParser:
     """The program's options."""
-    parser = argparse.ArgumentParser(
-        prog="python -m data_prep.build_corpus",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = program_parser("build_corpus", __doc__)
     parser.add_argument("sources", nargs="+", metavar="SOURCE", help="see above")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write")
     parser.add_argument("--workers", type=int, default=default_workers(), help="processes (one per core: %(default)s)")

@@ -8,16 +8,16 @@ dict.txt. The dictionary gives RoBERTa's published weights their order of the id
 lists the ids in numeric order, which is as good for a model trained from scratch, and only for that.
 """
 
-import argparse
 import hashlib
 import sys
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from data_prep.errors import DataError, run_program
-from data_prep.files import atomic_open
 from data_prep.sources.hub_access import TIMEOUT_SECONDS, explained
+from data_prep.support.errors import DataError
+from data_prep.support.files import atomic_open
+from data_prep.support.program import program_parser, run_program
 from data_prep.tokenizers import dictionary
 from data_prep.tokenizers.gpt2_bpe import ENCODER, MERGES, GPT2Tokenizer, read_numbers
 
@@ -155,11 +155,7 @@ def _complete(folder: Path) -> list[str]:
 
 def main(argv: list[str] | None = None) -> None:
     """The program."""
-    parser = argparse.ArgumentParser(
-        prog="python -m data_prep.gpt2_bpe",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = program_parser("gpt2_bpe", __doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder to write")
     parser.add_argument("--from", dest="source", type=Path, metavar="FOLDER", help="take the files from there")
     args = parser.parse_args(argv)

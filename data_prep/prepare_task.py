@@ -17,7 +17,7 @@ Then: fairseq-train TASK --task sentence_prediction --num-classes N --init-token
 import argparse
 from pathlib import Path
 
-from data_prep.errors import run_program
+from data_prep.support.program import program_parser, run_program
 from data_prep.tasks.cutting import CUTS
 from data_prep.tasks.definitions import TASKS
 from data_prep.tasks.examples import Limit
@@ -27,11 +27,7 @@ from data_prep.tasks.report import summary
 
 def parser() -> argparse.ArgumentParser:
     """The program's options."""
-    result = argparse.ArgumentParser(
-        prog="python -m data_prep.prepare_task",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    result = program_parser("prepare_task", __doc__)
     result.add_argument("task", choices=TASKS, help="which task")
     result.add_argument("--from", dest="source", nargs="+", required=True, metavar="PATH", help="files, or: hub")
     result.add_argument("--tokenizer", type=Path, required=True, metavar="DIR", help="folder of the tokenizer")

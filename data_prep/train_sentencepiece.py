@@ -10,7 +10,6 @@ DIR gets sentencepiece.bpe.model (the name fairseq's hubs look for, whatever the
 the sample, and manifest.json. dict.txt has no <mask>: fairseq's masked_lm and sentence_prediction tasks add it.
 """
 
-import argparse
 import io
 from collections import Counter
 from collections.abc import Iterator
@@ -21,12 +20,14 @@ from typing import Literal
 import sentencepiece
 
 from data_prep.binarizing.inputs import find_inputs
-from data_prep.cleaning import digest
-from data_prep.errors import DataError, run_program
-from data_prep.files import atomic_open, sha256
-from data_prep.progress import Progress
-from data_prep.splits import TRAIN, share
-from data_prep.step import Step, file_state
+from data_prep.corpus.cleaning import digest
+from data_prep.corpus.splits import TRAIN
+from data_prep.support.draws import share
+from data_prep.support.errors import DataError
+from data_prep.support.files import atomic_open, sha256
+from data_prep.support.program import program_parser, run_program
+from data_prep.support.progress import Progress
+from data_prep.support.step import Step, file_state
 from data_prep.tokenizers import Tokenizer, dictionary, load_tokenizer, sentencepiece_model
 
 # A few hundred bytes and characters take their place in every vocabulary.
@@ -171,11 +172,7 @@ def _write_dictionary(folder: Path, lines: list[str]) -> None:
 def main(argv: list[str] | None = None) -> None:
     """The program."""
     defaults = TrainingOptions()
-    parser = argparse.ArgumentParser(
-        prog="python -m data_prep.train_sentencepiece",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = program_parser("train_sentencepiece", __doc__)
     parser.add_argument("inputs", type=Path, nargs="+", metavar="CORPUS", help="a corpus folder, or text files")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write")
     parser.add_argument(

@@ -22,6 +22,17 @@ MAY_IMPORT = {
     "cli": {"cli", "evaluation"},
     "": {"compat", "models"},
 }
+# The same for data_prep; a program may import every part, and none but a program another program's function.
+DATA_PREP = ROOT / "data_prep"
+DATA_PREP_MAY_IMPORT = {
+    "support": {"support"},
+    "stdlib": {"stdlib", "support"},
+    "tokenizers": {"tokenizers", "support"},
+    "sources": {"sources", "stdlib", "support"},
+    "corpus": {"corpus", "sources", "tokenizers", "support"},
+    "binarizing": {"binarizing", "tokenizers", "support"},
+    "tasks": {"tasks", "binarizing", "sources", "tokenizers", "support"},
+}
 OUTSIDE = {"data_prep", "scripts", "benchmarks", "tests", "configs"}
 
 
@@ -63,9 +74,26 @@ def test_imports_go_one_way(path: Path) -> None:
             assert top in {"linformer_fairseq", "torch", *sys.stdlib_module_names}, f"core must not need {name}"
 
 
-def test_no_two_files_import_each_other() -> None:
+def test_every_part_of_data_prep_is_listed() -> None:
+    assert {path.parent.name for path in DATA_PREP.glob("*/__init__.py")} == set(DATA_PREP_MAY_IMPORT)
+
+
+@pytest.mark.parametrize("path", sorted(DATA_PREP.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_of_data_prep_go_one_way(path: Path) -> None:
+    part = path.parent.name if path.parent != DATA_PREP else ""
+    allowed = DATA_PREP_MAY_IMPORT.get(part, set(DATA_PREP_MAY_IMPORT))
+    for name in imported(path):
+        top, *rest = name.split(".")
+        assert top not in {"linformer_fairseq", "scripts", "benchmarks", "tests"}, f"data_prep must not need {name}"
+        if top == "data_prep" and rest:
+            assert rest[0] in allowed, f"{part or path.name} must not import {name}"
+
+
+@pytest.mark.parametrize("folder", [PACKAGE, DATA_PREP], ids=lambda folder: folder.name)
+def test_no_two_files_import_each_other(folder: Path) -> None:
     modules = {
-        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in files()
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in folder.rglob("*.py")
     }
     needs = {name: {m for m in imported(path) if m in modules and m != name} for name, path in modules.items()}
     packages = {name for name, path in modules.items() if path.name == "__init__.py"}

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from data_prep.binarizing.mmap_dataset import element_type
 from data_prep.binarizing.parts import Part
-from data_prep.errors import DataError
-from data_prep.mmap_dataset import element_type
+from data_prep.support.errors import DataError
 from data_prep.tokenizers import EOS, UNK, Tokenizer, load_tokenizer
 from data_prep.tokenizers.tokenizer import LONG
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from data_prep.errors import DataError
-from data_prep.files import sha256
-from data_prep.step import MANIFEST
+from data_prep.support.errors import DataError
+from data_prep.support.files import sha256
+from data_prep.support.step import MANIFEST
 
 SPLITS = ("train", "valid", "test")
 

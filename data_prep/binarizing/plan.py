@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from data_prep.binarizing.parts import Part, cut
-from data_prep.errors import DataError
+from data_prep.support.errors import DataError
 
 LARGEST_PART = 8 << 20
 """Bytes; what is lost where a run is killed is a few parts."""

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from data_prep.binarizing.encode import Encoded
-from data_prep.files import write_json
-from data_prep.mmap_dataset import write_index
-from data_prep.step import Step
+from data_prep.binarizing.mmap_dataset import write_index
+from data_prep.support.files import write_json
+from data_prep.support.step import Step
 from data_prep.tokenizers import EOS
 
 _COUNTS = ("documents", "items", "tokens", "unknown", "text_bytes")

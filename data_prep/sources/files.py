@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-from data_prep.errors import DataError
-from data_prep.files import sha256
 from data_prep.sources.formats import (
     Reader,
     ReadOptions,
@@ -19,6 +17,8 @@ from data_prep.sources.parquet import ParquetReader, spooled
 from data_prep.sources.shaping import Shape
 from data_prep.sources.source import Errors, Record, Unit
 from data_prep.sources.streams import HEAD, Stream, compression_of, kind_of
+from data_prep.support.errors import DataError
+from data_prep.support.files import sha256
 
 READERS: dict[str, Reader] = {
     "text": read_text_blocks,

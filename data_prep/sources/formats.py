@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from data_prep.errors import DataError
 from data_prep.sources.lines import Limits, Piece, cut_blocks, decode, line_pieces
 from data_prep.sources.source import Errors, Record
 from data_prep.sources.streams import Readable
+from data_prep.support.errors import DataError
 
 # A line of nothing but spaces and tabs is blank too.
 _BLANK_LINES = re.compile(rb"\n(?:[ \t\r]*\n)+")

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from data_prep.errors import DataError
 from data_prep.sources.formats import ReadOptions
 from data_prep.sources.hub_access import CONVERTED, HubFile, Wanted, resolve
 from data_prep.sources.lines import Limits
 from data_prep.sources.parquet import check_column, column_records
 from data_prep.sources.shaping import Shape, shape_of
 from data_prep.sources.source import Errors, Record, Unit
+from data_prep.support.errors import DataError
 
 # How often `datasets` takes up an interrupted transfer again, with what the hub's client tries each time: about two
 # minutes in all. Its own default would hang for a quarter of an hour before it says that the network is gone.

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
-from data_prep.errors import DataError
+from data_prep.support.errors import DataError
 
 # The branch on which the hub keeps its own conversion of a repository to parquet: CONFIG/SPLIT/0000.parquet.
 CONVERTED = "refs/convert/parquet"

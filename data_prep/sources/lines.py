@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from data_prep.errors import DataError
 from data_prep.sources.source import Errors
 from data_prep.sources.streams import HEAD, Readable, kind_of
+from data_prep.support.errors import DataError
 
 MAX_DOCUMENT_BYTES = 32 << 20
 """Where the user says nothing."""

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any
 
-from data_prep.errors import DataError
 from data_prep.sources.formats import ReadOptions
 from data_prep.sources.source import Errors, Record
 from data_prep.sources.streams import Readable
+from data_prep.support.errors import DataError
 
 # Text of one batch, about, and rows at the most: the column's average row decides how many rows that is.
 _BATCH_BYTES = 8 << 20

@@ -7,13 +7,13 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from data_prep.errors import DataError
 from data_prep.sources.files import FORMATS, KNOWN_NAMES, FileUnit, format_of
 from data_prep.sources.formats import ReadOptions
 from data_prep.sources.lines import MAX_DOCUMENT_BYTES, Limits
 from data_prep.sources.shaping import choice, shape_of
 from data_prep.sources.source import Source, Unit
 from data_prep.sources.stdlib import stdlib_units
+from data_prep.support.errors import DataError
 
 NAMED: dict[str, Callable[[], list[Unit]]] = {"stdlib": stdlib_units}
 """Sources that are neither files nor on the hub, by the name the user writes."""

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from data_prep.errors import DataError
 from data_prep.sources.lines import MAX_DOCUMENT_BYTES, Limits
 from data_prep.sources.source import Errors, Record
+from data_prep.support.errors import DataError
 
 LINES = ("paragraphs", "join")
 _BLANK_LINES = re.compile(r"\n[ \t]*\n\s*")

@@ -37,7 +37,7 @@ class Unit(ABC):
         """The documents, without the first ``skip``.
 
         Args:
-            errors: what to do with bytes that are not UTF-8: a :class:`~data_prep.errors.DataError`, or U+FFFD.
+            errors: what to do with bytes that are not UTF-8: a :class:`~data_prep.support.errors.DataError`, or U+FFFD.
             skip: leave out so many; nothing is yielded where there are not more than these.
 
         Raises:

@@ -2,13 +2,12 @@
 
 import platform
 from collections.abc import Iterable, Iterator
-from functools import cache
 from itertools import groupby
 
 from data_prep.sources.source import IterableUnit, Unit
-from data_prep.stdlib_packages import held_out_marks
-from data_prep.stdlib_source import Docstring, docstrings, topics
-from data_prep.wrapped_text import fingerprint, paragraphs
+from data_prep.stdlib.docstrings import Docstring, docstrings, topics
+from data_prep.stdlib.task import held_out_marks
+from data_prep.stdlib.wrapped_text import fingerprint, paragraphs
 
 
 def stdlib_units() -> list[Unit]:
@@ -20,20 +19,15 @@ def stdlib_units() -> list[Unit]:
     ]
 
 
-@cache
-def _source() -> list[Docstring]:
-    return docstrings()  # seconds of parsing
-
-
 def _topics() -> Iterator[str]:
-    held_out = held_out_marks(_source())
+    held_out = held_out_marks(docstrings())
     for text in topics().values():
         yield from _without(paragraphs(text), held_out)
 
 
 def _modules() -> Iterator[str]:
-    held_out = held_out_marks(_source())
-    for _, items in groupby(_source(), key=_module):
+    held_out = held_out_marks(docstrings())
+    for _, items in groupby(docstrings(), key=_module):
         yield from _without((block for item in items for block in paragraphs(item.text)), held_out)
 
 

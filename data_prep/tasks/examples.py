@@ -9,9 +9,9 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
-from data_prep.errors import DataError
-from data_prep.mmap_dataset import element_type
-from data_prep.progress import Progress
+from data_prep.binarizing.mmap_dataset import element_type
+from data_prep.support.errors import DataError
+from data_prep.support.progress import Progress
 from data_prep.tasks.cutting import cut, positions, shares
 from data_prep.tasks.repeats import Repeats
 from data_prep.tasks.rows import Reject, Row

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from data_prep.errors import DataError
-from data_prep.files import sha256
+from data_prep.support.errors import DataError
+from data_prep.support.files import sha256
 from data_prep.tasks.definitions import Task
 from data_prep.tasks.lines import read_lines
 from data_prep.tasks.rows import Facts, Reject, Row

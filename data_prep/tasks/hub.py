@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from data_prep.errors import DataError
-from data_prep.files import sha256
 from data_prep.sources.hub_access import Wanted, resolve
+from data_prep.support.errors import DataError
+from data_prep.support.files import sha256
 from data_prep.tasks.definitions import Task
 from data_prep.tasks.imdb import one_line
 from data_prep.tasks.rows import Facts, Reject, Row

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from data_prep.errors import DataError
-from data_prep.files import sha256
+from data_prep.support.errors import DataError
+from data_prep.support.files import sha256
 from data_prep.tasks.definitions import Task
 from data_prep.tasks.lines import decode
 from data_prep.tasks.rows import Facts, Reject, Row

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import IO
 
-from data_prep.errors import DataError
+from data_prep.support.errors import DataError
 
 MAX_LINE = 16 * 2**20
 """Bytes; the longest row of the official files has less than 5,000."""

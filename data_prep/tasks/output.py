@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from data_prep.errors import DataError
+from data_prep.support.errors import DataError
 
 MANIFEST = "manifest.json"
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from data_prep.errors import DataError
-from data_prep.files import write_json
+from data_prep.support.errors import DataError
+from data_prep.support.files import write_json
 from data_prep.tasks.cutting import CUTS, smallest
 from data_prep.tasks.definitions import Task
 from data_prep.tasks.examples import Examples, Limit, collect

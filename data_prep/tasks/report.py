@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from data_prep.files import sha256
+from data_prep.support.files import sha256
 from data_prep.tasks.definitions import Task
 from data_prep.tasks.examples import Examples, Limit, Split
 from data_prep.tasks.rows import Source

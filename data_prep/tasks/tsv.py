@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from data_prep.errors import DataError
-from data_prep.files import sha256
+from data_prep.support.errors import DataError
+from data_prep.support.files import sha256
 from data_prep.tasks.lines import read_lines
 from data_prep.tasks.rows import Facts, Reject, Row
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from data_prep import mmap_dataset
-from data_prep.files import atomic_open, write_text
+from data_prep.binarizing import mmap_dataset
+from data_prep.support.files import atomic_open, write_text
 from data_prep.tasks.examples import Examples, Split
 from data_prep.tasks.rows import Reject
 from data_prep.tokenizers import EOS, SPECIAL, Tokenizer, copy_tokenizer

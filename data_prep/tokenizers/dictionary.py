@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from data_prep.errors import DataError
-from data_prep.files import atomic_open, read_text
+from data_prep.support.errors import DataError
+from data_prep.support.files import atomic_open, read_text
 
 BOS, PAD, EOS, UNK = 0, 1, 2, 3
 """Ids that every ``fairseq.data.Dictionary`` begins with; the lines of dict.txt follow from 4."""

@@ -12,8 +12,8 @@ from typing import ClassVar
 import numpy as np
 import tiktoken
 
-from data_prep.errors import DataError
-from data_prep.files import read_text
+from data_prep.support.errors import DataError
+from data_prep.support.files import read_text
 from data_prep.tokenizers import dictionary
 from data_prep.tokenizers.tokenizer import Ids, Tokenizer
 

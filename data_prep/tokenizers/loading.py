@@ -3,8 +3,8 @@
 import shutil
 from pathlib import Path
 
-from data_prep.errors import DataError
-from data_prep.files import atomic_open
+from data_prep.support.errors import DataError
+from data_prep.support.files import atomic_open
 from data_prep.tokenizers import gpt2_bpe, sentencepiece_model
 from data_prep.tokenizers.tokenizer import Tokenizer
 

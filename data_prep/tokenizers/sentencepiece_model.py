@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 import sentencepiece
 
-from data_prep.errors import DataError
+from data_prep.support.errors import DataError
 from data_prep.tokenizers import dictionary
 from data_prep.tokenizers.tokenizer import Ids, Tokenizer
 

@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from data_prep.errors import DataError
-from data_prep.files import sha256
+from data_prep.support.errors import DataError
+from data_prep.support.files import sha256
 
 Ids = npt.NDArray[np.int64]
 """Ids of fairseq's dictionary, shape (tokens,)."""

@@ -16,8 +16,9 @@ from pathlib import Path
 
 from fairseq import utils
 
-from data_prep.errors import DataError, run_program
-from data_prep.files import write_json, write_text
+from data_prep.support.errors import DataError
+from data_prep.support.files import write_json, write_text
+from data_prep.support.program import run_program
 from scripts.quickstart_tools.evaluate import evaluate
 from scripts.quickstart_tools.logs import read_log
 from scripts.quickstart_tools.plot import plot_perplexity

@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("fairseq")
 
-from data_prep import mmap_dataset
 from data_prep.binarize import binarize
+from data_prep.binarizing import mmap_dataset
 from data_prep.tokenizers import EOS, load_tokenizer
 from linformer_fairseq import cli
 from linformer_fairseq.cli import mmap_files

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 import linformer_fairseq  # noqa: F401  (mends how fairseq decodes byte pieces)
 from data_prep import build_corpus
 from data_prep.binarize import binarize
-from data_prep.cleaning import Cleaning
-from data_prep.corpus import CorpusOptions
+from data_prep.corpus.cleaning import Cleaning
+from data_prep.corpus.run import CorpusOptions
+from data_prep.corpus.splits import Shares
 from data_prep.sources import parse_source
-from data_prep.splits import Shares
 from data_prep.tokenizers import load_tokenizer
 from linformer_fairseq.tokenizer_files import find_tokenizer
 from tests.data_prep.small_tokenizers import make_gpt2, make_sentencepiece

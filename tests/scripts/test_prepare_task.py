@@ -37,7 +37,13 @@ def test_options_are_handed_on(checkout: Path) -> None:
 
 @pytest.mark.parametrize(
     ("task", "place"),
-    [("sst2", "glue/SST-2"), ("qnli", "glue/QNLIv2.zip"), ("qqp", "glue/QQP-clean.zip"), ("imdb", "aclImdb.tar.xz"), ("imdb", "aclImdb_v1.tar.gz")],
+    [
+        ("sst2", "glue/SST-2"),
+        ("qnli", "glue/QNLIv2.zip"),
+        ("qqp", "glue/QQP-clean.zip"),
+        ("imdb", "aclImdb.tar.xz"),
+        ("imdb", "aclImdb_v1.tar.gz"),
+    ],
 )
 def test_files_are_found(checkout: Path, tmp_path: Path, task: str, place: str) -> None:
     path = tmp_path / "my data" / place

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from data_prep.errors import DataError
+from data_prep.support.errors import DataError
 from data_prep.tasks import glue as glue_module
 
 Prepare = Callable[..., Path]

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("datasets")
 
-from data_prep.errors import DataError
+from data_prep.support.errors import DataError
 from data_prep.tasks.definitions import TASKS
 from tests.data_prep.hub_server import HubServer, closed_port_endpoint, hub_environment, parquet_bytes
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from data_prep.errors import DataError
+from data_prep.support.errors import DataError
 from data_prep.tasks import tar as tar_module
 from data_prep.tasks.imdb import one_line
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from data_prep import prepare_task
-from data_prep.errors import DataError
+from data_prep.support.errors import DataError
 from data_prep.tasks import output
 
 Prepare = Callable[..., Path]

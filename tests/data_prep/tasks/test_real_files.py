@@ -15,9 +15,12 @@ from data_prep.tokenizers import load_tokenizer
 
 _DATA = Path(os.environ.get("LINFORMER_DATA", ""))
 
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("LINFORMER_DATA"), reason="LINFORMER_DATA does not name a folder of real data"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not os.environ.get("LINFORMER_DATA"), reason="LINFORMER_DATA does not name a folder of real data"
+    ),
+]
 
 # Task, folder, columns of the texts in its files, column of the label.
 _GLUE = [("sst2", "SST-2", [0], 1), ("qnli", "QNLI", [1, 2], 3), ("qqp", "QQP", [3, 4], 5)]

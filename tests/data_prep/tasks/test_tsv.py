@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from data_prep.errors import DataError
+from data_prep.support.errors import DataError
 
 
 def write(folder: Path, **files: str) -> list[Path]:

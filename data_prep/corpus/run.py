@@ -1,0 +1,238 @@
+"""From sources to a corpus: clean, drop duplicates, split, write; interrupted anywhere and carried on."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from data_prep.corpus.cleaning import Cleaned, Cleaning, clean, digest
+from data_prep.corpus.seen import Seen
+from data_prep.corpus.splits import NAMES, TRAIN, Shares
+from data_prep.corpus.text_shards import ShardWriter
+from data_prep.sources.source import Errors, Record, Source, Unit
+from data_prep.support.draws import share
+from data_prep.support.files import write_json
+from data_prep.support.progress import Progress
+from data_prep.support.workers import ordered_map
+
+_BLOCK_CHARACTERS = 1 << 20  # what a worker gets at a time
+_SAVE_BYTES = 32 << 20  # what is read again at most after a kill
+
+
+@dataclass(frozen=True)
+class CorpusOptions:
+    """What is done to the documents; all of it decides what comes out."""
+
+    shares: Shares
+    cleaning: Cleaning = field(default_factory=Cleaning)
+    deduplicate: Literal["documents", "paragraphs", "none"] = "documents"
+    """Keep the first of equal documents; of equal paragraphs; everything."""
+    errors: Errors = "strict"
+    """What to do with bytes that are not UTF-8."""
+    shard_bytes: int = 256 << 20
+    """Bytes after which the next document begins a new file."""
+
+    def with_valid_share(self, share: float) -> "CorpusOptions":
+        """The same with another share of documents held out for validation."""
+        return replace(self, shares=replace(self.shares, valid=share))
+
+
+class _Place(NamedTuple):
+    """Up to where the sources have been read."""
+
+    repeat: int = 0
+    """Sources of weight above 1 are read several times, one after the other."""
+    unit: int = 0
+    document: int = 0
+
+
+class _Ready(NamedTuple):
+    """What a worker makes of a document."""
+
+    cleaned: Cleaned
+    marks: list[bytes]
+    """Digests of what must not occur twice: the document, or its paragraphs."""
+    words: int
+    replaced: bool
+
+
+@dataclass
+class Counts:
+    """What happened to the documents."""
+
+    sources: list[Counter[str]]
+    """Per source: documents read, and those left out by reason."""
+    splits: dict[str, Counter[str]] = field(default_factory=lambda: {name: Counter() for name in NAMES})
+    """Per split: documents, paragraphs, words, bytes written."""
+    nearest: float = 1.0
+    """Lowest valid share that would have held out a document of train."""
+
+
+def _prepare(block: tuple[_Place, list[Record]], options: CorpusOptions) -> tuple[_Place, list[_Ready]]:
+    """A worker's part: everything that looks at one document alone."""
+    place, records = block
+    ready = []
+    for record in records:
+        cleaned = clean(record.text, record.where, options.cleaning)
+        marks = [cleaned.digest]
+        if options.deduplicate == "paragraphs":
+            marks = [digest(paragraph) for paragraph in cleaned.paragraphs]
+        words = sum(len(paragraph.split()) for paragraph in cleaned.paragraphs)
+        ready.append(_Ready(cleaned, marks, words, record.replaced))
+    return place, ready
+
+
+class Run:
+    """One way through all sources, from wherever an earlier process got to."""
+
+    def __init__(self, work: Path, outputs: Path, sources: list[Source], options: CorpusOptions) -> None:
+        """Args:
+        work: folder for what is needed to carry on.
+        outputs: folder for train/, valid/ and test/.
+        sources: read in this order.
+        options: what to do.
+        """
+        self._work, self._outputs, self._options = work, outputs, options
+        self._sources = sources
+        self._units = [(number, unit) for number, source in enumerate(sources) for unit in source.units]
+        self._place, saved = _Place(), None
+        self.counts = Counts([Counter() for _ in sources])
+        if self._state.is_file():
+            state = json.loads(self._state.read_text(encoding="utf-8"))
+            self._place, saved = _Place(*state["place"]), state["shards"]
+            self.counts = Counts(
+                [Counter(counts) for counts in state["sources"]],
+                {name: Counter(counts) for name, counts in state["splits"].items()},
+                state["nearest"],
+            )
+        self._shards = {
+            name: ShardWriter(outputs / name, options.shard_bytes, saved[name] if saved else None) for name in NAMES
+        }
+
+    @property
+    def _state(self) -> Path:
+        return self._work / "state.json"
+
+    def to_the_end(self, workers: int) -> Counts:
+        """Read what is left and write it; returns the counts of all.
+
+        Raises:
+            DataError: something wrong with the input, with file and position.
+        """
+        unsaved = 0
+        with ExitStack() as stack:
+            for shard in self._shards.values():
+                stack.enter_context(shard)
+            self._seen = Seen(self._work / "seen.sqlite")
+            stack.callback(self._seen.close)
+            self._progress = stack.enter_context(Progress("reading", self._total()))
+            ready = ordered_map(partial(_prepare, options=self._options), self._blocks(), workers)
+            stack.callback(ready.close)
+            for place, documents in ready:
+                for number, document in enumerate(documents):
+                    unsaved += self._take(place._replace(document=place.document + number), document)
+                self._place = place._replace(document=place.document + len(documents))
+                if unsaved >= _SAVE_BYTES:
+                    self._save()
+                    unsaved = 0
+            for shard in self._shards.values():
+                shard.close()
+        return self.counts
+
+    def _total(self) -> int | None:
+        sizes = [unit.size for _, unit in self._units]
+        return None if None in sizes else sum(filter(None, sizes))
+
+    def _repeats(self) -> Iterator[tuple[_Place, Unit]]:
+        """Every unit as often as it is read, from where an earlier process stopped."""
+        highest = max(source.weight for source in self._sources)
+        repeat = 0
+        while repeat == 0 or repeat < highest:
+            for number, (source, unit) in enumerate(self._units):
+                place = _Place(repeat, number)
+                if place[:2] == self._place[:2]:
+                    place = self._place
+                if place >= self._place and (repeat == 0 or self._sources[source].weight > repeat):
+                    yield place, unit
+            repeat += 1
+
+    def _blocks(self) -> Iterator[tuple[_Place, list[Record]]]:
+        for place, unit in self._repeats():
+            block: list[Record] = []
+            size = before = 0
+            for record in unit.documents(self._options.errors, skip=place.document):
+                block.append(record)
+                size += len(record.text)
+                if size >= _BLOCK_CHARACTERS:
+                    yield place, block
+                    place = place._replace(document=place.document + len(block))
+                    block, size = [], 0
+                    if place.repeat == 0:
+                        self._progress.advance(unit.position() - before)
+                        before = unit.position()
+            yield place, block
+            if place.repeat == 0:
+                self._progress.advance(unit.position() - before)
+
+    def _take(self, place: _Place, document: _Ready) -> int:
+        """Write one document, or count why not; returns the bytes written."""
+        source = self._units[place.unit][0]
+        weight = self._sources[source].weight
+        counts = self.counts.sources[source] if place.repeat == 0 else Counter()
+        counts["documents"] += 1
+        counts["replaced"] += document.replaced
+        cleaned = document.cleaned
+        if cleaned.dropped:
+            counts[cleaned.dropped] += 1
+            return 0
+        paragraphs, words = self._fresh(place, document)
+        if not paragraphs:
+            counts["duplicates"] += 1
+            return 0
+        counts["duplicate_paragraphs"] += len(cleaned.paragraphs) - len(paragraphs)
+        # The document's whole text decides, so that dropping a paragraph does not move it.
+        split = self._options.shares.split(cleaned.digest)
+        if split == TRAIN:
+            if share(cleaned.digest, "weight") >= weight - place.repeat:
+                counts["left_out_by_weight"] += place.repeat == 0
+                return 0
+            self.counts.nearest = min(self.counts.nearest, self._options.shares.needed(cleaned.digest))
+        elif place.repeat:
+            return 0
+        written = self._shards[split].add(paragraphs)
+        self.counts.splits[split].update(documents=1, paragraphs=len(paragraphs), words=words, bytes=written)
+        return written
+
+    def _fresh(self, place: _Place, document: _Ready) -> tuple[list[str], int]:
+        """The paragraphs that did not occur before, and their words."""
+        paragraphs = document.cleaned.paragraphs
+        if self._options.deduplicate == "none":
+            return paragraphs, document.words
+        position = place.unit << 40 | place.document
+        if self._options.deduplicate == "documents":
+            return (paragraphs, document.words) if self._seen.is_first(document.marks[0], position) else ([], 0)
+        here: set[bytes] = set()
+        kept = []
+        for paragraph, mark in zip(paragraphs, document.marks, strict=True):
+            if mark not in here and self._seen.is_first(mark, position):
+                kept.append(paragraph)
+            here.add(mark)
+        return kept, sum(len(paragraph.split()) for paragraph in kept)
+
+    def _save(self) -> None:
+        # What was seen before where we stand: a table ahead of its state does no harm, one behind it would.
+        self._seen.save()
+        write_json(
+            self._state,
+            {
+                "place": self._place,
+                "shards": {name: shard.save() for name, shard in self._shards.items()},
+                "sources": self.counts.sources,
+                "splits": self.counts.splits,
+                "nearest": self.counts.nearest,
+            },
+        )

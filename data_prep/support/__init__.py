@@ -1,0 +1,1 @@
+"""What all programs of data_prep stand on: errors, files, steps that can be interrupted, workers, progress."""

@@ -1,0 +1,67 @@
+"""Reading text with errors that say where, and writing files that are either whole or absent."""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from data_prep.support.errors import DataError
+
+
+def read_text(path: Path) -> str:
+    """The whole of a UTF-8 file.
+
+    Raises:
+        DataError: the file is missing, is a folder, is empty or is not UTF-8 (with the byte offset).
+    """
+    if not path.exists():
+        raise DataError(f"{path}: no such file")
+    if path.is_dir():
+        raise DataError(f"{path}: is a folder, a text file was expected")
+    raw = path.read_bytes()
+    if not raw.strip():
+        raise DataError(f"{path}: the file is empty ({len(raw)} bytes)")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        # utf-8-sig counts from behind a byte order mark; the user's editor does not.
+        offset = error.start + (3 if raw.startswith(b"\xef\xbb\xbf") else 0)
+        line = raw.count(b"\n", 0, offset) + 1
+        raise DataError(
+            f"{path}: not UTF-8: byte 0x{raw[offset]:02x} at offset {offset} (line {line}); "
+            "convert the file, for example with: iconv -f LATIN1 -t UTF-8"
+        ) from None
+
+
+@contextmanager
+def atomic_open(path: Path, mode: str = "w") -> Iterator[IO[Any]]:
+    """Open ``path`` for writing under a temporary name, renamed when the block ends without an error."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    text = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
+    try:
+        with temporary.open(mode, **text) as stream:  # type: ignore[call-overload]
+            yield stream
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a UTF-8 text file in one go, under a temporary name first."""
+    with atomic_open(path) as stream:
+        stream.write(text)
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write indented JSON with sorted keys, so that equal values give equal bytes."""
+    write_text(path, json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def sha256(path: Path) -> str:
+    """Hex digest of a file's content."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

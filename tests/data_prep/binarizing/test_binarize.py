@@ -1,0 +1,244 @@
+"""Binarising, read back through fairseq's own loaders and by fairseq-train itself."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("fairseq")
+
+from data_prep.binarize import binarize, main
+from data_prep.binarizing import inputs, mmap_dataset, plan
+from data_prep.support.errors import DataError
+from data_prep.tokenizers import EOS, load_tokenizer
+from tests.data_prep.small_tokenizers import make_gpt2, make_sentencepiece, text
+
+
+@pytest.fixture(scope="module")
+def tokenizers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("tokenizers")
+    return {"gpt2": make_gpt2(folder / "gpt2"), "sentencepiece": make_sentencepiece(folder / "spm")}
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus folder as build_corpus leaves it: two files of training text, one of validation text, no test."""
+    folder = tmp_path_factory.mktemp("corpus")
+    for name, documents, seed in (("train/00000", 40, 1), ("train/00001", 9, 2), ("valid/00000", 5, 3)):
+        path = folder / f"{name}.txt"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text(documents, seed), encoding="utf-8")
+    (folder / "manifest.json").write_text('{"made": "by hand"}')
+    return folder
+
+
+def items(prefix: Path) -> list[list[int]]:
+    """Read by fairseq."""
+    from fairseq.data import data_utils
+
+    dataset = data_utils.load_indexed_dataset(str(prefix))
+    assert [len(item) for item in dataset] == dataset.sizes.tolist()
+    return [item.tolist() for item in dataset]
+
+
+def documents(lists: list[list[int]]) -> list[tuple[tuple[int, ...], ...]]:
+    """Items between separators."""
+    found: list[list[tuple[int, ...]]] = [[]]
+    for item in lists:
+        if item == [EOS]:
+            found.append([])
+        else:
+            found[-1].append(tuple(item))
+    return [tuple(document) for document in found]
+
+
+def bytes_of(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def expected_items(corpus: Path, split: str, tokenizer: Path) -> list[list[int]]:
+    joined = "\n".join(path.read_text(encoding="utf-8") for path in sorted((corpus / split).iterdir()))
+    encoder = load_tokenizer(tokenizer)
+    return [[*encoder.encode(line).tolist(), EOS] for line in joined.removesuffix("\n").split("\n")]
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "sentencepiece"])
+def test_a_corpus_becomes_an_item_per_line_in_order(
+    corpus: Path, tokenizers: dict[str, Path], kind: str, tmp_path: Path
+) -> None:
+    from fairseq.data import Dictionary
+
+    out = tmp_path / "bin"
+    manifest = binarize([corpus], tokenizers[kind], out, workers=1)
+    dictionary = Dictionary.load(str(out / "dict.txt"))
+    assert len(dictionary) == len(load_tokenizer(out)) == manifest["tokenizer"]["symbols"]
+    for split, count in (("train", 49), ("valid", 5)):
+        found = items(out / split)
+        assert found == expected_items(corpus, split, tokenizers[kind])
+        assert manifest["splits"][split]["documents"] == len(documents(found)) == count
+        assert manifest["splits"][split]["items"] == len(found)
+        assert manifest["splits"][split]["tokens"] == sum(map(len, found))
+        assert manifest["splits"][split]["unknown"] == 0
+    assert json.loads((out / "manifest.json").read_text()) == manifest
+    assert manifest["corpus"]["manifest.json"] == {"made": "by hand"}
+    assert not (out / "test.idx").exists()
+    assert sorted(path.name for path in out.iterdir()) == sorted([*manifest["files"], "manifest.json"])
+
+
+def test_workers_do_not_change_a_byte(corpus: Path, tokenizers: dict[str, Path], tmp_path: Path) -> None:
+    for workers in (1, 2, 3):
+        binarize([corpus], tokenizers["gpt2"], tmp_path / str(workers), workers=workers, shards=2)
+    assert bytes_of(tmp_path / "1") == bytes_of(tmp_path / "2") == bytes_of(tmp_path / "3")
+
+
+def test_blocks_of_fairseqs_task_keep_to_a_document(corpus: Path, tokenizers: dict[str, Path], tmp_path: Path) -> None:
+    from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
+
+    binarize([corpus], tokenizers["gpt2"], tmp_path / "bin", workers=1)
+    config = MaskedLMConfig(
+        data=str(tmp_path / "bin"), tokens_per_sample=512, sample_break_mode="complete_doc", mask_prob=1e-9, seed=1
+    )
+    task = MaskedLMTask.setup_task(config)
+    task.load_dataset("train")
+    blocks = {tuple(row["net_input.src_tokens"].tolist()[1:]) for row in task.dataset("train")}
+    whole = [sum(document, ()) for document in documents(items(tmp_path / "bin" / "train"))]
+    short = {document for document in whole if len(document) < 512}
+    assert len(short) > 20 and short <= blocks
+    assert {len(block) for block in blocks} != {511}  # not simply cut at every 511 tokens
+
+
+def test_shards_hold_every_document_once(corpus: Path, tokenizers: dict[str, Path], tmp_path: Path) -> None:
+    whole, out = tmp_path / "whole", tmp_path / "bin"
+    binarize([corpus], tokenizers["gpt2"], whole, workers=1)
+    manifest = binarize([corpus], tokenizers["gpt2"], out, workers=1, shards=3)
+    shards = [documents(items(out / str(shard) / "train")) for shard in range(3)]
+    assert sorted(document for shard in shards for document in shard) == sorted(documents(items(whole / "train")))
+    sizes = [count["text_bytes"] for count in manifest["splits"]["train"]["shards"].values()]
+    assert max(sizes) < 1.25 * min(sizes)
+    assert manifest["splits"]["train"]["documents"] == 49
+    for shard in range(3):
+        folder = out / str(shard)
+        assert items(folder / "valid") == items(whole / "valid")
+        assert (folder / "valid.bin").samefile(out / "0" / "valid.bin")
+        for name in ("dict.txt", "encoder.json", "vocab.bpe"):
+            assert (folder / name).read_bytes() == (out / name).read_bytes() == (whole / name).read_bytes()
+
+
+@pytest.mark.slow
+def test_fairseq_train_reads_a_shard_per_epoch(
+    corpus: Path,
+    tokenizers: dict[str, Path],
+    tiny_settings: dict[str, Any],
+    train: Callable[..., str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = tmp_path / "bin"
+    main([str(corpus), "--tokenizer", str(tokenizers["gpt2"]), "--out", str(out), "--workers", "1", "--shards", "2"])
+    argument = re.search(r"data for fairseq-train: (\S+)", capsys.readouterr().out)
+    assert argument and argument[1] == f"{out}/0:{out}/1"
+    settings = {**tiny_settings, "task.data": argument[1], "optimization.max_epoch": 2, "checkpoint.no_save": True}
+    settings["task.sample_break_mode"] = "none"  # paragraphs may be longer than a row
+    output = train("fairseq-train", settings, tmp_path / "run")
+    loaded = re.findall(r"loaded ([\d,]+) examples from: (\S+)/train\b", output)
+    found = [(Path(folder).name, int(count.replace(",", ""))) for count, folder in loaded]
+    numbers = {str(shard): len(items(out / str(shard) / "train")) for shard in range(2)}
+    # After its last epoch fairseq gets the next one ready, too.
+    assert found == [(shard, numbers[shard]) for shard in ("0", "1", "0")]
+    assert numbers["0"] != numbers["1"]
+
+
+def test_files_are_splits_called_by_their_names(tokenizers: dict[str, Path], tmp_path: Path) -> None:
+    """With a byte order mark, \\r\\n, an empty last line, and no \\n at the end."""
+    (tmp_path / "train.txt").write_bytes("\ufeffa list\r\nnaïve\r\n\r\nx\r\n".encode())
+    (tmp_path / "held out.txt").write_bytes(b"the value\n\n")
+    (tmp_path / "third.txt").write_bytes(b"the value")
+    files = [tmp_path / name for name in ("train.txt", "held out.txt", "third.txt")]
+    binarize(files, tokenizers["gpt2"] / "dict.txt", tmp_path / "bin", workers=1)
+    decode = load_tokenizer(tokenizers["gpt2"]).decode
+    read = {path.stem: [decode(item) for item in items(tmp_path / "bin" / path.stem)] for path in files}
+    assert read == {"train": ["a list", "naïve", "", "x"], "held out": ["the value", ""], "third": ["the value"]}
+
+
+@pytest.mark.parametrize(("vocabulary", "dtype"), [(60_000, np.uint16), (70_000, np.int32)])
+def test_element_type_holds_the_ids(tmp_path: Path, vocabulary: int, dtype: type) -> None:
+    from fairseq.data.indexed_dataset import MMapIndexedDataset
+
+    ids = [np.array([vocabulary - 1, 4, EOS]), np.array([EOS])]
+    assert mmap_dataset.write(tmp_path / "x", ids, vocabulary) == (2, 4)
+    dataset = MMapIndexedDataset(str(tmp_path / "x"))
+    assert [dataset[i].tolist() for i in range(2)] == [[vocabulary - 1, 4, EOS], [EOS]]
+    assert dataset._index.dtype == dtype
+
+
+def test_an_index_is_fairseqs_byte_for_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from fairseq.data import indexed_dataset
+
+    monkeypatch.setattr(mmap_dataset, "_CHUNK", 7)  # several chunks
+    import torch
+
+    ids = [np.arange(4, 4 + size % 11) for size in range(1, 60)]
+    mmap_dataset.write(tmp_path / "ours", ids, 100)
+    builder = indexed_dataset.make_builder(str(tmp_path / "theirs.bin"), impl="mmap", vocab_size=100)
+    for item in ids:
+        builder.add_item(torch.from_numpy(item))
+    builder.finalize(str(tmp_path / "theirs.idx"))
+    for suffix in ("bin", "idx"):
+        assert (tmp_path / f"ours.{suffix}").read_bytes() == (tmp_path / f"theirs.{suffix}").read_bytes()
+
+
+def test_an_interrupted_write_leaves_no_files(tmp_path: Path) -> None:
+    def ids():  # type: ignore[no-untyped-def]
+        yield np.array([4, EOS])
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        mmap_dataset.write(tmp_path / "x", ids(), 100)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_much_unknown_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tokenizer = make_sentencepiece(tmp_path / "tokenizer", byte_fallback=False)
+    path = tmp_path / "train.txt"
+    path.write_text("the value ☃ is ☃\n" * 9, encoding="utf-8")
+    main([str(path), "--tokenizer", str(tokenizer), "--out", str(tmp_path / "bin"), "--workers", "1"])
+    unknown = sum(item.count(3) for item in items(tmp_path / "bin" / "train"))
+    assert unknown == 18
+    assert re.search(r"warning: \d+\.\d% of the train tokens are <unk>", capsys.readouterr().out)
+
+
+def test_what_cannot_be_binarised_is_refused(tokenizers: dict[str, Path], tmp_path: Path) -> None:
+    def refusal(*paths: Path, **options: Any) -> str:
+        with pytest.raises(DataError) as caught:
+            binarize(list(paths), tokenizers["gpt2"], tmp_path / "bin", **{"workers": 1, **options})
+        assert not list((tmp_path / "bin").rglob("*.bin"))
+        return str(caught.value)
+
+    good = tmp_path / "train.txt"
+    good.write_text("a\n\nb\n\nc\n")
+    assert "no such file" in refusal(tmp_path / "absent.txt")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "train.txt").write_text("d\n")
+    assert "not distinct: train, train" in refusal(good, tmp_path / "other" / "train.txt")
+    (tmp_path / "blank.txt").write_text("\n \n\n")
+    assert f"{tmp_path}/blank.txt: there is no text in it (4 bytes)" in refusal(good, tmp_path / "blank.txt")
+    assert "expected one corpus folder alone" in refusal(good, tmp_path)
+    assert "no train/*.txt" in refusal(tmp_path)
+    corpus = tmp_path / "corpus"
+    (corpus / "train").mkdir(parents=True)
+    (corpus / "train" / "00000.jsonl").write_text("{}")
+    assert "00000.jsonl: expected nothing but .txt files" in refusal(corpus)
+    assert "--shards 0" in refusal(good, shards=0)
+    assert "--workers 0" in refusal(good, workers=0)
+    assert "--shards 4: the train text has too few documents" in refusal(good, shards=4)
+
+
+def test_plan_mixes_sources_into_every_shard(corpus: Path) -> None:
+    jobs = plan.make_plan(inputs.find_inputs([corpus]).splits, 2)
+    for shard in ("0/train", "1/train"):
+        assert {job.part.path.name for job in jobs if job.dataset == shard} == {"00000.txt", "00001.txt"}
+    assert {job.dataset for job in jobs} == {"0/train", "1/train", "0/valid"}

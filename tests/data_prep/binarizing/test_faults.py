@@ -1,0 +1,314 @@
+"""Binarising that is killed, interrupted, out of space or fed with damaged files."""
+
+import os
+import random
+import re
+import resource
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from data_prep.binarize import binarize
+from data_prep.binarizing import inputs, plan
+from data_prep.support.errors import DataError
+from tests.data_prep import processes
+from tests.data_prep.processes import bytes_of, wait_for, wait_for_empty_group
+from tests.data_prep.small_tokenizers import make_gpt2, make_sentencepiece, text
+
+Command = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_gpt2(tmp_path_factory.mktemp("tokenizer"))
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """2 MB of text in 16 parts."""
+    folder = tmp_path_factory.mktemp("corpus")
+    for split, documents in (("train", 6000), ("valid", 100)):
+        (folder / split).mkdir()
+        (folder / split / "00000.txt").write_text(text(documents), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def start(corpus: Path, tokenizer: Path) -> Command:
+    """``start(out, *options)`` starts the program in a process group of its own."""
+
+    def start(out: Path, *options: object, data: Path = corpus, **more: Any) -> "subprocess.Popen[str]":
+        words = ["--tokenizer", tokenizer, "--out", out, *options, data]
+        return processes.start("binarize", *words, **more)
+
+    return start
+
+
+def state(out: Path) -> str:
+    try:
+        return (out / ".unfinished" / "state.json").read_text()
+    except OSError:
+        return ""
+
+
+@pytest.fixture(scope="module")
+def whole(corpus: Path, tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """What an uninterrupted run in one process makes."""
+    out = tmp_path_factory.mktemp("whole") / "bin"
+    binarize([corpus], tokenizer, out, workers=1, shards=2)
+    return bytes_of(out)
+
+
+@pytest.mark.parametrize("kills", [3, pytest.param(10, marks=pytest.mark.slow)])
+def test_killed_at_random_and_run_again(start: Command, whole: dict[str, bytes], tmp_path: Path, kills: int) -> None:
+    generator, out, hits, places = random.Random(5), tmp_path / "bin", 0, set()
+    for number in range(kills):
+        process = start(out, "--shards", 2, "--workers", 2 + number % 2)
+        if number % 3:  # sometime in the work; otherwise also before it
+            before = state(out)
+            wait_for(lambda before=before: state(out) != before, process)
+        time.sleep(generator.uniform(0, 0.06 if number % 3 else 0.6))
+        process.kill()
+        process.communicate()
+        wait_for_empty_group(process.pid)
+        hits += not (out / "manifest.json").exists()
+        places.add(state(out))
+        assert not [path for path in out.glob("*") if path.name != ".unfinished"] or (out / "manifest.json").exists()
+    assert hits >= kills // 2 and len(places) >= min(
+        3, kills // 2 + 1
+    )  # it was killed while it worked, and had come further each time
+    process = start(out, "--shards", 2, "--workers", 2)
+    output = process.communicate()[0]
+    assert process.returncode == 0, output
+    assert bytes_of(out) == whole
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL where the moment must be a certain one."""
+
+
+def test_killed_at_every_rename(
+    tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Renames are what makes something count: before and after each of them."""
+    source = tmp_path / "train.txt"
+    source.write_text(text(40), encoding="utf-8")
+    monkeypatch.setattr(plan, "PARTS_PER_SHARD", 3)
+    binarize([source], tokenizer, tmp_path / "whole", workers=1, shards=2)
+    rename = Path.replace
+    moments = 0
+    while True:
+        calls = 0
+
+        def replace(self: Path, target: Path, moment: int = moments) -> Path:
+            nonlocal calls
+            calls += 1
+            if calls == moment // 2 + 1 and moment % 2 == 0:
+                raise Killed
+            renamed = rename(self, target)
+            if calls == moment // 2 + 1:
+                raise Killed
+            return renamed
+
+        out = tmp_path / f"bin{moments}"
+        monkeypatch.setattr(Path, "replace", replace)
+        try:
+            binarize([source], tokenizer, out, workers=1, shards=2)
+            break
+        except Killed:
+            monkeypatch.setattr(Path, "replace", rename)
+            complete = (out / ".unfinished" / "manifest.json").exists()
+            for path in () if complete else out.glob(".unfinished/**/train.bin"):
+                with path.open("ab") as stream:
+                    stream.write(b"half of a part")
+            binarize([source], tokenizer, out, workers=1, shards=2)
+            assert bytes_of(out) == bytes_of(tmp_path / "whole"), f"killed at moment {moments}"
+            moments += 1
+    assert moments > 30
+    assert "carrying on after 5 of 6 parts" in capsys.readouterr().out
+
+
+def test_finished_parts_are_not_done_again(
+    corpus: Path, tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from data_prep import binarize as program
+    from data_prep.binarizing import encode
+
+    done: list[int] = []
+
+    def encode_part(part: Any, limit: int) -> Any:
+        if len(done) == limit:
+            raise KeyboardInterrupt
+        done.append(part.start)
+        return encode.encode_part(part)
+
+    monkeypatch.setattr(program, "encode_part", lambda part: encode_part(part, 5))
+    with pytest.raises(KeyboardInterrupt):
+        binarize([corpus], tokenizer, tmp_path / "bin", workers=1)
+    monkeypatch.setattr(program, "encode_part", lambda part: encode_part(part, -1))
+    binarize([corpus], tokenizer, tmp_path / "bin", workers=1)
+    binarize([corpus], tokenizer, tmp_path / "bin", workers=1)  # all is done
+    assert len(done) == len(plan_of(corpus))
+
+
+def plan_of(corpus: Path) -> list[Any]:
+    return plan.make_plan(inputs.find_inputs([corpus]).splits, 1)
+
+
+def test_ctrl_c_is_a_clean_stop(start: Command, whole: dict[str, bytes], tmp_path: Path) -> None:
+    out = tmp_path / "bin"
+    process = start(out, "--shards", 2, "--workers", 2)
+    wait_for(lambda: state(out), process)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does it
+    output = process.communicate(timeout=20)[0]
+    assert process.returncode == 130, output
+    assert output.splitlines()[-1] == "stopped by Ctrl-C" and "Traceback" not in output
+    wait_for_empty_group(process.pid)
+    assert not (out / "manifest.json").exists()
+    process = start(out, "--shards", 2, "--workers", 3)
+    output = process.communicate()[0]
+    assert process.returncode == 0 and "carrying on after" in output
+    assert bytes_of(out) == whole
+
+
+def test_no_space_left(start: Command, corpus: Path, tokenizer: Path, whole: dict[str, bytes], tmp_path: Path) -> None:
+    """A limit on the size of files, which the system reports the same way as a full disk."""
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
+
+    out = tmp_path / "bin"
+    for _ in range(2):  # it fails the same way again
+        process = start(out, "--shards", 2, "--workers", 2, preexec_fn=limit)
+        output = process.communicate()[0]
+        assert process.returncode == 1
+        assert re.search(r"^error: .*File too large", output.splitlines()[-1]), output
+        assert "Traceback" not in output
+        assert [path.name for path in out.iterdir()] == [".unfinished"]
+    binarize([corpus], tokenizer, out, workers=1, shards=2)
+    assert bytes_of(out) == whole
+
+
+def test_a_second_run_at_the_same_time_is_refused(
+    start: Command, corpus: Path, tokenizer: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "bin"
+    process = start(out, "--workers", 2)
+    wait_for(lambda: (out / ".unfinished").is_dir(), process)
+    with pytest.raises(DataError, match="another process is writing to this folder"):
+        binarize([corpus], tokenizer, out, workers=1)
+    assert process.communicate() and process.returncode == 0
+
+
+@pytest.mark.parametrize("change", ["text", "tokenizer", "option"])
+def test_other_inputs_start_afresh(
+    tokenizer: Path, tmp_path: Path, change: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out, shards = tmp_path / "train.txt", tmp_path / "bin", 1
+    source.write_text(text(40), encoding="utf-8")
+    interrupt(monkeypatch, 5, [source], tokenizer, out)
+    if change == "text":
+        source.write_text(text(40, seed=2), encoding="utf-8")
+    elif change == "tokenizer":
+        tokenizer = make_sentencepiece(tmp_path / "other")
+    else:
+        shards = 2
+    binarize([source], tokenizer, out, workers=1, shards=shards)
+    assert "starting afresh" in capsys.readouterr().out
+    binarize([source], tokenizer, tmp_path / "new", workers=1, shards=shards)
+    assert bytes_of(out) == bytes_of(tmp_path / "new")
+    source.write_text(text(40, seed=3), encoding="utf-8")
+    with pytest.raises(DataError, match="holds finished data of other inputs"):
+        binarize([source], tokenizer, out, workers=1, shards=shards)
+
+
+def interrupt(monkeypatch: pytest.MonkeyPatch, parts: int, *arguments: Any) -> None:
+    """Run ``binarize`` until so many parts are in."""
+    from data_prep.binarizing.store import Store
+
+    append = Store.append
+
+    def stop(self: Store, *rest: Any) -> None:
+        append(self, *rest)
+        if self.parts == parts:
+            raise Killed
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(Store, "append", stop)
+        binarize(*arguments, workers=1)
+
+
+def test_files_that_became_shorter_are_not_carried_on(
+    tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a crash of the machine, when the last writes were lost."""
+    source, out = tmp_path / "train.txt", tmp_path / "bin"
+    source.write_text(text(40), encoding="utf-8")
+    interrupt(monkeypatch, 5, [source], tokenizer, out)
+    binary = out / ".unfinished" / "outputs" / "train.bin"
+    os.truncate(binary, binary.stat().st_size - 1)
+    binarize([source], tokenizer, out, workers=1)
+    binarize([source], tokenizer, tmp_path / "new", workers=1)
+    assert bytes_of(out) == bytes_of(tmp_path / "new")
+
+
+def test_text_that_changes_meanwhile_is_refused(
+    tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from data_prep import binarize as program
+
+    source = tmp_path / "train.txt"
+    source.write_text(text(40), encoding="utf-8")
+    encode = program.encode_part
+
+    def change(part: Any) -> Any:
+        encoded = encode(part)
+        source.write_text(text(40, seed=2), encoding="utf-8")
+        return encoded
+
+    monkeypatch.setattr(program, "encode_part", change)
+    with pytest.raises(DataError, match=r"changed while it was read|became shorter while it was read|not UTF-8"):
+        binarize([source], tokenizer, tmp_path / "bin", workers=1)
+    monkeypatch.undo()
+    binarize([source], tokenizer, tmp_path / "bin", workers=1)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_invalid_utf8_is_shown_with_file_and_byte(tokenizer: Path, tmp_path: Path, workers: int) -> None:
+    source = tmp_path / "train.txt"
+    good = text(300).encode()
+    line = good.index(b"\n", len(good) // 2) + 1
+    source.write_bytes(good[:line] + b"caf\xe9\n" + good[line:])
+    number = good.count(b"\n", 0, line) + 1
+    with pytest.raises(DataError) as caught:
+        binarize([source], tokenizer, tmp_path / "bin", workers=workers)
+    assert f"{source}: not UTF-8: byte 0xe9 at offset {line + 3:,} (line {number:,})" in str(caught.value)
+    source.write_bytes(good)
+    binarize([source], tokenizer, tmp_path / "bin", workers=1)
+
+
+def test_a_dictionary_of_another_tokenizer_is_refused(tokenizer: Path, tmp_path: Path) -> None:
+    other = make_sentencepiece(tmp_path / "other")
+    (other / "dict.txt").write_bytes((tokenizer / "dict.txt").read_bytes())
+    (tmp_path / "train.txt").write_text("a")
+    with pytest.raises(DataError, match="this dictionary does not fit the tokenizer"):
+        binarize([tmp_path / "train.txt"], other, tmp_path / "bin", workers=1)
+
+
+def test_a_folder_of_other_things_is_left_alone(tokenizer: Path, tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text("a")
+    with pytest.raises(DataError, match="this folder holds other files"):
+        binarize([tmp_path / "train.txt"], tokenizer, tmp_path, workers=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["train.txt"]
+
+
+def test_a_word_without_end_is_shown_with_its_place(tokenizer: Path, tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text("a line\n" + "x" * 1_200_000 + "\n")
+    with pytest.raises(DataError, match=r"train.txt, in the lines from byte \d+ on: 1,200,000 characters without"):
+        binarize([tmp_path / "train.txt"], tokenizer, tmp_path / "bin", workers=1)

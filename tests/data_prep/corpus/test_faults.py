@@ -1,0 +1,117 @@
+"""Building a corpus and training a vocabulary, killed, interrupted and out of space."""
+
+import os
+import random
+import resource
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from data_prep import build_corpus, train_sentencepiece
+from data_prep.corpus.text_shards import shard_files
+from tests.data_prep.documents import make_documents, write
+from tests.data_prep.processes import bytes_of, start, wait_for, wait_for_empty_group
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """8 MB of text."""
+    return write(tmp_path_factory.mktemp("source") / "a.txt", make_documents(30_000, seed=4))
+
+
+@pytest.fixture(scope="module")
+def whole(source: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """What an uninterrupted run in one process makes."""
+    out = tmp_path_factory.mktemp("whole") / "text"
+    build_corpus.main(["--out", str(out), "--workers", "1", str(source)])
+    return bytes_of(out)
+
+
+@pytest.fixture
+def small_saves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
+    """Makes the programs save their place every 200 kB, in the processes that are started."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nsys.path.insert(0, '.')\n"
+        "import data_prep.corpus.run as corpus\ncorpus._BLOCK_CHARACTERS = 50_000\ncorpus._SAVE_BYTES = 200_000\n"
+    )
+    return {"env": {**os.environ, "PYTHONPATH": str(tmp_path)}}
+
+
+def saved(out: Path) -> str:
+    try:
+        return (out / ".unfinished" / "state.json").read_text()
+    except OSError:
+        return ""
+
+
+@pytest.mark.parametrize("kills", [3, pytest.param(10, marks=pytest.mark.slow)])
+def test_killed_at_random_and_run_again(
+    source: Path, whole: dict[str, bytes], tmp_path: Path, small_saves: dict[str, Any], kills: int
+) -> None:
+    generator, out, places = random.Random(6), tmp_path / "text", set()
+    for number in range(kills):
+        process = start("build_corpus", "--out", out, "--workers", 1 + number % 3, source, **small_saves)
+        if number % 3:  # sometime in the work; otherwise also before it
+            before = saved(out)
+            wait_for(lambda before=before: saved(out) != before, process)
+        time.sleep(generator.uniform(0, 0.05 if number % 3 else 0.5))
+        process.kill()
+        process.communicate()
+        wait_for_empty_group(process.pid)
+        places.add(saved(out))
+        assert (out / "manifest.json").exists() or {path.name for path in out.glob("*")} <= {".unfinished"}
+    assert len(places) >= min(2, kills // 2)  # it had come further each time
+    process = start("build_corpus", "--out", out, "--workers", 2, source, **small_saves)
+    output = process.communicate()[0]
+    assert process.returncode == 0, output
+    assert bytes_of(out) == whole
+
+
+def test_ctrl_c_is_a_clean_stop(
+    source: Path, whole: dict[str, bytes], tmp_path: Path, small_saves: dict[str, Any]
+) -> None:
+    out = tmp_path / "text"
+    process = start("build_corpus", "--out", out, "--workers", 2, source, **small_saves)
+    wait_for(lambda: saved(out), process)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does it
+    output = process.communicate(timeout=20)[0]
+    assert process.returncode == 130, output
+    assert output.splitlines()[-1] == "stopped by Ctrl-C" and "Traceback" not in output
+    wait_for_empty_group(process.pid)
+    assert not (out / "manifest.json").exists()
+    build_corpus.main(["--out", str(out), "--workers", "1", str(source)])
+    assert bytes_of(out) == whole
+
+
+def test_no_space_left(source: Path, whole: dict[str, bytes], tmp_path: Path) -> None:
+    out = tmp_path / "text"
+
+    def little_space() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+
+    process = start("build_corpus", "--out", out, "--workers", 1, source, preexec_fn=little_space)
+    output = process.communicate()[0]
+    assert process.returncode == 1 and "Traceback" not in output, output
+    assert output.splitlines()[-1].startswith("error: ")
+    assert not (out / "manifest.json").exists() and not shard_files(out / "train")
+    build_corpus.main(["--out", str(out), "--workers", "1", str(source)])
+    assert bytes_of(out) == whole
+
+
+def test_a_vocabulary_that_was_killed_is_trained_again(whole: dict[str, bytes], tmp_path: Path) -> None:
+    text = tmp_path / "train.txt"
+    text.write_bytes(b"\n".join(whole["train/00000.txt"].split(b"\n")[:8000]))
+    options = train_sentencepiece.TrainingOptions(vocab_size=500)
+    train_sentencepiece.train([text], tmp_path / "whole", options)
+    generator, out = random.Random(7), tmp_path / "killed"
+    for _ in range(3):
+        process = start("train_sentencepiece", "--out", out, "--vocab-size", 500, text)
+        wait_for(lambda: (out / ".unfinished").is_dir(), process)
+        time.sleep(generator.uniform(0, 0.3))
+        process.kill()
+        process.communicate()
+    train_sentencepiece.train([text], out, options)
+    assert bytes_of(out) == bytes_of(tmp_path / "whole")

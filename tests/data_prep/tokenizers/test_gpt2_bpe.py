@@ -1,0 +1,124 @@
+"""python -m data_prep.gpt2_bpe: the files of GPT-2's BPE from a folder or from a hub."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from data_prep import gpt2_bpe
+from data_prep.support.errors import DataError
+from data_prep.tokenizers.gpt2_bpe import byte_letters
+from tests.data_prep.hub_server import HubServer, closed_port_endpoint, hub_environment
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+DATA = os.environ.get("LINFORMER_DATA")
+GPT2 = "openai-community/gpt2@607a30d783dfa663caf39e06633721c8d4cfcd7e"
+ROBERTA = "FacebookAI/roberta-base@e2da8e2f811d1448a5b465c236feacd80ffbac7b"
+
+_TOKENS = [*byte_letters(), "th", "the"]
+ENCODER = json.dumps({token: number for number, token in enumerate(_TOKENS)}).encode()
+MERGES = b"#version: 0.2\nt h\nth e\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A BPE of our own with two merges, under the hub's names."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "vocab.json").write_bytes(ENCODER)
+    (tmp_path / "mine" / "merges.txt").write_bytes(MERGES)
+    return tmp_path / "mine"
+
+
+def test_files_of_a_folder_without_a_dictionary(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    gpt2_bpe.main(["--out", str(out), "--from", str(folder)])
+    said = capsys.readouterr()
+    assert said.out == f"262 symbols in {out}/dict.txt\n"
+    assert "not OpenAI's encoder.json: sha256" in said.err
+    assert "not OpenAI's vocab.bpe: sha256" in said.err
+    assert (
+        "no dict.txt there: wrote one with all 258 ids in numeric order; RoBERTa's published weights need" in said.err
+    )
+    assert sorted(path.name for path in out.iterdir()) == ["dict.txt", "encoder.json", "vocab.bpe"]
+    assert (out / "dict.txt").read_text() == "".join(f"{n} 0\n" for n in range(258))
+    assert (out / "encoder.json").read_bytes() == ENCODER
+    tokenizer, _ = gpt2_bpe.install(out, folder)
+    assert tokenizer.encode("the").tolist() == [4 + 257]
+
+
+def test_a_dictionary_that_is_there_is_kept(folder: Path, tmp_path: Path) -> None:
+    backwards = "".join(f"{n} 0\n" for n in reversed(range(258)))
+    (folder / "dict.txt").write_text(backwards)
+    tokenizer, notes = gpt2_bpe.install(tmp_path / "out", folder)
+    assert (tmp_path / "out" / "dict.txt").read_text() == backwards
+    assert tokenizer.encode("the").tolist() == [4]
+    assert not any("dict.txt" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("merges.txt", None, "vocab.bpe: no such file, nor merges.txt there"),
+        ("vocab.json", b'{"a": 1', "vocab.json: not JSON"),
+        ("merges.txt", b"q u\n", "do not belong together"),
+        ("dict.txt", b"0 1\n1 1\n", "dict.txt"),
+    ],
+)
+def test_files_that_cannot_be_used_leave_nothing_behind(
+    name: str, content: bytes | None, said: str, folder: Path, tmp_path: Path
+) -> None:
+    (folder / name).unlink(missing_ok=True)
+    if content is not None:
+        (folder / name).write_bytes(content)
+    with pytest.raises(DataError, match=said) as raised:
+        gpt2_bpe.install(tmp_path / "out", folder)
+    assert str(folder) in str(raised.value)
+    assert not (tmp_path / "out").exists()
+
+
+def _run(environment: dict[str, str], out: Path) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "data_prep.gpt2_bpe", "--out", str(out)]
+    return subprocess.run(command, env=environment, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
+
+
+def test_a_hub_out_of_reach_says_which_files_to_put_where(tmp_path: Path) -> None:
+    done = _run(hub_environment(closed_port_endpoint(), tmp_path / "caches"), tmp_path / "out")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: GPT-2's BPE: openai-community/gpt2 at http://127.0.0.1:")
+    assert done.stderr.count("\n") == 1
+    for part in ("openai-community/gpt2/vocab.json", "FacebookAI/roberta-base/dict.txt", "--from FOLDER"):
+        assert part in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_hub_with_other_files_is_refused(tmp_path: Path) -> None:
+    with HubServer({GPT2: {"vocab.json": ENCODER, "merges.txt": MERGES}}) as hub:
+        done = _run(hub.environment(tmp_path / "caches"), tmp_path / "out")
+    assert done.returncode == 1
+    assert "openai-community/gpt2/vocab.json of the hub: not OpenAI's encoder.json: sha256" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.skipif(not DATA, reason="LINFORMER_DATA is not set: OpenAI's files are in its bpe/")
+@pytest.mark.parametrize("with_dictionary", [True, False])
+def test_openai_s_files_from_a_hub(with_dictionary: bool, tmp_path: Path) -> None:
+    assert DATA
+    files = {path.name: path.read_bytes() for path in Path(DATA, "bpe").iterdir()}
+    roberta = {"dict.txt": files["dict.txt"]} if with_dictionary else {"config.json": b"{}"}
+    names = {"vocab.json": files["encoder.json"], "merges.txt": files["vocab.bpe"]}
+    with HubServer({GPT2: names, ROBERTA: roberta}) as hub:
+        done = _run(hub.environment(tmp_path / "caches"), tmp_path / "out")
+        assert done.returncode == 0, done.stderr
+        if with_dictionary:  # all is in the cache now
+            asked = len(hub.requests)
+            assert _run(hub.environment(tmp_path / "caches"), tmp_path / "again").returncode == 0
+            assert len(hub.requests) == asked
+    for name in files if with_dictionary else ("encoder.json", "vocab.bpe"):
+        assert (tmp_path / "out" / name).read_bytes() == files[name]
+    assert ("no dict.txt there" in done.stderr) is not with_dictionary
+    assert "not OpenAI's" not in done.stderr

@@ -1,0 +1,104 @@
+"""Training a vocabulary: the sample, the dictionary beside the model, the same bytes again, clear errors."""
+
+from pathlib import Path
+
+import pytest
+
+from data_prep import train_sentencepiece
+from data_prep.support.errors import DataError
+from data_prep.tokenizers import EOS, UNK, dictionary, sentencepiece_model
+from data_prep.train_sentencepiece import TrainingOptions, sample, train
+from tests.data_prep.documents import make_documents, write
+from tests.data_prep.processes import bytes_of
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("text") / "a.txt", make_documents(900))
+
+
+def options(**changes: object) -> TrainingOptions:
+    return TrainingOptions(**{"vocab_size": 500, **changes})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("algorithm", ["unigram", "bpe"])
+@pytest.mark.parametrize("normalization", ["nmt_nfkc", "identity"])
+def test_dictionary_and_model_belong_together(text: Path, tmp_path: Path, algorithm: str, normalization: str) -> None:
+    tokenizer = train([text], tmp_path, options(algorithm=algorithm, normalization=normalization))
+    symbols = dictionary.read(tmp_path / "dict.txt")
+    assert len(tokenizer) == 4 + len(symbols) and 450 < len(symbols) <= 500
+    assert not set(symbols) & set(dictionary.SPECIAL)
+    counts = [int(line.rsplit(" ", 1)[1]) for line in (tmp_path / "dict.txt").read_text(encoding="utf-8").splitlines()]
+    lines = [line for line in text.read_text(encoding="utf-8").split("\n") if line]
+    assert sum(counts) == sum(len(ids) for ids in tokenizer.encode_lines(lines))
+    ids = tokenizer.encode("ein Bär £ 🤖 ½")
+    assert UNK not in ids and EOS not in ids  # bytes stand in for what is too rare
+    expected = "ein Bär £ 🤖 ½" if normalization == "identity" else "ein Bär £ 🤖 1\N{FRACTION SLASH}2"
+    assert tokenizer.decode(ids) == expected
+
+
+def test_equal_text_gives_equal_bytes(text: Path, tmp_path: Path) -> None:
+    train([text], tmp_path / "a", options())
+    train([text], tmp_path / "b", options())
+    assert bytes_of(tmp_path / "a") == bytes_of(tmp_path / "b")
+
+
+def test_a_corpus_gives_its_train_alone(tmp_path: Path, text: Path) -> None:
+    for split, seed in (("train", 1), ("valid", 2)):
+        (tmp_path / "corpus" / split).mkdir(parents=True)
+        write(tmp_path / "corpus" / split / "00000.txt", make_documents(300, seed))
+    train([tmp_path / "corpus"], tmp_path / "a", options())
+    train([tmp_path / "corpus" / "train" / "00000.txt"], tmp_path / "b", options())
+    model = sentencepiece_model.NAME
+    assert (tmp_path / "a" / model).read_bytes() == (tmp_path / "b" / model).read_bytes()
+
+
+def test_the_sample_is_seeded_and_each_line_is_drawn_by_itself(tmp_path: Path) -> None:
+    lines = [f"line number {number} of the text" for number in range(4000)]
+    path = write(tmp_path / "a.txt", lines)
+    size = path.stat().st_size
+
+    def drawn(path: Path, seed: int) -> list[str]:
+        return list(sample([path], size // 4, seed))
+
+    found = drawn(path, 1)
+    assert 800 < len(found) < 1200 and found == drawn(path, 1)
+    assert 150 < len(set(found) & set(drawn(path, 2))) < 350
+    assert set(drawn(write(tmp_path / "b.txt", lines[::-1]), 1)) == set(found)
+    assert list(sample([path], size, 1)) == lines  # all of it, where it is no more than asked for
+
+
+def test_long_lines_are_not_left_out(text: Path, tmp_path: Path) -> None:
+    long = " ".join(text.read_text(encoding="utf-8").split() * 12)
+    assert len(long) > 500_000
+    (tmp_path / "long.txt").write_text(long + "\n", encoding="utf-8")
+    tokenizer = train([tmp_path / "long.txt"], tmp_path / "out", options())
+    assert tokenizer.encode("returns").size == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "changes", "expected"),
+    [
+        ("".join(map(chr, range(0x4E00, 0x5500))).encode(), {}, "could not train 500 pieces on 1 lines"),
+        (b"\n \n", {}, "no text to train on"),
+        (b"good\nb\xe9d\n", {}, "a.txt, line 2: not UTF-8: byte 0xe9 at byte 1"),
+        (None, {}, "no such file"),
+        (b"x\n", {"vocab_size": 100}, "--vocab-size 100: between 400 and 64,000"),
+        (b"x\n", {"sample_bytes": 0}, "--sample-mb 0"),
+    ],
+)
+def test_what_cannot_be_trained_on_is_refused(
+    tmp_path: Path, content: bytes | None, changes: dict[str, object], expected: str
+) -> None:
+    path = tmp_path / "a.txt"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(DataError) as caught:
+        train([path], tmp_path / "out", options(**changes))
+    assert expected in str(caught.value)
+    assert not list((tmp_path / "out").glob("[a-z]*"))
+
+
+def test_a_smaller_vocabulary_is_said(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train_sentencepiece.main(["--out", str(tmp_path), "--vocab-size", "60000", str(text)])
+    assert "the text does not yield more" in capsys.readouterr().out
