@@ -34,12 +34,9 @@ def _updates(checkpoint: dict[str, Any]) -> int:
     return int(checkpoint["optimizer_history"][-1]["num_updates"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "programs",
-    [
-        ("fairseq-train", "fairseq-hydra-train"),
-        pytest.param(("fairseq-hydra-train", "fairseq-train"), marks=pytest.mark.slow),
-    ],
+    "programs", [("fairseq-train", "fairseq-hydra-train"), ("fairseq-hydra-train", "fairseq-train")]
 )
 def test_each_entry_point_resumes_the_others_checkpoint(
     train: Train, tiny_settings: Settings, tmp_path: Path, programs: tuple[str, str]
