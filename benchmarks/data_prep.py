@@ -24,7 +24,7 @@ from typing import Any
 if not __package__:  # run by its path: this file must not stand for the package data_prep
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from benchmarks.measuring import ROOT, Measured, provenance, run
+from benchmarks.measuring import ROOT, Measured, provenance, run, said
 
 WANTED = 6.0
 """How many times faster ours must be."""
@@ -147,8 +147,7 @@ def measure(args: argparse.Namespace, work: Path) -> dict[str, Any]:
 
 def table(result: dict[str, Any]) -> str:
     """Markdown."""
-    fairseq, made = result["fairseq"], result["provenance"]
-    versions = ", ".join(f"{name} {version}" for name, version in made["versions"].items())
+    fairseq = result["fairseq"]
     lines = [
         f"{result['megabytes']:.1f} MB of text to fairseq's binary format, {result['workers']} workers, with start-up.",
         f"fairseq: encoder {fairseq['encoder_seconds']:.1f} s, then preprocess {fairseq['preprocess_seconds']:.1f} s. "
@@ -182,12 +181,7 @@ def table(result: dict[str, Any]) -> str:
     for row in result["sizes"]:
         numbers = (row["megabytes"], row["seconds"], row["mb_per_second"], row["cpu_seconds"], row["peak_bytes"] / 1e6)
         lines.append("| {:.1f} | {:.2f} | {:.1f} | {:.2f} | {:.0f} |".format(*numbers))
-    lines += [
-        "",
-        f"`{made['command']}`, {made['date']}, commit {made['commit'][:10]}"
-        f"{' with uncommitted changes' if made['uncommitted_changes'] else ''}; {made['hardware']}, load "
-        f"{made['load_before']} before; Python {made['python']}, {versions}",
-    ]
+    lines += ["", said(result["provenance"])]
     return "\n".join(lines) + "\n"
 
 

@@ -109,3 +109,13 @@ def provenance(command: str, packages: Sequence[str]) -> dict[str, Any]:
         "python": platform.python_version(),
         "versions": {name: importlib.metadata.version(name) for name in packages},
     }
+
+
+def said(made: dict[str, Any]) -> str:
+    """A line of Markdown for :func:`provenance`."""
+    versions = ", ".join(f"{name} {version}" for name, version in made["versions"].items())
+    return (
+        f"`{made['command']}`, {made['date']}, commit {made['commit'][:10]}"
+        f"{' with uncommitted changes' if made['uncommitted_changes'] else ''}; {made['hardware']}, load "
+        f"{made['load_before']} before; Python {made['python']}, {versions}"
+    )

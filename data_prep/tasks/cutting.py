@@ -45,7 +45,7 @@ def cut(ids: Ids, keep: int, how: str) -> Ids:
     """The ``keep`` tokens of a text that stay.
 
     ``head+tail`` keeps the first quarter and the last three quarters: 128 and 382 of 510, the shares that did
-    best in Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?", section 5.3.1.
+    best on long texts in Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?", arXiv:1905.05583.
     """
     if len(ids) <= keep:
         return ids

@@ -5,6 +5,7 @@ import os
 import random
 import shutil
 import unicodedata
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -124,35 +125,34 @@ def test_a_dictionary_of_another_order_gives_its_ids(folder: Path, tmp_path: Pat
     assert load_tokenizer(tmp_path).encode("the value").tolist() == fairseq_ids(tmp_path, ["the value"])[0]
 
 
-def _damage(folder: Path, name: str, change: object) -> None:
-    path = folder / name
-    assert callable(change)
-    path.write_bytes(change(path.read_bytes()))
+_DAMAGES: list[tuple[str, Callable[[bytes], bytes], str]] = [
+    ("dict.txt", lambda raw: raw.split(b"\n", 1)[1], "does not fit the tokenizer beside it: 1 of"),
+    ("dict.txt", lambda raw: raw + b"foreign 3\n", "it has 1 more, such as 'foreign'"),
+    ("dict.txt", lambda raw: raw + raw.split(b"\n")[0] + b"\n", "stands there twice"),
+    ("dict.txt", lambda raw: raw + b"nocount\n", "expected a symbol, a blank and its count, found 'nocount'"),
+    ("dict.txt", lambda raw: b"\xff" + raw, "not UTF-8: byte 0xff at offset 0"),
+    ("encoder.json", lambda raw: raw[:-5], "not JSON"),
+    ("encoder.json", lambda raw: b"[1]", "expected a JSON object"),
+    ("encoder.json", lambda raw: json.dumps({"a": 1}).encode(), "no token for 255 of the 256 bytes"),
+    ("vocab.bpe", lambda raw: raw + b"x y\n", "do not belong together: the merge 'xy' is no token there"),
+    ("vocab.bpe", lambda raw: raw + b"three parts here\n", "expected two parts of a merge"),
+    ("vocab.bpe", lambda raw: raw.rsplit(b"\n", 2)[0] + b"\n", "the numbers of tokens differ"),
+    ("sentencepiece.bpe.model", lambda raw: raw[:200], "not a sentencepiece model"),
+    ("sentencepiece.bpe.model", lambda raw: b"", "not a sentencepiece model"),
+]
+_KINDS = {"encoder.json": ["gpt2"], "vocab.bpe": ["gpt2"], "sentencepiece.bpe.model": ["sentencepiece"]}
 
 
 @pytest.mark.parametrize(
-    ("name", "change", "expected"),
-    [
-        ("dict.txt", lambda raw: raw.split(b"\n", 1)[1], "does not fit the tokenizer beside it: 1 of"),
-        ("dict.txt", lambda raw: raw + b"foreign 3\n", "it has 1 more, such as 'foreign'"),
-        ("dict.txt", lambda raw: raw + raw.split(b"\n")[0] + b"\n", "stands there twice"),
-        ("dict.txt", lambda raw: raw + b"nocount\n", "expected a symbol, a blank and its count, found 'nocount'"),
-        ("dict.txt", lambda raw: b"\xff" + raw, "not UTF-8: byte 0xff at offset 0"),
-        ("encoder.json", lambda raw: raw[:-5], "not JSON"),
-        ("encoder.json", lambda raw: b"[1]", "expected a JSON object"),
-        ("encoder.json", lambda raw: json.dumps({"a": 1}).encode(), "no token for 255 of the 256 bytes"),
-        ("vocab.bpe", lambda raw: raw + b"x y\n", "do not belong together: the merge 'xy' is no token there"),
-        ("vocab.bpe", lambda raw: raw + b"three parts here\n", "expected two parts of a merge"),
-        ("vocab.bpe", lambda raw: raw.rsplit(b"\n", 2)[0] + b"\n", "the numbers of tokens differ"),
-        ("sentencepiece.bpe.model", lambda raw: raw[:200], "not a sentencepiece model"),
-        ("sentencepiece.bpe.model", lambda raw: b"", "not a sentencepiece model"),
-    ],
+    ("folder", "name", "change", "expected"),
+    [(kind, *damage) for damage in _DAMAGES for kind in _KINDS.get(damage[0], ["gpt2", "sentencepiece"])],
+    indirect=["folder"],
 )
-def test_damaged_files_are_named(folder: Path, tmp_path: Path, name: str, change: object, expected: str) -> None:
-    if not (folder / name).exists():
-        pytest.skip("a file of the other kind of tokenizer")
+def test_damaged_files_are_named(
+    folder: Path, tmp_path: Path, name: str, change: Callable[[bytes], bytes], expected: str
+) -> None:
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
-    _damage(tmp_path, name, change)
+    (tmp_path / name).write_bytes(change((tmp_path / name).read_bytes()))
     with pytest.raises(DataError) as caught:
         load_tokenizer(tmp_path)
     assert expected in str(caught.value) and name in str(caught.value)
