@@ -50,7 +50,7 @@ def measure(data: Path, megabytes: int, workers: int, work: Path) -> dict[str, A
 def table(result: dict[str, Any]) -> str:
     """Markdown."""
     lines = [
-        f"Preparing pretraining data with {result['workers']} workers: seconds, and peak memory of all processes in MB.",
+        f"Preparing pretraining data, {result['workers']} workers: seconds, and peak memory of all processes in MB.",
         "",
         "| MB of text | " + " | ".join(result["sizes"][0]["steps"]) + " | documents | words | tokens (train) |",
         "|---:|---:|---:|---:|---:|---:|---:|",
