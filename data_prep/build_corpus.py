@@ -46,6 +46,8 @@ MINIMUM_CHARACTERS = 20_000
 """No vocabulary can be learned from less."""
 PAPER_WORDS = 3.3e9
 """BookCorpus 0.8 and English Wikipedia 2.5 billion (Devlin et al. 2019, section 3.1; Wang et al. 2020, section 5)."""
+PAPER_BYTES = 16e9
+"""The same two (Liu et al. 2019, RoBERTa, section 3.2)."""
 
 
 def build_corpus(out: Path, sources: list[Source], options: CorpusOptions, workers: int = 1) -> dict[str, Any]:
@@ -157,7 +159,8 @@ def describe(manifest: dict[str, Any]) -> str:
         numbers = f"{count['documents']:>14,}{count['paragraphs']:>14,}{count['words']:>16,}"
         lines.append(f"{name:16}{numbers}{count['bytes'] / 1e6:>12,.1f}")
     words = sum(count["words"] for count in manifest["splits"].values())
-    lines.append(f"{'the paper':16}{'':28}{round(PAPER_WORDS):>16,}  here: {100 * words / PAPER_WORDS:.2g} % of it")
+    paper = f"{'the paper':16}{'':28}{round(PAPER_WORDS):>16,}{PAPER_BYTES / 1e6:>12,.1f}"
+    lines.append(f"{paper}  here: {100 * words / PAPER_WORDS:.2g} % of its words")
     for source in manifest["sources"]:
         left_out = ", ".join(
             f"{source[reason]:,} {text}"

@@ -130,6 +130,8 @@ def train(inputs: list[Path], out: Path, options: TrainingOptions | None = None)
         )
     if options.sample_bytes < 1:
         raise DataError(f"--sample-mb {options.sample_bytes / 1e6}: expected more than 0")
+    if not 0 <= options.seed < 10**9:
+        raise DataError(f"--seed {options.seed}: expected 0 to 999,999,999")
     splits = find_inputs(inputs).splits
     files = list(splits[TRAIN]) if inputs[0].is_dir() else inputs
     key = {

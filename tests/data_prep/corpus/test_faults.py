@@ -101,17 +101,20 @@ def test_no_space_left(source: Path, whole: dict[str, bytes], tmp_path: Path) ->
     assert bytes_of(out) == whole
 
 
-def test_a_vocabulary_that_was_killed_is_trained_again(whole: dict[str, bytes], tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [3, pytest.param(10, marks=pytest.mark.slow)])
+def test_a_vocabulary_that_was_killed_is_trained_again(whole: dict[str, bytes], tmp_path: Path, kills: int) -> None:
     text = tmp_path / "train.txt"
     text.write_bytes(b"\n".join(whole["train/00000.txt"].split(b"\n")[:8000]))
     options = train_sentencepiece.TrainingOptions(vocab_size=500)
     train_sentencepiece.train([text], tmp_path / "whole", options)
-    generator, out = random.Random(7), tmp_path / "killed"
-    for _ in range(3):
+    generator, out, unfinished = random.Random(7), tmp_path / "killed", 0
+    for _ in range(kills):
         process = start("train_sentencepiece", "--out", out, "--vocab-size", 500, text)
         wait_for(lambda: (out / ".unfinished").is_dir(), process)
         time.sleep(generator.uniform(0, 0.3))
         process.kill()
         process.communicate()
+        unfinished += not (out / "manifest.json").exists()
+    assert unfinished >= 2
     train_sentencepiece.train([text], out, options)
     assert bytes_of(out) == bytes_of(tmp_path / "whole")

@@ -2,8 +2,10 @@
 
 import json
 import os
+import random
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from data_prep import gpt2_bpe
 from data_prep.support.errors import DataError
 from data_prep.tokenizers.gpt2_bpe import byte_letters
 from tests.data_prep.hub_server import HubServer, closed_port_endpoint, hub_environment
+from tests.data_prep.processes import bytes_of, start
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 DATA = os.environ.get("LINFORMER_DATA")
@@ -79,6 +82,25 @@ def test_files_that_cannot_be_used_leave_nothing_behind(
         gpt2_bpe.install(tmp_path / "out", folder)
     assert str(folder) in str(raised.value)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_killed_at_ten_moments_and_run_again(folder: Path, tmp_path: Path) -> None:
+    gpt2_bpe.install(tmp_path / "whole", folder)
+    expected = bytes_of(tmp_path / "whole")
+    generator, out = random.Random(8), tmp_path / "out"
+    started = time.monotonic()
+    start("gpt2_bpe", "--out", tmp_path / "timed", "--from", folder).communicate()
+    took = time.monotonic() - started
+    for _ in range(10):
+        process = start("gpt2_bpe", "--out", out, "--from", folder)
+        time.sleep(generator.uniform(0.5, 1) * took)  # the first half is importing
+        process.kill()
+        process.communicate()
+        written = {name: data for name, data in bytes_of(out).items() if not name.startswith(".")}
+        assert written.items() <= expected.items()
+    gpt2_bpe.install(out, folder)
+    assert bytes_of(out) == expected
 
 
 def _run(environment: dict[str, str], out: Path) -> "subprocess.CompletedProcess[str]":

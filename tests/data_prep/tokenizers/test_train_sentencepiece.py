@@ -84,6 +84,7 @@ def test_long_lines_are_not_left_out(text: Path, tmp_path: Path) -> None:
         (b"good\nb\xe9d\n", {}, "a.txt, line 2: not UTF-8: byte 0xe9 at byte 1"),
         (None, {}, "no such file"),
         (b"x\n", {"vocab_size": 100}, "--vocab-size 100: between 400 and 64,000"),
+        (b"x\n", {"seed": 10**9}, "--seed 1000000000: expected 0 to 999,999,999"),
         (b"x\n", {"sample_bytes": 0}, "--sample-mb 0"),
     ],
 )
