@@ -165,14 +165,14 @@ def describe(manifest: dict[str, Any]) -> str:
         left_out = ", ".join(
             f"{source[reason]:,} {text}"
             for reason, text in (
-                ("duplicates", "duplicates"),
+                ("duplicates", "duplicate" if source.get("duplicates") == 1 else "duplicates"),
                 ("empty", "empty"),
                 ("short", "too short"),
-                ("left_out_by_weight", "left out by weight"),
+                ("left_out_by_weight", "by weight"),
             )
             if source.get(reason)
         )
-        lines.append(f"{source['name']}: {source.get('documents', 0):,} documents read; {left_out or 'none left out'}")
+        lines.append(f"{source['name']}: {source.get('documents', 0):,} documents read; left out: {left_out or 'none'}")
         if source.get("duplicate_paragraphs"):
             lines.append(
                 f"    {source['duplicate_paragraphs']:,} paragraphs that occur earlier were left out of others"

@@ -55,6 +55,23 @@ def test_the_split_depends_on_a_documents_own_text_alone(documents: list[str], t
     assert set(documents_of(tmp_path / "more", "valid")) > valid & set(fewer)
 
 
+def test_what_was_counted_is_printed_beside_the_papers_figures(
+    documents: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = write(tmp_path / "a.txt", [*documents, documents[0], "x"])
+    manifest = run(tmp_path / "out", odd, "--min-characters", 5)
+    lines = capsys.readouterr().out.splitlines()
+    train, paper, source = (
+        next(line for line in lines if line.startswith(name)) for name in ("train", "the paper", str(tmp_path))
+    )
+    count = manifest["splits"]["train"]  # type: ignore[index]
+    numbers = [f"{count[key]:,}" for key in ("documents", "paragraphs", "words")]
+    assert train.split() == ["train", *numbers, f"{count['bytes'] / 1e6:.1f}"]
+    words = sum(split["words"] for split in manifest["splits"].values())  # type: ignore[attr-defined]
+    assert paper.split()[2:] == ["3,300,000,000", "16,000.0", *f"here: {words / 33e6:.2g} % of its words".split()]
+    assert source == f"{odd}: 902 documents read; left out: 1 duplicate, 1 too short"
+
+
 @pytest.mark.parametrize("workers", [2, 3])
 def test_workers_do_not_change_a_byte(documents: list[str], tmp_path: Path, workers: int) -> None:
     source = write(tmp_path / "a.txt", [*documents, *documents[:50], *make_documents(9000, seed=3)])
@@ -164,12 +181,6 @@ def test_the_manifest_says_where_everything_came_from(documents: list[str], tmp_
     assert manifest["options"]["shares"] == {"valid": 0.2, "test": 0.0}  # type: ignore[index]
     written = sum(count["documents"] for count in manifest["splits"].values())  # type: ignore[attr-defined]
     assert written + described["duplicates"] + described["left_out_by_weight"] == described["documents"] == 901
-
-
-def test_what_is_printed(documents: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run(tmp_path / "out", write(tmp_path / "a.txt", [*documents, documents[0], "x"]), "--min-characters", 5)
-    output = capsys.readouterr().out
-    assert "3,300,000,000" in output and "902 documents read; 1 duplicates, 1 too short" in output
 
 
 def test_the_check_of_the_splits_can_fail(documents: list[str], tmp_path: Path) -> None:
