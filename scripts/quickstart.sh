@@ -17,7 +17,7 @@ Sets up .venv, then: builds train and valid text, trains a sentencepiece model, 
 Linformer and a RoBERTa of the same size, finetunes both on a classification task, and prints one table.
 The text is what every CPython brings: pydoc_data.topics and the docstrings of the standard library. The
 task is which package of the standard library a docstring belongs to. Nothing but PyPI packages is
-downloaded. After set-up it takes about 8 minutes on two quiet cores.
+downloaded. After set-up it takes about 10 minutes on two quiet cores.
 
 Stop it with Ctrl-C whenever you like: the same command carries on where it stopped. What is finished is
 not done again unless its input, options or program changed.
