@@ -7,6 +7,7 @@ needs a file to move about in, is in ``parquet.py``.
 import html
 import json
 import re
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -145,6 +146,11 @@ def _parse(piece: Piece, name: str, errors: Errors) -> tuple[dict[str, Any], boo
         ) from None
     except RecursionError:
         raise DataError(f"{name}, line {piece.line}: JSON nested too deeply; expected an object with a text") from None
+    except ValueError:  # the only other one that json.loads raises
+        raise DataError(
+            f"{name}, line {piece.line}: an integer of more than {sys.get_int_max_str_digits():,} digits, which cannot "
+            "be read; expected an object with a text"
+        ) from None
     if not isinstance(value, dict):
         hint = "; make lines of an array with: jq -c '.[]'" if isinstance(value, list) else ""
         raise DataError(f"{name}, line {piece.line}: expected a JSON object, found {text[:60]!r}{hint}")

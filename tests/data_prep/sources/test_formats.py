@@ -46,6 +46,7 @@ def test_json_lines_in_any_blocks(texts: list[str], ascii_only: bool, block: int
         ('{"text": 12}', r"f, line 2: 'text' is 12, a text was expected"),
         ('{"text": "\\ud83d alone"}', r"f, line 2: half a surrogate pair \(\\ud83d\) at character 0.*--errors replace"),
         ('{"a":' * 100_000, r"f, line 2: JSON nested too deeply"),
+        ('{"text": "x", "id": ' + "1" * 5_000 + "}", r"f, line 2: an integer of more than 4,300 digits"),
     ],
 )
 def test_bad_records_are_placed(line: str, said: str) -> None:
