@@ -4,6 +4,7 @@ A part ends before the empty line that follows a document; one that would be too
 end of a line. Where the cuts are depends on the files and the size of the parts alone.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,8 @@ from data_prep.support.errors import DataError
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLOCK = 1 << 16
+_EMPTY_LINE = re.compile(rb"\n\r?\n")
+"""With the end of the line before it."""
 DOCUMENT_SEARCH = 1 << 20
 """Bytes beyond the wanted size in which the end of a document is looked for."""
 
@@ -73,13 +76,13 @@ def _border(stream: BinaryIO, wanted: int, size: int) -> tuple[int, int]:
             break
         text = previous + block
         first = position - len(previous)
-        if (found := text.find(b"\n\n")) >= 0:
+        if found := _EMPTY_LINE.search(text):
             # The file's last line may be an empty one, which then belongs to this part.
-            return (first + found + 1, first + found + 2) if first + found + 2 < size else (size, size)
-        if line_end < 0 and (found := text.find(b"\n")) >= 0:
-            line_end = first + found + 1
+            return (first + found.start() + 1, first + found.end()) if first + found.end() < size else (size, size)
+        if line_end < 0 and (place := text.find(b"\n")) >= 0:
+            line_end = first + place + 1
         position += len(block)
         if line_end >= 0 and position - wanted >= DOCUMENT_SEARCH:
             return line_end, line_end
-        previous = text[-1:]
+        previous = text[-2:]  # \n\r may be all that there is yet of an empty line
     return size, size

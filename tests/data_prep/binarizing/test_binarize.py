@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("fairseq")
 
 from data_prep.binarize import binarize, main
-from data_prep.binarizing import inputs, mmap_dataset, plan
+from data_prep.binarizing import inputs, mmap_dataset, parts, plan
 from data_prep.support.errors import DataError
 from data_prep.tokenizers import EOS, load_tokenizer
 from tests.data_prep.small_tokenizers import make_gpt2, make_sentencepiece, text
@@ -126,6 +126,23 @@ def test_shards_hold_every_document_once(corpus: Path, tokenizers: dict[str, Pat
         assert (folder / "valid.bin").samefile(out / "0" / "valid.bin")
         for name in ("dict.txt", "encoder.json", "vocab.bpe"):
             assert (folder / name).read_bytes() == (out / name).read_bytes() == (whole / name).read_bytes()
+
+
+def test_line_ends_do_not_matter_for_shards(tokenizers: dict[str, Path], tmp_path: Path) -> None:
+    """Of files with as many \\r in each document: the rest of the choice of a shard is a matter of bytes."""
+    lines = [f"{number:03} the value is a list" for number in range(120)]
+    content = "\n\n".join("\n".join(lines[first : first + 3]) for first in range(0, 120, 3)) + "\n"
+    found = {}
+    for name, end in (("lf", "\n"), ("crlf", "\r\n")):
+        path = tmp_path / name / "train.txt"
+        path.parent.mkdir()
+        path.write_bytes(content.replace("\n", end).encode())
+        binarize([path], tokenizers["gpt2"], tmp_path / f"{name}.bin", workers=1, shards=2)
+        found[name] = bytes_of(tmp_path / f"{name}.bin")
+        del found[name]["manifest.json"]  # it tells the bytes of the text
+    assert found["lf"] == found["crlf"]
+    shards = [documents(items(tmp_path / "crlf.bin" / str(shard) / "train")) for shard in range(2)]
+    assert [len(shard) for shard in shards] == [20, 20]
 
 
 @pytest.mark.slow
@@ -242,3 +259,17 @@ def test_plan_mixes_sources_into_every_shard(corpus: Path) -> None:
     for shard in ("0/train", "1/train"):
         assert {job.part.path.name for job in jobs if job.dataset == shard} == {"00000.txt", "00001.txt"}
     assert {job.dataset for job in jobs} == {"0/train", "1/train", "0/valid"}
+
+
+def test_a_long_document_stays_in_one_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "DOCUMENT_SEARCH", 100)
+    monkeypatch.setattr(parts, "_BLOCK", 64)
+    path = tmp_path / "train.txt"
+    path.write_bytes(b"first\n\n" + b"line\n" * 1_000 + b"\n" + b"\n".join(b"other\n" * 9 for _ in range(90)))
+    jobs = plan.make_plan({"train": (path,)}, 2)
+    owner = ""
+    for job in jobs:
+        if job.part.continues:
+            assert job.dataset == owner
+        owner = job.dataset
+    assert sum(job.part.continues for job in jobs) > 10 and {job.dataset for job in jobs} == {"0/train", "1/train"}

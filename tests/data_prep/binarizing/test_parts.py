@@ -18,22 +18,23 @@ def lines_of(path: Path, wanted: int) -> list[bytes]:
         if lines and not part.continues:
             lines.append(b"")
         lines += content[part.start : part.end].removesuffix(b"\n").split(b"\n")
-    return lines
+    return [line.removesuffix(b"\r") for line in lines]
 
 
 @settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    text=st.lists(st.sampled_from(["", "", "a", "bb", "c" * 40, "é"])).map("\n".join),
+    lines=st.lists(st.sampled_from(["", "", "a", "bb", "c" * 40, "é"])),
+    end=st.sampled_from(["\n", "\r\n"]),
     wanted=st.integers(1, 60),
     block=st.integers(1, 30),
     search=st.integers(1, 30),
     mark=st.booleans(),
 )
 def test_parts_hold_every_line_once_and_in_order(
-    text: str, wanted: int, block: int, search: int, mark: bool, tmp_path: Path
+    lines: list[str], end: str, wanted: int, block: int, search: int, mark: bool, tmp_path: Path
 ) -> None:
-    path = tmp_path / "x.txt"
-    path.write_text(("\ufeff" if mark else "") + text, encoding="utf-8")
+    path, text = tmp_path / "x.txt", "\n".join(lines)
+    path.write_bytes((("\ufeff" if mark else "") + end.join(lines)).encode())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parts, "_BLOCK", block)
         patch.setattr(parts, "DOCUMENT_SEARCH", search)
@@ -44,12 +45,18 @@ def test_parts_hold_every_line_once_and_in_order(
                 lines_of(path, wanted)
 
 
-def test_cuts_are_between_documents_where_there_is_one_in_reach(tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("block", [1, 2, 3, 100, 1 << 16])
+def test_cuts_are_between_documents_where_there_is_one_in_reach(
+    end: bytes, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "_BLOCK", block)
     path = tmp_path / "x.txt"
-    path.write_bytes(b"\n".join(b"line\n" * 30 for _ in range(50)))
+    line = b"line" + end
+    path.write_bytes(end.join(line * 30 for _ in range(50)))
     found = list(parts.cut(path, 400))
     assert len(found) > 10 and not any(part.continues for part in found)
-    assert all(400 <= part.size <= 551 for part in found[:-1])
+    assert all(400 <= part.size <= 400 + 30 * len(line) + 1 for part in found[:-1])
 
 
 def test_a_long_document_is_cut_at_the_end_of_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
