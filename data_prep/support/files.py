@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -59,6 +59,17 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: object) -> None:
     """Write indented JSON with sorted keys, so that equal values give equal bytes."""
     write_text(path, json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def sync(folder: Path) -> None:
+    """Bring everything in a folder to the disk."""
+    for path in [*folder.rglob("*"), folder]:
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            with suppress(OSError):  # some network file systems refuse it for folders
+                os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def sha256(path: Path) -> str:

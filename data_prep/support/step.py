@@ -5,6 +5,7 @@ While it is unfinished, the folder holds ``.unfinished/`` and nothing else: ``ke
 ``manifest.json``, nothing else.
 """
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -15,10 +16,12 @@ from types import TracebackType
 from typing import Any
 
 from data_prep.support.errors import DataError
-from data_prep.support.files import write_json, write_text
+from data_prep.support.files import sync, write_json, write_text
 
 MANIFEST = "manifest.json"
 _UNFINISHED = ".unfinished"
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_HINT = "give a new or an empty folder with --out, or delete this one"
 
 
 def file_state(path: Path) -> dict[str, object]:
@@ -43,10 +46,12 @@ class Step:
                 step.finish(manifest)
     """
 
-    def __init__(self, out: Path, key: dict[str, Any]) -> None:
+    def __init__(self, out: Path, key: dict[str, Any], redo: bool = False) -> None:
         """Args:
         out: folder for the outputs.
         key: options and states of the inputs, JSON-able: what the outputs depend on, and nothing else.
+        redo: for short work: begin anew whatever an earlier run did, and keep its outputs until those of this one
+            take their place.
         """
         self.out = out
         self.work = out / _UNFINISHED
@@ -58,7 +63,7 @@ class Step:
         self.resumed = False
         """Whether there is work of an earlier run in ``work``."""
         self._digest = _digest(key)
-        self._key = key
+        self._redo = redo
 
     def __enter__(self) -> "Step":
         """Raises:
@@ -80,45 +85,64 @@ class Step:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise DataError(f"{self.out}: another process is writing to this folder; wait until it has ended") from None
+        except OSError:
+            pass  # a file system without locks
         if (self.work / MANIFEST).is_file():  # killed while the outputs were moved
             self._publish()
         elif self.work.is_dir() and (self.out / MANIFEST).is_file():  # killed after that
-            shutil.rmtree(self.work)
+            self._forget()
         key_file = self.work / "key.json"
         if key_file.is_file():
-            if key_file.read_text() == self._digest:
+            if key_file.read_text() != self._digest:
+                print(f"{self.out}: the unfinished work there was on other inputs or options; starting afresh")
+            elif not self._redo:
                 self.resumed = True
                 for leftover in self.work.rglob(".*.tmp"):  # of a killed process: see files.atomic_open
                     leftover.unlink()
                 return
-            print(f"{self.out}: the unfinished work there was on other inputs or with other options; starting afresh")
         elif not self.work.is_dir() and any(self.out.iterdir()):
-            self.manifest = self._finished()
-            return
+            manifest = self._finished()
+            if not self._redo:
+                self.manifest = manifest
+                return
         self.clear()
 
     def _finished(self) -> dict[str, Any]:
+        """The manifest of this very step, whose outputs are there."""
         path = self.out / MANIFEST
-        hint = "give a new or an empty folder with --out, or delete this one"
         if not path.is_file():
-            raise DataError(f"{self.out}: this folder holds other files; {hint}")
+            raise DataError(f"{self.out}: this folder holds other files; {_HINT}")
         try:
             manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:
-            raise DataError(f"{path}: not JSON ({error}); {hint}") from None
+            raise DataError(f"{path}: not JSON ({error}); {_HINT}") from None
         if manifest.get("key") != self._digest:
-            raise DataError(f"{self.out}: holds finished data of other inputs or options; {hint}")
-        for name, size in manifest["files"].items():
+            raise DataError(f"{self.out}: holds finished data of other inputs or options; {_HINT}")
+        files: dict[str, int] = manifest["files"]
+        if self._redo:
+            present = {str(path.relative_to(self.out)) for path in self.out.rglob("*") if not path.is_dir()}
+            if foreign := sorted(present - {MANIFEST, *files}):
+                raise DataError(
+                    f"{self.out / foreign[0]}: was not made by this program, which is to replace what is in this "
+                    "folder; move it away, or give a new folder with --out"
+                )
+            return manifest
+        for name, size in files.items():
             file = self.out / name
             if not file.is_file() or file.stat().st_size != size:
-                raise DataError(f"{file}: is missing or has changed since it was written; {hint}")
+                raise DataError(f"{file}: is missing or has changed since it was written; {_HINT}")
         return manifest
 
     def clear(self) -> None:
         """Begin again with nothing."""
-        shutil.rmtree(self.work, ignore_errors=True)
+        self._forget()
         self.outputs.mkdir(parents=True)
         write_text(self.work / "key.json", self._digest)
+
+    def _forget(self) -> None:
+        # The key goes first: what is half removed must not be taken for work to carry on with.
+        (self.work / "key.json").unlink(missing_ok=True)
+        shutil.rmtree(self.work, ignore_errors=True)
 
     def finish(self, manifest: dict[str, Any]) -> dict[str, Any]:
         """Everything is in ``outputs``: move it to its place and forget how it came about.
@@ -134,12 +158,19 @@ class Step:
             for path in sorted(self.outputs.rglob("*"))
             if path.is_file()
         }
+        sync(self.outputs)
         self.manifest = {**manifest, "key": self._digest, "files": files}
         write_json(self.work / MANIFEST, self.manifest)
         self._publish()
         return self.manifest
 
     def _publish(self) -> None:
+        if self._redo and (self.out / MANIFEST).is_file():
+            new = _names(self.work / MANIFEST)
+            for name in _names(self.out / MANIFEST):
+                if name not in new or (self.outputs / name).exists():
+                    _remove(self.out / name)
+            (self.out / MANIFEST).unlink()
         for path in sorted(self.outputs.iterdir()):
             path.replace(self.out / path.name)
         (self.work / MANIFEST).replace(self.out / MANIFEST)
@@ -148,4 +179,25 @@ class Step:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        os.close(self._lock)
+        try:
+            if value is not None and self._redo and not (self.work / MANIFEST).is_file():
+                self._forget()
+                if not any(self.out.iterdir()):
+                    self.out.rmdir()
+        finally:
+            os.close(self._lock)
+        if isinstance(value, OSError) and value.errno in _NO_ROOM:
+            # Errors of writing have no file name; the folder is what the user can do something about.
+            raise DataError(f"{self.out}: {value.strerror}; make room and run the same command again") from None
+
+
+def _names(manifest: Path) -> set[str]:
+    """The files and folders that a manifest speaks of."""
+    return {Path(name).parts[0] for name in json.loads(manifest.read_text(encoding="utf-8"))["files"]}
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from data_prep.support.errors import DataError
-from data_prep.support.files import write_json
+from data_prep.support.step import Step
 from data_prep.tasks.cutting import CUTS, smallest
 from data_prep.tasks.definitions import Task
 from data_prep.tasks.examples import Examples, Limit, collect
 from data_prep.tasks.glue import GlueSource
 from data_prep.tasks.hub import HubSource
 from data_prep.tasks.imdb import ImdbSource
-from data_prep.tasks.output import MANIFEST, check_target, whole_folder
 from data_prep.tasks.report import SHOWN, describe
 from data_prep.tasks.rows import Source
 from data_prep.tasks.tsv import TsvSource
@@ -74,20 +73,20 @@ def prepare(
         raise DataError(f"--max-positions {limit.positions}: expected at least {least}, or nothing of a text is left")
     if limit.how not in CUTS:
         raise DataError(f"--cut {limit.how}: expected one of {', '.join(CUTS)}")
-    check_target(out, task.name)
-    tokenizer = load_tokenizer(tokenizer_folder)
-    examples = collect(source.rows(), source.labels, tokenizer, limit)
-    rank = {name: number for number, name in enumerate(_ORDER)}
-    examples.splits = dict(sorted(examples.splits.items(), key=lambda item: (rank.get(item[0], len(rank)), item[0])))
-    if strict and examples.rejects:
-        raise DataError(_refusal(examples))
-    for name, split in examples.splits.items():
-        if not split.ids:
-            raise DataError(f"no row of {name} is an example; the first: {examples.first_reject(name)}")
-    with whole_folder(out) as folder:
-        write_examples(examples, source.labels, tokenizer, folder)
-        manifest = describe(task, source, options or {}, examples, tokenizer, folder)
-        write_json(folder / MANIFEST, manifest)
+    with Step(out, {"program": "prepare_task", "task": task.name}, redo=True) as step:
+        tokenizer = load_tokenizer(tokenizer_folder)
+        examples = collect(source.rows(), source.labels, tokenizer, limit)
+        rank = {name: number for number, name in enumerate(_ORDER)}
+        examples.splits = dict(
+            sorted(examples.splits.items(), key=lambda item: (rank.get(item[0], len(rank)), item[0]))
+        )
+        if strict and examples.rejects:
+            raise DataError(_refusal(examples))
+        for name, split in examples.splits.items():
+            if not split.ids:
+                raise DataError(f"no row of {name} is an example; the first: {examples.first_reject(name)}")
+        write_examples(examples, source.labels, tokenizer, step.outputs)
+        manifest = step.finish(describe(task, source, options or {}, examples, tokenizer, step.outputs))
     return manifest, examples
 
 

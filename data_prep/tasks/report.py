@@ -31,7 +31,7 @@ def describe(
         "options": dict(options),
         "tokenizer": tokenizer.describe(),
         "splits": {name: _split(task, name, split, examples) for name, split in examples.splits.items()},
-        "files": {str(path.relative_to(folder)): sha256(path) for path in sorted(folder.rglob("*")) if path.is_file()},
+        "sha256": {str(path.relative_to(folder)): sha256(path) for path in sorted(folder.rglob("*")) if path.is_file()},
     }
 
 

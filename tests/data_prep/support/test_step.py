@@ -1,5 +1,10 @@
 """A step's folder: one at a time, carried on, whole or empty, and nobody else's."""
 
+import errno
+import json
+import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,16 +20,16 @@ class Killed(BaseException):
     """Stands for SIGKILL."""
 
 
-def work(out: Path, key: dict[str, object] = KEY) -> Step:
-    """A program: two parts, then the outputs."""
-    with Step(out, key) as step:
+def work(out: Path, key: dict[str, object] = KEY, redo: bool = False, **more: str) -> Step:
+    """A program: first one output, which is trusted from then on, then the others."""
+    with Step(out, key, redo) as step:
         if step.manifest is None:
-            for name in ("a", "b"):
-                if not (step.work / name).exists():
-                    (step.work / name).write_text("part")
-            (step.outputs / "folder").mkdir(exist_ok=True)
-            (step.outputs / "folder" / "x.txt").write_text("xx")
-            (step.outputs / "y.txt").write_text("yyy")
+            if not (step.work / "state").exists():
+                (step.outputs / "folder").mkdir(exist_ok=True)
+                (step.outputs / "folder" / "x.txt").write_text("xx")
+                (step.work / "state").write_text("x is written")
+            for name, content in {"y": "yyy", **more}.items():
+                (step.outputs / f"{name}.txt").write_text(content)
             step.finish({"count": 2})
     return step
 
@@ -43,50 +48,113 @@ def test_a_finished_step_is_not_done_again(tmp_path: Path) -> None:
 
 
 def work_manifest(out: Path) -> object:
-    import json
-
     return json.loads((out / "manifest.json").read_text())
 
 
-def test_killed_at_any_rename_or_removal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import shutil
+class Moments:
+    """Kills at the n-th rename or removal; a folder is removed in two halves, ``key.json`` in the second."""
 
-    work(tmp_path / "whole")
-    expected = bytes_of(tmp_path / "whole")
-    rename, remove = Path.replace, shutil.rmtree
-    for moment in range(100):
-        calls = 0
+    def __init__(self, patch: pytest.MonkeyPatch, moment: int) -> None:
+        self._left = moment
+        rename, remove = Path.replace, shutil.rmtree
 
-        def count(moment: int = moment) -> None:
-            nonlocal calls
-            calls += 1
-            if calls == moment + 1:
-                raise Killed
-
-        def replace(self: Path, target: Path) -> Path:
-            count()
-            return rename(self, target)
+        def replace(path: Path, target: Path) -> Path:
+            self._pass()
+            return rename(path, target)
 
         def rmtree(path: Path, ignore_errors: bool = False) -> None:
-            count()
-            for file in sorted(path.glob("*.json")):  # half of it
-                file.unlink()
-            count()
+            self._pass()
+            for inside in sorted(path.rglob("*"), reverse=True):
+                if inside.name != "key.json":
+                    inside.rmdir() if inside.is_dir() else inside.unlink()
+            self._pass()
             remove(path, ignore_errors=ignore_errors)
 
-        monkeypatch.setattr(Path, "replace", replace)
-        monkeypatch.setattr(shutil, "rmtree", rmtree)
-        out = tmp_path / f"out{moment}"
+        patch.setattr(Path, "replace", replace)
+        patch.setattr(shutil, "rmtree", rmtree)
+        # A killed process cleans nothing up, and the system lets go of its lock.
+        patch.setattr(Step, "__exit__", lambda step, *_: os.close(step._lock))
+
+    def _pass(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise Killed
+
+
+def killed(moment: int, program: Callable[[], object]) -> bool:
+    """Whether the program came to that moment, and ended there."""
+    with pytest.MonkeyPatch.context() as patch:
+        Moments(patch, moment)
         try:
-            work(out)
+            program()
         except Killed:
-            monkeypatch.setattr(Path, "replace", rename)
-            monkeypatch.setattr(shutil, "rmtree", remove)
-            work(out)
-            assert bytes_of(out) == expected, moment
-        else:
+            return True
+    return False
+
+
+def test_killed_at_any_rename_or_removal(tmp_path: Path) -> None:
+    work(tmp_path / "whole")
+    expected = bytes_of(tmp_path / "whole")
+    moment = 0
+    while killed(moment, lambda out=tmp_path / f"out{moment}": work(out)):
+        work(tmp_path / f"out{moment}")
+        assert bytes_of(tmp_path / f"out{moment}") == expected, moment
+        moment += 1
+    assert moment > 6
+
+
+def test_killed_while_the_work_on_something_else_is_removed(tmp_path: Path) -> None:
+    work(tmp_path / "whole")
+    moment = 0
+    while True:
+        out = tmp_path / f"out{moment}"
+        with pytest.raises(Killed), Step(out, KEY) as step:
+            (step.outputs / "folder").mkdir()
+            (step.outputs / "folder" / "x.txt").write_text("xx")
+            (step.work / "state").write_text("x is written")
+            raise Killed
+        if not killed(moment, lambda out=out: work(out, {**KEY, "option": 2})):
             break
-    assert 6 < moment < 99
+        if not (out / "manifest.json").exists() and not (out / ".unfinished" / "manifest.json").exists():
+            work(out)
+            assert bytes_of(out) == bytes_of(tmp_path / "whole"), moment
+        moment += 1
+    assert moment > 6
+
+
+def test_what_is_done_anew_takes_the_place_of_what_was_there(tmp_path: Path) -> None:
+    work(tmp_path / "old", redo=True, z="only in the old", w="old")
+    work(tmp_path / "new", redo=True, w="new")
+    old, new = bytes_of(tmp_path / "old"), bytes_of(tmp_path / "new")
+    moment = 0
+    while True:
+        out = tmp_path / f"out{moment}"
+        work(out, redo=True, z="only in the old", w="old")
+        if not killed(moment, lambda out=out: work(out, redo=True, w="new")):
+            break
+        left = {name: data for name, data in bytes_of(out).items() if not name.startswith(".unfinished")}
+        publishing = (out / ".unfinished" / "manifest.json").exists()
+        assert left in (old, new) or publishing, moment  # what is there can be used, or the next run completes it
+        work(out, redo=True, w="new")
+        assert bytes_of(out) == new, moment
+        moment += 1
+    assert moment > 8
+    assert bytes_of(out) == new
+
+
+def test_an_error_leaves_what_was_there(tmp_path: Path) -> None:
+    with pytest.raises(ValueError), Step(tmp_path / "new", KEY, redo=True):
+        raise ValueError
+    assert list(tmp_path.iterdir()) == []
+    work(tmp_path / "old", redo=True)
+    before = bytes_of(tmp_path / "old")
+    with (
+        pytest.raises(DataError, match="No space left on device; make room"),
+        Step(tmp_path / "old", KEY, True) as step,
+    ):
+        (step.outputs / "half").write_text("x")
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert bytes_of(tmp_path / "old") == before
 
 
 def test_unfinished_work_is_kept_for_the_same_step_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

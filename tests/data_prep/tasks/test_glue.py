@@ -37,7 +37,7 @@ def test_fairseq_reads_what_the_tables_say(prepare: Prepare, sst2: Path, read_ba
 
 def test_the_folder_itself_is_taken_too(prepare: Prepare, sst2: Path, tmp_path: Path) -> None:
     one, two = prepare("sst2", sst2), prepare("sst2", sst2 / "SST-2", out=tmp_path / "two")
-    assert manifest(one)["files"] == manifest(two)["files"]
+    assert manifest(one)["sha256"] == manifest(two)["sha256"]
 
 
 def test_pairs_and_quotes_and_line_ends(
@@ -70,11 +70,11 @@ def test_a_zip_gives_what_the_folder_gives(
     prepare: Prepare, sst2: Path, make_zip: Callable[..., Path], tmp_path: Path
 ) -> None:
     tables = {path.name: path.read_bytes() for path in (sst2 / "SST-2").iterdir()}
-    expected = manifest(prepare("sst2", sst2))["files"]
+    expected = manifest(prepare("sst2", sst2))["sha256"]
     junk = {"__MACOSX/SST-2/train.tsv": b"\0", "SST-2/original/train.tsv": b"x", "CoLA/train.tsv": b"y"}
     for name, prefix in (("SST-2.zip", ""), ("all.zip", "glue_data/")):
         path = make_zip(name, {**{f"{prefix}SST-2/{n}": content for n, content in tables.items()}, **junk})
-        assert manifest(prepare("sst2", path, out=tmp_path / name.replace(".", "_")))["files"] == expected
+        assert manifest(prepare("sst2", path, out=tmp_path / name.replace(".", "_")))["sha256"] == expected
 
 
 @pytest.mark.parametrize(

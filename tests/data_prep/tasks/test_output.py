@@ -13,7 +13,7 @@ import pytest
 
 from data_prep import prepare_task
 from data_prep.support.errors import DataError
-from data_prep.tasks import output
+from data_prep.support.step import Step
 
 Prepare = Callable[..., Path]
 ROOT = Path(__file__).resolve().parents[3]
@@ -37,7 +37,7 @@ def test_other_files_are_left_alone(prepare: Prepare, sst2: Path, tmp_path: Path
     (out / "thesis.tex").unlink()
     prepare("sst2", sst2, out=out)
     (out / "input0" / "notes.txt").write_text("x")
-    with pytest.raises(DataError, match="input0/notes.txt in it was not made by this program"):
+    with pytest.raises(DataError, match="input0/notes.txt: was not made by this program"):
         prepare("sst2", sst2, out=out)
     with pytest.raises(DataError, match="is a file"):
         prepare("sst2", sst2, out=out / "manifest.json")
@@ -56,7 +56,7 @@ def test_the_same_task_is_replaced_and_another_is_not(
     second = contents(folder)
     assert second != first
     rows = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n1\t1\t2\tgood\tbad\t0\n"
-    with pytest.raises(DataError, match="this folder holds the task sst2; give qqp a folder of its own"):
+    with pytest.raises(DataError, match="holds finished data of other inputs or options"):
         prepare("qqp", glue("QQP", train=rows, dev=rows))
     glue("SST-2", dev="broken\n")
     with pytest.raises(DataError, match="wrong header"):
@@ -65,23 +65,20 @@ def test_the_same_task_is_replaced_and_another_is_not(
     assert {path.name for path in tmp_path.iterdir()} == {"glue", "task"}
 
 
-def test_what_a_killed_run_left_is_removed(prepare: Prepare, sst2: Path, tmp_path: Path) -> None:
+def test_what_a_killed_run_left_is_replaced(prepare: Prepare, sst2: Path, tmp_path: Path) -> None:
     expected = contents(prepare("sst2", sst2))
-    (tmp_path / ".task.partial" / "input0").mkdir(parents=True)
-    (tmp_path / ".task.partial" / "input0" / "old.bin").write_text("x")
-    (tmp_path / "task").rename(tmp_path / ".task.old")  # killed between the two renames
+    part = tmp_path / "task" / ".unfinished" / "outputs" / "input0"
+    part.mkdir(parents=True)
+    (part / "old.bin").write_text("x")
     assert contents(prepare("sst2", sst2)) == expected
-    assert {path.name for path in tmp_path.iterdir()} == {"glue", "task"}
 
 
 def test_two_runs_at_once(prepare: Prepare, sst2: Path, tmp_path: Path) -> None:
     with (
-        output.whole_folder(tmp_path / "task") as folder,
-        pytest.raises(DataError, match="another run is writing this folder"),
+        Step(tmp_path / "task", {}),
+        pytest.raises(DataError, match="another process is writing to this folder"),
     ):
-        (folder / "x").write_text("x")
         prepare("sst2", sst2)
-    assert contents(tmp_path / "task") == {"x": b"x"}
 
 
 def test_an_error_while_writing_leaves_nothing(
@@ -109,7 +106,7 @@ def test_no_space_left(
     words = command(tokenizer_folder, sst2, tmp_path / "task")
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, preexec_fn=small_disk)
     assert done.returncode == 1
-    assert done.stderr == f"error: --out {tmp_path / 'task'}: cannot be written (File too large); nothing was kept\n"
+    assert done.stderr == f"error: {tmp_path / 'task'}: File too large; make room and run the same command again\n"
     assert {path.name for path in tmp_path.iterdir()} == {"glue"}
     subprocess.run(words, cwd=ROOT, check=True, capture_output=True)
 
@@ -158,8 +155,8 @@ def test_killed_at_ten_moments_and_run_again(
             except subprocess.TimeoutExpired:
                 process.kill()
                 killed += 1
-        if (tmp_path / "task").exists():
-            assert contents(tmp_path / "task") == expected
+        finished = {name: data for name, data in contents(tmp_path / "task").items() if name[0] != "."}
+        assert finished == expected or "manifest.json" not in finished
     assert killed >= 3
     subprocess.run(words, cwd=ROOT, check=True, capture_output=True)
     assert contents(tmp_path / "task") == expected
