@@ -14,7 +14,7 @@ from data_prep.support.errors import DataError
 from data_prep.support.progress import Progress
 from data_prep.tasks.cutting import cut, positions, shares
 from data_prep.tasks.repeats import Repeats
-from data_prep.tasks.rows import Reject, Row
+from data_prep.tasks.rows import Reject, Row, strip
 from data_prep.tokenizers import EOS, Ids, Tokenizer
 
 BATCH = 2_000
@@ -80,7 +80,7 @@ def collect(rows: Iterable[Row | Reject], labels: tuple[str, ...], tokenizer: To
     """Encode every row.
 
     Raises:
-        DataError: of the source that yields the rows.
+        DataError: of the source that yields the rows, or a split in which only some rows have a label.
     """
     examples = Examples()
     usable = _usable(rows, labels, examples)
@@ -97,7 +97,13 @@ def collect(rows: Iterable[Row | Reject], labels: tuple[str, ...], tokenizer: To
                 split.counts["with U+FFFD"] += any("\ufffd" in text for text in row.texts)
                 examples.repeats.add(row)
             progress.advance(sum(len(text.encode()) for row in batch for text in row.texts))
-    for split in examples.splits.values():
+    for name, split in examples.splits.items():
+        unlabelled = split.labels.count(None)
+        if 0 < unlabelled < len(split.labels):  # fairseq takes the n-th label for that of the n-th text
+            raise DataError(
+                f"{name}: {unlabelled:,} of {len(split.labels):,} examples have no label; expected one for all of them "
+                "or for none; leave those without one out"
+            )
         split.sort()
     return examples
 
@@ -107,8 +113,7 @@ def _usable(rows: Iterable[Row | Reject], labels: tuple[str, ...], examples: Exa
         if isinstance(row, Reject):
             examples.reject(row)
             continue
-        # SST-2's sentences end in a blank. Not strip(): it takes IMDB's U+0085 for one.
-        texts = tuple(text.strip(" \t\r") for text in row.texts)
+        texts = tuple(map(strip, row.texts))
         reason = ""
         if not any(map(str.strip, texts)):
             reason = "no text"

@@ -6,7 +6,8 @@ from pathlib import Path
 from data_prep.support.errors import DataError
 from data_prep.support.files import sha256
 from data_prep.tasks.lines import read_lines
-from data_prep.tasks.rows import Facts, Reject, Row
+from data_prep.tasks.rows import Facts, Reject, Row, strip
+from data_prep.tokenizers import SPECIAL
 
 
 class TsvSource:
@@ -44,7 +45,7 @@ class TsvSource:
         for path in self._paths:
             for row in self._table(path):
                 if isinstance(row, Row):
-                    other = owner.setdefault(row.texts[0], row)
+                    other = owner.setdefault(strip(row.texts[0]), row)
                     if other.split != row.split:
                         raise DataError(
                             f"{path}, line {row.line}: this text is also in {other.file}, line {other.line}: "
@@ -56,8 +57,11 @@ class TsvSource:
         with path.open("rb") as stream:
             for number, line in read_lines(stream, str(path), self._errors):
                 label, tab, text = line.partition("\t")
-                if not tab or "\t" in text or not text.strip() or len(label.split()) != 1:
+                if not tab or "\t" in text or not text.strip() or label.split() != [label]:
                     yield Reject(path.stem, str(path), number, "expected a label, one tab and a text", line)
+                elif label in SPECIAL:  # fairseq puts them into every dictionary, and reads none that has them twice
+                    reason = f"{label!r} is a symbol of fairseq's own; give this class another name"
+                    yield Reject(path.stem, str(path), number, reason, line)
                 else:
                     place = (number, 0)
                     yield Row(path.stem, place, str(number - 1), (text,), label, str(path), number, line)

@@ -38,8 +38,16 @@ def test_labels_are_those_of_the_first_file(
         ("a\tx\nb\tx\tb\n", "a\tz\n", "train.tsv, line 2: expected a label, one tab and a text"),
         ("a\tx\na\t \n", "a\tz\n", "train.tsv, line 2: expected a label, one tab and a text"),
         ("a\tx\nb c\ty\n", "a\tz\n", "train.tsv, line 2: expected a label, one tab and a text"),
+        ("a\tx\na \ty\n", "a\tz\n", "train.tsv, line 2: expected a label, one tab and a text: 'a \\ty'"),
+        ("a\tx\n a\ty\n", "a\tz\n", "train.tsv, line 2: expected a label, one tab and a text"),
+        *(
+            (f"a\tx\n{label}\ty\n", "a\tz\n", f"train.tsv, line 2: {label!r} is a symbol of fairseq's own")
+            for label in ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
+        ),
         ("a\tx\nb\ty\n", "a\tw\nc\tz\n", "valid.tsv, line 2: label 'c' is none of a, b"),
         ("a\tx\nb\ty\n", "a\tz\nb\tx\n", "valid.tsv, line 2: this text is also in"),
+        ("a\tx \nb\ty\n", "a\tz\nb\tx\n", "valid.tsv, line 2: this text is also in"),
+        ("a\tx\nb\ty\n", "a\tz\nb\t x\n", "valid.tsv, line 2: this text is also in"),
         ("\n", "a\tz\n", "no line of the file is a label, one tab and a text"),
     ],
 )
