@@ -7,6 +7,7 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from linformer_fairseq.dictionary_file import read_symbols
 from linformer_fairseq.tokenizer_files import find_tokenizer
 
 _SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
@@ -33,14 +34,8 @@ def dictionary_of(prefix: Path) -> Path | None:
 
 
 def symbols_of(dictionary: Path) -> list[str]:
-    """All symbols in the order of their ids.
-
-    Raises:
-        UnicodeDecodeError: not UTF-8.
-    """
-    with dictionary.open(encoding="utf-8") as stream:
-        lines = (line.rstrip("\n").removesuffix(" #fairseq:overwrite") for line in stream)
-        return [*_SPECIAL, *(line.rpartition(" ")[0] for line in lines)]
+    """All symbols in the order of their ids; see `read_symbols`."""
+    return [*_SPECIAL, *read_symbols(dictionary)]
 
 
 def decoder(folder: Path, symbols: Sequence[str]) -> Callable[[Sequence[int]], str]:

@@ -11,8 +11,9 @@ from fairseq import checkpoint_utils, tasks
 from omegaconf import open_dict
 from torch import nn
 
+from linformer_fairseq.dictionary_file import read_symbols
 from linformer_fairseq.evaluation.errors import EvaluationError
-from linformer_fairseq.evaluation.task_data import TaskData, read_symbols
+from linformer_fairseq.evaluation.task_data import TaskData, read_labels
 
 _EMBEDDING = "encoder.sentence_encoder.embed_tokens.weight"
 
@@ -86,12 +87,12 @@ def _check_dictionaries(checkpoint: Path, state: dict[str, Any], classes: int, d
             f"{expected:,} (fairseq's own included); {hint}"
         )
     trained_on = Path(str(state["cfg"].task.data))
-    for name, ours, what in (
-        (dictionary, symbols, hint),
-        (Path("label") / "dict.txt", list(data.labels), "was it finetuned on another task?"),
+    for name, read, ours, what in (
+        (dictionary, read_symbols, symbols, hint),
+        (Path("label") / "dict.txt", read_labels, list(data.labels), "was it finetuned on another task?"),
     ):
         theirs = trained_on / name
-        if theirs.is_file() and read_symbols(theirs) != ours:
+        if theirs.is_file() and read(theirs) != ours:
             raise EvaluationError(
                 f"{checkpoint}: was trained with {theirs}, which differs from {data.folder / name}; {what}"
             )

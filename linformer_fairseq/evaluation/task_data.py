@@ -1,13 +1,18 @@
-"""A folder that ``data_prep.prepare_task`` wrote: its labels, metrics and identifiers."""
+"""A folder that ``data_prep.prepare_task`` or fairseq-preprocess wrote: its labels, identifiers and manifest."""
 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from linformer_fairseq.dictionary_file import read_symbols
 from linformer_fairseq.evaluation.errors import EvaluationError
+
+# What fairseq-preprocess fills a dictionary up with to a multiple of eight: no classes.
+_FILLER = re.compile(r"madeupword\d{4,}")
 
 
 @dataclass(frozen=True)
@@ -60,9 +65,12 @@ class TaskData:
         return identifiers
 
 
-def read_symbols(path: Path) -> list[str]:
-    """The symbols of fairseq's dict.txt, in order."""
-    return [line.rsplit(" ", 1)[0] for line in path.read_text(encoding="utf-8").removesuffix("\n").split("\n")]
+def read_labels(path: Path) -> list[str]:
+    """The classes of a label dictionary, in the order of a model's outputs."""
+    labels = read_symbols(path)
+    while labels and _FILLER.fullmatch(labels[-1]):
+        labels.pop()
+    return labels
 
 
 def read_task(folder: Path) -> TaskData:
@@ -84,4 +92,4 @@ def read_task(folder: Path) -> TaskData:
         raise EvaluationError(f"{manifest}: damaged ({error}); prepare the task again") from None
     if not isinstance(found, dict):
         raise EvaluationError(f"{manifest}: damaged (not an object); prepare the task again")
-    return TaskData(folder, tuple(read_symbols(dictionaries[1])), found)
+    return TaskData(folder, tuple(read_labels(dictionaries[1])), found)

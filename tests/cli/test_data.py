@@ -14,6 +14,8 @@ from data_prep.binarizing import mmap_dataset
 from data_prep.tokenizers import EOS, load_tokenizer
 from linformer_fairseq import cli
 from linformer_fairseq.cli import mmap_files
+from linformer_fairseq.cli.data_folder import symbols_of
+from linformer_fairseq.dictionary_file import read_symbols
 from tests.data_prep.small_tokenizers import make_gpt2, make_sentencepiece, text
 
 
@@ -86,6 +88,15 @@ def test_a_task_shows_inputs_with_their_label(tmp_path: Path, capsys: pytest.Cap
     mmap_dataset.write(tmp_path / "task" / "label" / "train", [np.array([4, EOS])], 6)
     assert inspect(tmp_path / "task") == 1
     assert "unequal numbers of items: input0/train 2, input1/train 2, label/train 1" in capsys.readouterr().err
+
+
+def test_symbols_are_those_that_fairseq_reads(tmp_path: Path) -> None:
+    from fairseq.data import Dictionary
+
+    path = tmp_path / "dict.txt"
+    path.write_text("a 3\n\u2028 2\n</s> 1 #fairseq:overwrite\n\u2581b 0\n", encoding="utf-8")
+    assert symbols_of(path) == Dictionary.load(str(path)).symbols
+    assert read_symbols(path) == ["a", "\u2028", "</s>", "\u2581b"]
 
 
 def test_data_of_fairseqs_own_making(tiny_corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -152,16 +153,21 @@ def test_submission(data: Path, checkpoint: Path, tmp_path: Path, capsys: pytest
     assert {row[2] for row in predictions} == {""}
 
 
+def linked(data: Path, other: Path, left_out: str) -> Path:
+    """The same folder once more, without the entry that the test makes itself."""
+    other.mkdir()
+    for path in data.iterdir():
+        if path.name != left_out:
+            (other / path.name).symlink_to(path)
+    return other
+
+
 def test_a_submission_that_lacks_rows_says_so(
-    data: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    data: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     manifest = json.loads((data / "manifest.json").read_text())
     manifest["splits"]["test"]["counts"]["rejected"] = 3
-    other = tmp_path / "task"
-    other.mkdir()
-    for path in data.iterdir():
-        (other / path.name).symlink_to(path)
-    (other / "manifest.json").unlink()
+    other = linked(data, tmp_path / "task", "manifest.json")
     (other / "manifest.json").write_text(json.dumps(manifest))
     words = ["evaluate", str(checkpoint), str(other), "--split", "test", "--submission", str(tmp_path / "x.tsv")]
     assert cli.main(words) == 0
@@ -173,6 +179,50 @@ def fails(capsys: pytest.CaptureFixture[str], *words: object) -> str:
     message = capsys.readouterr().err
     assert message.startswith("linformer evaluate: error: ") and message.count("\n") == 1
     return message
+
+
+def test_a_folder_of_fairseq_preprocess(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It fills a dictionary up to a multiple of eight with words that are no classes."""
+    from fairseq_cli import preprocess
+
+    monkeypatch.setattr(preprocess.logger, "handlers", [])  # it adds one of its own and leaves it there
+    lines = [line for line in text(12).split("\n") if line][:12]
+    data = tmp_path / "task"
+    for part, rows in (("input0", lines), ("label", ["pos", "neg", "pos", "pos"] * 3)):
+        (tmp_path / part).write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+        words = ["--only-source", "--trainpref", tmp_path / part, "--validpref", tmp_path / part, "--workers", 1]
+        parser = options.get_preprocessing_parser()
+        preprocess.main(parser.parse_args([*map(str, words), "--destdir", str(data / part)]))
+    dictionary = (data / "label" / "dict.txt").read_text()
+    assert dictionary == "pos 9\nneg 3\nmadeupword0000 0\nmadeupword0001 0\n"
+    checkpoint = write_checkpoint(data, tmp_path / "checkpoint.pt")
+    assert cli.main(["evaluate", str(checkpoint), str(data), "--out", str(tmp_path / "out.tsv")]) == 0
+    assert "always pos: 75.00 %" in capsys.readouterr().out
+    assert [row[0] for row in table(tmp_path / "out.tsv")[1:]] == list(map(str, range(12)))
+    assert {row[1] for row in table(tmp_path / "out.tsv")[1:]} <= {"pos", "neg"}
+    # The same classes in a folder that is not filled up, as prepare_task writes it.
+    other = linked(data, tmp_path / "other", "label")
+    shutil.copytree(data / "label", other / "label")
+    (other / "label" / "dict.txt").write_text("pos 9\nneg 3\n")
+    assert cli.main(["evaluate", str(checkpoint), str(other)]) == 0
+    (other / "label" / "dict.txt").write_text("neg 3\npos 9\n")
+    assert "was trained with" in fails(capsys, checkpoint, other)
+
+
+def test_identifiers_that_are_not_as_many_as_the_examples(
+    data: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = linked(data, tmp_path / "task", "ids")
+    (other / "ids").mkdir()
+    names = (data / "ids" / "valid.txt").read_text().split()
+    for found in (names[:-1], [*names, "99"]):
+        (other / "ids" / "valid.txt").write_text("".join(f"{name}\n" for name in found))
+        out = tmp_path / "out.tsv"
+        message = fails(capsys, checkpoint, other, "--out", out)
+        assert f"ids/valid.txt: {len(found)} lines for 30 examples; prepare the task again" in message
+        assert not out.exists()
 
 
 def test_checkpoints_that_do_not_fit(
