@@ -43,6 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not folder.is_dir():
         raise CommandError(f"{folder}: {'is a file' if folder.exists() else 'no such folder'}; expected a data folder")
     from linformer_fairseq.cli.data_folder import find_datasets
+    from linformer_fairseq.cli.mmap_files import Damaged
 
     prefixes = find_datasets(folder)
     if not prefixes:
@@ -53,15 +54,23 @@ def run(arguments: argparse.Namespace) -> int:
     for name, lengths in _lengths(chosen, folder).items():
         print(f"\nlengths in {name}, tokens of an item without </s>:")
         print("\n".join(_bars(lengths)))
+    undecodable: list[str] = []
     if arguments.samples and chosen:
-        _show_samples(list(chosen), folder, arguments.samples)
+        try:
+            _show_samples(list(chosen), folder, arguments.samples)
+        except Damaged as error:  # of the tokenizer, which the result of the check does not depend on
+            undecodable = [str(error)]
     if not chosen and not problems:
         there = ", ".join(sorted({_split(dataset) for dataset in good}))
         raise CommandError(f"{folder}: no split {arguments.split!r} (--split); there are: {there}")
     if problems:
         print()
-        raise CommandError("\n  ".join([f"{len(problems)} of {len(prefixes)} datasets are damaged:", *problems]))
+        raise CommandError(
+            "\n  ".join([f"{len(problems)} of {len(prefixes)} datasets are damaged:", *problems, *undecodable])
+        )
     print("\nevery .idx fits its .bin")
+    if undecodable:
+        raise CommandError(f"no samples: {undecodable[0]}")
     return 0
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from linformer_fairseq.cli.mmap_files import Damaged
 from linformer_fairseq.dictionary_file import read_symbols
 from linformer_fairseq.tokenizer_files import find_tokenizer
 
+_HINT = "copy the tokenizer that the data was made with there again"
 _SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 
 
@@ -39,15 +40,36 @@ def symbols_of(dictionary: Path) -> list[str]:
 
 
 def decoder(folder: Path, symbols: Sequence[str]) -> Callable[[Sequence[int]], str]:
-    """From ids to text as `from_pretrained` does it; to symbols where ``folder`` has no tokenizer (labels, ...)."""
+    """From ids to text as `from_pretrained` does it; to symbols where ``folder`` has no tokenizer (labels, ...).
+
+    Raises:
+        Damaged: the tokenizer's files cannot be read, or, where the function is called, do not fit ``symbols``.
+    """
 
     def pieces(ids: Sequence[int]) -> str:
         return " ".join(symbols[index] for index in ids if index != _SPECIAL.index("</s>"))
 
-    with contextlib.suppress(FileNotFoundError, ModuleNotFoundError):
+    try:
         options = find_tokenizer([folder, folder.parent] if folder.name.startswith("input") else [folder])
         from fairseq.data import encoders
-
+    except (FileNotFoundError, ModuleNotFoundError):
+        return pieces
+    files = " and ".join(value for name, value in options.items() if name != "bpe")
+    try:
         bpe = encoders.build_bpe(Namespace(**options))
-        return lambda ids: bpe.decode(pieces(ids))
-    return pieces
+    except ImportError:  # sentencepiece is not installed
+        return pieces
+    except Exception as error:  # each library has its own
+        raise Damaged(f"{files}: damaged, or no tokenizer ({_first_line(error)}); {_HINT}") from None
+
+    def text(ids: Sequence[int]) -> str:
+        try:
+            return str(bpe.decode(pieces(ids)))
+        except Exception as error:
+            raise Damaged(f"{files}: does not fit the dict.txt beside it ({_first_line(error)}); {_HINT}") from None
+
+    return text
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)

@@ -174,6 +174,37 @@ def test_damage_is_named(data: Path, capsys: pytest.CaptureFixture[str], name: s
     assert "DAMAGED" in captured.out and "every .idx fits" not in captured.out
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "content", "said"),
+    [
+        ("sentencepiece", "sentencepiece.bpe.model", b"garbage", "damaged, or no tokenizer"),
+        ("gpt2", "encoder.json", b'{"a": ', "damaged, or no tokenizer"),
+        ("gpt2", "vocab.bpe", b"\xff\xfe", "damaged, or no tokenizer"),
+        ("gpt2", "encoder.json", b"{}", "does not fit the dict.txt beside it"),
+    ],
+)
+def test_a_damaged_tokenizer_is_named_after_the_check(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, name: str, content: bytes, said: str
+) -> None:
+    tokenizer = (make_gpt2 if kind == "gpt2" else make_sentencepiece)(tmp_path / "tokenizer")
+    data = tmp_path / "bin"
+    (tmp_path / "train.txt").write_text(text(3), encoding="utf-8")
+    binarize([tmp_path / "train.txt"], tokenizer, data, workers=1)
+    (data / name).write_bytes(content)
+    assert inspect(data) == 1
+    captured = capsys.readouterr()
+    assert "train  3 documents" in captured.out and "every .idx fits its .bin" in captured.out
+    assert captured.err.startswith("linformer data: error: no samples: ") and captured.err.count("\n") == 1
+    assert str(data / name) in captured.err and said in captured.err
+    assert inspect(data, "--samples", 0) == 0
+    capsys.readouterr()
+    mmap_dataset.write(data / "valid", [np.array([4, EOS])], 273)
+    _cut(data / "valid.bin", 1)
+    assert inspect(data) == 1
+    captured = capsys.readouterr()
+    assert "1 of 2 datasets are damaged" in captured.err and str(data / name) in captured.err
+
+
 def test_chunks_do_not_matter(data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert inspect(data) == 0
     whole = capsys.readouterr().out
