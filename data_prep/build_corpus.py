@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from data_prep.corpus.cleaning import Cleaning, digest
-from data_prep.corpus.run import CorpusOptions, Counts, Run
+from data_prep.corpus.run import CorpusOptions, Counts, Run, can_carry_on
 from data_prep.corpus.splits import NAMES, TRAIN, VALID, Shares
 from data_prep.corpus.text_shards import read_documents, shard_files
 from data_prep.sources import Source, parse_source
@@ -75,6 +75,9 @@ def build_corpus(out: Path, sources: list[Source], options: CorpusOptions, worke
     with Step(out, key) as step:
         if step.manifest is not None:
             return step.manifest
+        if step.resumed and not can_carry_on(step.work, step.outputs):
+            print(f"{out}: unfinished work is not all there, as after a crash of the machine; starting afresh")
+            step.clear()
         larger_share = step.work / "valid_share"
         if larger_share.is_file():
             options = options.with_valid_share(float(larger_share.read_text()))
@@ -124,12 +127,14 @@ def _check_disjoint(outputs: Path, workers: int) -> None:
     for name in NAMES[1:]:
         for path in shard_files(outputs / name):
             for mark in _digests(path):
-                assert held_out.setdefault(mark, name) == name, f"{path}: a document is in valid and in test"
+                if held_out.setdefault(mark, name) != name:
+                    raise AssertionError(f"{path}: a document is in valid and in test")
     files = shard_files(outputs / TRAIN)
     for path, found in zip(
         files, ordered_map(partial(_held_out_in, held_out=held_out), files, min(workers, len(files))), strict=True
     ):
-        assert found is None, f"{path}: a document of train is also in {found}"
+        if found is not None:
+            raise AssertionError(f"{path}: a document of train is also in {found}")
 
 
 def _manifest(sources: list[Source], options: CorpusOptions, counts: Counts) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from data_prep.sources.hub_access import TIMEOUT_SECONDS, explained
 from data_prep.support.errors import DataError
-from data_prep.support.files import atomic_open
+from data_prep.support.files import atomic_open, sha256
 from data_prep.support.program import program_parser, run_program
 from data_prep.tokenizers import dictionary
 from data_prep.tokenizers.gpt2_bpe import ENCODER, MERGES, GPT2Tokenizer, read_numbers
@@ -109,7 +109,7 @@ def install(out: Path, source: Path | None = None) -> tuple[GPT2Tokenizer, list[
 
     Args:
         out: folder, made where missing.
-        source: folder with the files; None: the hub.
+        source: folder with the files; None: the hub, unless ``out`` has them.
 
     Returns:
         The tokenizer in ``out``, and what a user must know of it.
@@ -117,6 +117,8 @@ def install(out: Path, source: Path | None = None) -> tuple[GPT2Tokenizer, list[
     Raises:
         DataError: files that are missing, damaged or do not belong together; nothing is written then.
     """
+    if source is None and _is_published(out):
+        return GPT2Tokenizer(out), []
     found = read_folder(source) if source else read_hub()
     notes = [
         f"{different}: its ids are not those of RoBERTa's weights"
@@ -139,6 +141,13 @@ def install(out: Path, source: Path | None = None) -> tuple[GPT2Tokenizer, list[
             with atomic_open(out / name, "wb") as stream:
                 stream.write((trial / name).read_bytes())
     return GPT2Tokenizer(out), notes
+
+
+def _is_published(folder: Path) -> bool:
+    """Whether a folder has all three files, and OpenAI's are OpenAI's."""
+    return (folder / dictionary.NAME).is_file() and all(
+        (folder / name).is_file() and sha256(folder / name) == digest for name, digest in PUBLISHED.items()
+    )
 
 
 def _complete(folder: Path) -> list[str]:

@@ -19,7 +19,7 @@ from typing import Literal
 
 import sentencepiece
 
-from data_prep.binarizing.inputs import find_inputs
+from data_prep.binarizing.inputs import check_text_files, find_inputs
 from data_prep.corpus.cleaning import digest
 from data_prep.corpus.splits import TRAIN
 from data_prep.support.draws import share
@@ -132,8 +132,10 @@ def train(inputs: list[Path], out: Path, options: TrainingOptions | None = None)
         raise DataError(f"--sample-mb {options.sample_bytes / 1e6}: expected more than 0")
     if not 0 <= options.seed < 10**9:
         raise DataError(f"--seed {options.seed}: expected 0 to 999,999,999")
-    splits = find_inputs(inputs).splits
-    files = list(splits[TRAIN]) if inputs[0].is_dir() else inputs
+    files = inputs
+    if len(inputs) == 1 and inputs[0].is_dir():
+        files = list(find_inputs(inputs).splits[TRAIN])
+    check_text_files(files)
     key = {
         "program": "train_sentencepiece",
         "options": asdict(options),

@@ -56,6 +56,8 @@ case "$tokenizer" in
     sentencepiece | gpt2) folder="$output/tokenizer" ;;
     *) [[ -d $tokenizer ]] || die "--tokenizer $tokenizer: expected sentencepiece, gpt2 or a folder that holds one" ;;
 esac
+[[ $tokenizer == sentencepiece ]] || ((!${#vocabulary_options[@]})) ||
+    die "--vocab-size: is for --tokenizer sentencepiece, which is trained; $tokenizer has its own"
 ((${#sources[@]})) || sources=(hub:bookcorpus hub:wikipedia)
 
 "$repo/scripts/setup.sh"

@@ -30,15 +30,24 @@ def find_inputs(paths: list[Path]) -> Inputs:
     """
     if len(paths) == 1 and paths[0].is_dir():
         return _corpus(paths[0])
+    check_text_files(paths)
+    names = [path.stem for path in paths]
+    if len(set(names)) < len(names):
+        raise DataError(f"splits are called by their files' names, and these are not distinct: {', '.join(names)}")
+    return Inputs({path.stem: (path,) for path in paths}, None)
+
+
+def check_text_files(paths: list[Path]) -> None:
+    """Make sure that all of them are files.
+
+    Raises:
+        DataError: nothing there, or a folder.
+    """
     for path in paths:
         if not path.exists():
             raise DataError(f"{path}: no such file or folder")
         if path.is_dir():
             raise DataError(f"{path}: is a folder; expected one corpus folder alone, or text files only")
-    names = [path.stem for path in paths]
-    if len(set(names)) < len(names):
-        raise DataError(f"splits are called by their files' names, and these are not distinct: {', '.join(names)}")
-    return Inputs({path.stem: (path,) for path in paths}, None)
 
 
 def _corpus(folder: Path) -> Inputs:

@@ -12,15 +12,17 @@ from typing import Literal, NamedTuple
 from data_prep.corpus.cleaning import Cleaned, Cleaning, clean, digest
 from data_prep.corpus.seen import Seen
 from data_prep.corpus.splits import NAMES, TRAIN, Shares
-from data_prep.corpus.text_shards import ShardWriter
+from data_prep.corpus.text_shards import ShardWriter, is_complete
 from data_prep.sources.source import Errors, Record, Source, Unit
 from data_prep.support.draws import share
 from data_prep.support.files import write_json
 from data_prep.support.progress import Progress
 from data_prep.support.workers import ordered_map
 
+_STATE, _SEEN = "state.json", "seen.sqlite"
 _BLOCK_CHARACTERS = 1 << 20  # what a worker gets at a time
-_SAVE_BYTES = 32 << 20  # what is read again at most after a kill
+_RECORD_CHARACTERS = 200  # what even an empty record counts for, so that a block of them is not too long
+_SAVE_CHARACTERS = 32 << 20  # what is cleaned, looked up and written again at most after a kill
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,8 @@ class _Ready(NamedTuple):
     """Digests of what must not occur twice: the document, or its paragraphs."""
     words: int
     replaced: bool
+    size: int
+    """Characters that were read."""
 
 
 @dataclass
@@ -82,8 +86,21 @@ def _prepare(block: tuple[_Place, list[Record]], options: CorpusOptions) -> tupl
         if options.deduplicate == "paragraphs":
             marks = [digest(paragraph) for paragraph in cleaned.paragraphs]
         words = sum(len(paragraph.split()) for paragraph in cleaned.paragraphs)
-        ready.append(_Ready(cleaned, marks, words, record.replaced))
+        ready.append(_Ready(cleaned, marks, words, record.replaced, _size(record)))
     return place, ready
+
+
+def _size(record: Record) -> int:
+    return len(record.text) + _RECORD_CHARACTERS
+
+
+def can_carry_on(work: Path, outputs: Path) -> bool:
+    """Whether all is there that ``Run`` left; after a crash of the machine something may be missing."""
+    state = work / _STATE
+    if not state.is_file():
+        return True
+    shards = json.loads(state.read_text(encoding="utf-8"))["shards"]
+    return (work / _SEEN).is_file() and all(is_complete(outputs / name, saved) for name, saved in shards.items())
 
 
 class Run:
@@ -101,6 +118,7 @@ class Run:
         self._units = [(number, unit) for number, source in enumerate(sources) for unit in source.units]
         self._place, saved = _Place(), None
         self.counts = Counts([Counter() for _ in sources])
+        self._state = work / _STATE
         if self._state.is_file():
             state = json.loads(self._state.read_text(encoding="utf-8"))
             self._place, saved = _Place(*state["place"]), state["shards"]
@@ -113,10 +131,6 @@ class Run:
             name: ShardWriter(outputs / name, options.shard_bytes, saved[name] if saved else None) for name in NAMES
         }
 
-    @property
-    def _state(self) -> Path:
-        return self._work / "state.json"
-
     def to_the_end(self, workers: int) -> Counts:
         """Read what is left and write it; returns the counts of all.
 
@@ -127,16 +141,17 @@ class Run:
         with ExitStack() as stack:
             for shard in self._shards.values():
                 stack.enter_context(shard)
-            self._seen = Seen(self._work / "seen.sqlite")
+            self._seen = Seen(self._work / _SEEN)
             stack.callback(self._seen.close)
-            self._progress = stack.enter_context(Progress("reading", self._total()))
+            self._progress = stack.enter_context(Progress("reading", self._total(), self._done()))
             ready = ordered_map(partial(_prepare, options=self._options), self._blocks(), workers)
             stack.callback(ready.close)
             for place, documents in ready:
                 for number, document in enumerate(documents):
-                    unsaved += self._take(place._replace(document=place.document + number), document)
+                    self._take(place._replace(document=place.document + number), document)
+                    unsaved += document.size
                 self._place = place._replace(document=place.document + len(documents))
-                if unsaved >= _SAVE_BYTES:
+                if unsaved >= _SAVE_CHARACTERS:
                     self._save()
                     unsaved = 0
             for shard in self._shards.values():
@@ -146,6 +161,11 @@ class Run:
     def _total(self) -> int | None:
         sizes = [unit.size for _, unit in self._units]
         return None if None in sizes else sum(filter(None, sizes))
+
+    def _done(self) -> int:
+        """Bytes of the units that an earlier process finished."""
+        finished = len(self._units) if self._place.repeat else self._place.unit
+        return sum(unit.size or 0 for _, unit in self._units[:finished])
 
     def _repeats(self) -> Iterator[tuple[_Place, Unit]]:
         """Every unit as often as it is read, from where an earlier process stopped."""
@@ -166,7 +186,7 @@ class Run:
             size = before = 0
             for record in unit.documents(self._options.errors, skip=place.document):
                 block.append(record)
-                size += len(record.text)
+                size += _size(record)
                 if size >= _BLOCK_CHARACTERS:
                     yield place, block
                     place = place._replace(document=place.document + len(block))
@@ -178,8 +198,8 @@ class Run:
             if place.repeat == 0:
                 self._progress.advance(unit.position() - before)
 
-    def _take(self, place: _Place, document: _Ready) -> int:
-        """Write one document, or count why not; returns the bytes written."""
+    def _take(self, place: _Place, document: _Ready) -> None:
+        """Write one document, or count why not."""
         source = self._units[place.unit][0]
         weight = self._sources[source].weight
         counts = self.counts.sources[source] if place.repeat == 0 else Counter()
@@ -188,24 +208,24 @@ class Run:
         cleaned = document.cleaned
         if cleaned.dropped:
             counts[cleaned.dropped] += 1
-            return 0
+            return
+        # The document's whole text decides, so that dropping a paragraph does not move it.
+        split = self._options.shares.split(cleaned.digest)
+        if split != TRAIN and place.repeat:
+            return
+        # Before it can be a duplicate: what is left out here may still come from another source.
+        if split == TRAIN and share(cleaned.digest, "weight") >= weight - place.repeat:
+            counts["left_out_by_weight"] += place.repeat == 0
+            return
         paragraphs, words = self._fresh(place, document)
         if not paragraphs:
             counts["duplicates"] += 1
-            return 0
+            return
         counts["duplicate_paragraphs"] += len(cleaned.paragraphs) - len(paragraphs)
-        # The document's whole text decides, so that dropping a paragraph does not move it.
-        split = self._options.shares.split(cleaned.digest)
         if split == TRAIN:
-            if share(cleaned.digest, "weight") >= weight - place.repeat:
-                counts["left_out_by_weight"] += place.repeat == 0
-                return 0
             self.counts.nearest = min(self.counts.nearest, self._options.shares.needed(cleaned.digest))
-        elif place.repeat:
-            return 0
         written = self._shards[split].add(paragraphs)
         self.counts.splits[split].update(documents=1, paragraphs=len(paragraphs), words=words, bytes=written)
-        return written
 
     def _fresh(self, place: _Place, document: _Ready) -> tuple[list[str], int]:
         """The paragraphs that did not occur before, and their words."""

@@ -16,31 +16,38 @@ class Seen:
     """
 
     def __init__(self, path: Path) -> None:
-        """Open or make the table in the file ``path``."""
-        self._table = sqlite3.connect(path, isolation_level=None)
-        self._table.execute("PRAGMA journal_mode = WAL")
-        self._table.execute("PRAGMA synchronous = NORMAL")
-        self._table.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-        self._table.execute(
-            "CREATE TABLE IF NOT EXISTS seen (digest BLOB PRIMARY KEY, position INTEGER NOT NULL) WITHOUT ROWID"
-        )
-        self._table.execute("BEGIN")
+        """Open or make the table in the file ``path``.
+
+        Raises:
+            DataError: the file is damaged, or cannot be written.
+        """
         self._path = path
+        self._table = sqlite3.connect(path, isolation_level=None)
+        try:
+            self._table.execute("PRAGMA journal_mode = WAL")
+            # What was saved is there after a crash of the machine, too.
+            self._table.execute("PRAGMA synchronous = FULL")
+            self._table.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+            self._table.execute(
+                "CREATE TABLE IF NOT EXISTS seen (digest BLOB PRIMARY KEY, position INTEGER NOT NULL) WITHOUT ROWID"
+            )
+            self._table.execute("BEGIN")
+        except sqlite3.DatabaseError as error:
+            raise self._explained(error) from None
 
     def is_first(self, digest: bytes, position: int) -> bool:
         """Whether no text before ``position`` had this digest.
 
         Raises:
-            DataError: the file cannot grow.
+            DataError: the file cannot grow, or is damaged.
         """
         try:
-            row = self._table.execute(
-                "INSERT INTO seen VALUES (?, ?) ON CONFLICT DO UPDATE SET position = position RETURNING position",
-                (digest, position),
-            ).fetchone()
-        except sqlite3.OperationalError as error:
-            raise DataError(f"{self._path}: {error}; make room and run the same command again") from None
-        return bool(row[0] == position)
+            if self._table.execute("INSERT OR IGNORE INTO seen VALUES (?, ?)", (digest, position)).rowcount:
+                return True
+            (first,) = self._table.execute("SELECT position FROM seen WHERE digest = ?", (digest,)).fetchone()
+        except sqlite3.DatabaseError as error:
+            raise self._explained(error) from None
+        return bool(first == position)
 
     def save(self) -> None:
         """What was told so far outlives the process.
@@ -50,9 +57,18 @@ class Seen:
         """
         try:
             self._table.execute("COMMIT")
-        except sqlite3.OperationalError as error:
-            raise DataError(f"{self._path}: {error}; make room and run the same command again") from None
+        except sqlite3.DatabaseError as error:
+            raise self._explained(error) from None
         self._table.execute("BEGIN")
+
+    def _explained(self, error: sqlite3.DatabaseError) -> DataError:
+        self._table.close()
+        if isinstance(error, sqlite3.OperationalError):
+            return DataError(f"{self._path}: {error}; make room and run the same command again")
+        return DataError(
+            f"{self._path}: {error}, as after a crash of the machine; delete {self._path.parent} and run the same "
+            "command again, which then begins anew"
+        )
 
     def close(self) -> None:
         """Let go of the file, without what was not saved."""

@@ -5,6 +5,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from data_prep.support.errors import DataError
+
+_MOST = 100_000
+"""Files of a split; their names have five digits."""
+
 
 class ShardWriter:
     """Appends documents to ``folder``/00000.txt, 00001.txt and so on.
@@ -33,10 +38,17 @@ class ShardWriter:
         return path.open("r+b" if path.exists() else "wb")
 
     def add(self, paragraphs: Sequence[str]) -> int:
-        """Append a document, and return its bytes."""
+        """Append a document, and return its bytes.
+
+        Raises:
+            DataError: files too small for so much text.
+        """
         if self._size >= self._limit:
+            self.save()  # the file is not looked at again, nor brought to the disk later
             self._stream.close()
             self._number, self._size = self._number + 1, 0
+            if self._number == _MOST:
+                raise DataError(f"--shard-bytes {self._limit}: makes more than {_MOST:,} files; give more bytes")
             self._stream = self._open()
         text = ("\n" if self._size else "") + "\n".join(paragraphs) + "\n"
         self._size += (count := self._stream.write(text.encode("utf-8")))
@@ -60,6 +72,14 @@ class ShardWriter:
 
     def __exit__(self, *error: Any) -> None:
         self._stream.close()
+
+
+def is_complete(folder: Path, saved: dict[str, int]) -> bool:
+    """Whether the files hold at least what there was at a ``save()``."""
+    if saved == {"number": 0, "size": 0}:
+        return True
+    files = shard_files(folder)
+    return len(files) > saved["number"] and files[saved["number"]].stat().st_size >= saved["size"]
 
 
 def shard_files(folder: Path) -> list[Path]:

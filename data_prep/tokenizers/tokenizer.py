@@ -16,9 +16,10 @@ Ids = npt.NDArray[np.int64]
 """Ids of fairseq's dictionary, shape (tokens,)."""
 
 # The engines need hundreds of bytes of memory a character, so that a line of 50 MB would not fit; longer lines are
-# cut at a blank between two words, which changes nothing: no token reaches over such a blank.
+# cut at a blank before a word, which changes nothing: no token reaches over the border between what is before it
+# and the blank with the word.
 LONG = 200_000
-_BLANK = re.compile(r"(?<=\S) (?=\S)")
+_BLANK = re.compile(r" (?=\S)")
 LONGEST_WORD = 1_000_000
 """Characters; what has no blank for longer than this is no text."""
 
@@ -86,8 +87,10 @@ class Tokenizer(ABC):
     def _cut(self, line: str) -> Iterator[str]:
         start = 0
         while len(line) - start > LONG:
-            blank = _BLANK.search(line, start + LONG // 2)
-            end = blank.start() if blank else len(line)
+            end = _last_blank(line, start + 1, start + LONG)
+            if end is None:
+                blank = _BLANK.search(line, start + LONG)
+                end = blank.start() if blank else len(line)
             if end - start > LONGEST_WORD:
                 raise DataError(
                     f"{end - start:,} characters without a blank between words, at most {LONGEST_WORD:,} are taken for "
@@ -97,3 +100,12 @@ class Tokenizer(ABC):
             start = end + 1
         if start < len(line):
             yield self._continue(line[start:]) if start else line
+
+
+def _last_blank(line: str, start: int, end: int) -> int | None:
+    """Where the last blank before a word begins, from ``start`` to below ``end``."""
+    while (at := line.rfind(" ", start, end)) >= 0:
+        if not line[at + 1].isspace():
+            return at
+        end = at
+    return None

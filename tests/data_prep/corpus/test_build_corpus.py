@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from data_prep import build_corpus
+from data_prep.corpus import text_shards
 from data_prep.corpus.cleaning import digest
 from data_prep.corpus.text_shards import read_documents, shard_files
 from data_prep.support.errors import DataError
@@ -170,6 +171,46 @@ def test_cleaning_can_be_switched_off(documents: list[str], tmp_path: Path) -> N
     assert "x" not in texts and totals["short"] == 2
 
 
+def test_what_the_weight_leaves_out_may_come_from_another_source(documents: list[str], tmp_path: Path) -> None:
+    first, second = write(tmp_path / "a.txt", documents), write(tmp_path / "b.txt", documents)
+    run(tmp_path / "alone", second)
+    manifest = run(tmp_path / "both", f"{first},weight=0.1", second)
+    assert set(documents_of(tmp_path / "both", "train")) == set(documents_of(tmp_path / "alone", "train"))
+    thinned, other = manifest["sources"]  # type: ignore[misc]
+    assert thinned["left_out_by_weight"] > 700
+    assert other["duplicates"] == 900 - thinned["left_out_by_weight"]
+
+
+def test_duplicates_at_the_same_place_of_two_files(documents: list[str], tmp_path: Path) -> None:
+    sources = [write(tmp_path / name, documents) for name in ("a.txt", "b.txt")]
+    assert run(tmp_path / "out", *sources)["totals"] == {"documents": 1800, "duplicates": 900}
+
+
+def test_empty_records_do_not_make_a_block_that_never_ends(
+    documents: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from data_prep.corpus import run as corpus
+
+    lines = [json.dumps({"text": text}) for text in [*documents, *[""] * 20_000]]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n")
+    prepare, longest = corpus._prepare, 0
+
+    def measured(block: tuple[object, list[object]], options: object) -> object:
+        nonlocal longest
+        longest = max(longest, len(block[1]))
+        return prepare(block, options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(corpus, "_prepare", measured)
+    assert run(tmp_path / "out", tmp_path / "a.jsonl")["totals"] == {"documents": 20_900, "empty": 20_000}
+    assert 900 < longest < 10_000
+
+
+def test_too_small_shards_are_refused(documents: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_shards, "_MOST", 10)
+    with pytest.raises(DataError, match="--shard-bytes 100: makes more than 10 files"):
+        run(tmp_path / "out", write(tmp_path / "a.txt", documents), "--shard-bytes", 100)
+
+
 def test_the_manifest_says_where_everything_came_from(documents: list[str], tmp_path: Path) -> None:
     source = write(tmp_path / "a.txt", [*documents, documents[0]])
     manifest = run(tmp_path / "out", f"{source},weight=0.5", "--valid-share", 0.2)
@@ -277,20 +318,22 @@ def test_finished_is_finished(documents: list[str], tmp_path: Path, monkeypatch:
         run(tmp_path / "out", source)
 
 
+# With the smaller share nothing falls to valid at first, and the corpus is made a second time.
+@pytest.mark.parametrize(("share", "last"), [(0.1, 400), (0.0001, 800)])
 def test_one_place_of_stopping_is_as_good_as_another(
-    documents: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    documents: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float, last: int
 ) -> None:
     """Killed after each document in turn, with everything saved so far or not."""
     from data_prep.corpus import run as corpus
 
     few = [*documents[:120], documents[4]]
     sources = (f"{write(tmp_path / 'a.txt', few)},weight=1.5", write(tmp_path / "b.txt", documents[100:200]))
-    options = ("--valid-share", 0.1, "--shard-bytes", 3000)
+    options = ("--valid-share", share, "--shard-bytes", 3000)
     run(tmp_path / "whole", *sources, *options)
     take: Callable[..., int] = corpus.Run._take
     monkeypatch.setattr(corpus, "_BLOCK_CHARACTERS", 500)
-    monkeypatch.setattr(corpus, "_SAVE_BYTES", 1500)
-    for limit in range(1, 400, 31):
+    monkeypatch.setattr(corpus, "_SAVE_CHARACTERS", 3000)
+    for limit in range(1, last, 31):
         taken = 0
 
         def stop(self: corpus.Run, place: object, document: object, limit: int = limit) -> int:

@@ -35,7 +35,7 @@ def small_saves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, An
     """Makes the programs save their place every 200 kB, in the processes that are started."""
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\nsys.path.insert(0, '.')\n"
-        "import data_prep.corpus.run as corpus\ncorpus._BLOCK_CHARACTERS = 50_000\ncorpus._SAVE_BYTES = 200_000\n"
+        "import data_prep.corpus.run as corpus\ncorpus._BLOCK_CHARACTERS = 50_000\ncorpus._SAVE_CHARACTERS = 200_000\n"
     )
     return {"env": {**os.environ, "PYTHONPATH": str(tmp_path)}}
 
@@ -51,7 +51,7 @@ def saved(out: Path) -> str:
 def test_killed_at_random_and_run_again(
     source: Path, whole: dict[str, bytes], tmp_path: Path, small_saves: dict[str, Any], kills: int
 ) -> None:
-    generator, out, places = random.Random(6), tmp_path / "text", set()
+    generator, out, places, unfinished = random.Random(6), tmp_path / "text", set(), 0
     for number in range(kills):
         process = start("build_corpus", "--out", out, "--workers", 1 + number % 3, source, **small_saves)
         if number % 3:  # sometime in the work; otherwise also before it
@@ -63,10 +63,38 @@ def test_killed_at_random_and_run_again(
         wait_for_empty_group(process.pid)
         places.add(saved(out))
         assert (out / "manifest.json").exists() or {path.name for path in out.glob("*")} <= {".unfinished"}
-    assert len(places) >= min(2, kills // 2)  # it had come further each time
+        unfinished += not (out / "manifest.json").exists()
+    # It was killed while it worked, and had come further each time.
+    assert unfinished >= kills // 2 and len(places) >= min(3, kills // 2 + 1)
     process = start("build_corpus", "--out", out, "--workers", 2, source, **small_saves)
     output = process.communicate()[0]
     assert process.returncode == 0, output
+    assert bytes_of(out) == whole
+
+
+@pytest.mark.parametrize("damage", ["shorter", "missing", "no table"])
+def test_work_that_is_not_all_there_is_not_carried_on(
+    source: Path,
+    whole: dict[str, bytes],
+    tmp_path: Path,
+    small_saves: dict[str, Any],
+    damage: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As after a crash of the machine, when the last writes were lost."""
+    out = tmp_path / "text"
+    process = start("build_corpus", "--out", out, "--workers", 1, source, **small_saves)
+    wait_for(lambda: saved(out), process)
+    process.kill()
+    process.communicate()
+    assert saved(out)
+    train = out / ".unfinished" / "outputs" / "train" / "00000.txt"
+    if damage == "shorter":
+        os.truncate(train, 1000)
+    else:
+        (train if damage == "missing" else out / ".unfinished" / "seen.sqlite").unlink()
+    build_corpus.main(["--out", str(out), "--workers", "1", str(source)])
+    assert "unfinished work is not all there" in capsys.readouterr().out
     assert bytes_of(out) == whole
 
 

@@ -19,6 +19,12 @@ def test_the_first_position_wins_and_keeps_winning(tmp_path: Path) -> None:
     assert not again.is_first(b"a", 0)
 
 
+def test_a_damaged_table_is_said(tmp_path: Path) -> None:
+    (tmp_path / "seen").write_bytes(b"no table at all" * 1000)
+    with pytest.raises(DataError, match="not a database, as after a crash of the machine; delete"):
+        Seen(tmp_path / "seen")
+
+
 def test_a_full_disk_is_said(tmp_path: Path) -> None:
     seen = Seen(tmp_path / "seen")
     seen._table.execute("COMMIT")

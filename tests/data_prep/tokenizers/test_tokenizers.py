@@ -106,8 +106,24 @@ def test_long_lines_have_the_ids_of_their_whole(
 
 
 def test_a_word_without_end_is_refused(loaded: Tokenizer) -> None:
-    with pytest.raises(DataError, match="1,000,002 characters without a blank"):
-        loaded.encode("a b " + "x" * 999_998 + " b")
+    with pytest.raises(DataError, match="1,000,001 characters without a blank between words.*they begin with 'xxx"):
+        loaded.encode("a b " * 100_000 + "x" * 1_000_001 + " b")
+
+
+def test_a_long_word_behind_others_has_an_end(loaded: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = "a b " * 30 + "x" * 95 + " b"
+    expected = loaded.encode(line).tolist()
+    monkeypatch.setattr(tokenizer, "LONG", 50)
+    monkeypatch.setattr(tokenizer, "LONGEST_WORD", 100)
+    assert loaded.encode(line).tolist() == expected
+
+
+def test_words_that_are_not_one_blank_apart_have_an_end(loaded: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = "the  value\t naïve" * 50
+    expected = loaded.encode(line).tolist()
+    monkeypatch.setattr(tokenizer, "LONG", 50)
+    monkeypatch.setattr(tokenizer, "LONGEST_WORD", 100)
+    assert loaded.encode(line).tolist() == expected
 
 
 def test_it_is_found_from_a_folder_or_a_file_and_copied(folder: Path, loaded: Tokenizer, tmp_path: Path) -> None:

@@ -76,6 +76,14 @@ def test_long_lines_are_not_left_out(text: Path, tmp_path: Path) -> None:
     assert tokenizer.encode("returns").size == 1
 
 
+def test_files_of_the_same_name_in_two_folders(tmp_path: Path) -> None:
+    files = [tmp_path / name / "train.txt" for name in ("a", "b")]
+    for number, path in enumerate(files):
+        path.parent.mkdir()
+        write(path, make_documents(200, number))
+    assert len(train(files, tmp_path / "out", options(vocab_size=420))) > 400
+
+
 @pytest.mark.parametrize(
     ("content", "changes", "expected"),
     [
