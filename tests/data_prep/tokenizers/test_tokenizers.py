@@ -192,3 +192,8 @@ def test_folders_without_or_with_two_tokenizers_are_refused(tmp_path: Path) -> N
 
 def test_unknown_pieces_become_unk(tmp_path: Path) -> None:
     assert UNK in load_tokenizer(make_sentencepiece(tmp_path, byte_fallback=False)).encode("Ж")
+
+
+def test_only_the_last_of_several_blanks_is_cut_at() -> None:
+    assert tokenizer._last_blank("a   b   ", 0, 7) == 3  # GPT-2 has tokens of several blanks
+    assert tokenizer._last_blank("a\tb", 0, 3) is None
