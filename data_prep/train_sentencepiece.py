@@ -24,7 +24,7 @@ from data_prep.corpus.cleaning import digest
 from data_prep.corpus.splits import TRAIN
 from data_prep.support.draws import share
 from data_prep.support.errors import DataError
-from data_prep.support.files import atomic_open, sha256
+from data_prep.support.files import atomic_open, not_utf8, sha256
 from data_prep.support.program import program_parser, run_program
 from data_prep.support.progress import Progress
 from data_prep.support.step import Step, file_state
@@ -65,15 +65,17 @@ def sample(files: list[Path], size: int, seed: int) -> Iterator[str]:
     with Progress("sampling", total) as progress:
         for path in files:
             with path.open("rb") as stream:
+                offset = 0
                 for number, line in enumerate(stream, start=1):
                     progress.advance(len(line))
                     try:
                         text = line.decode("utf-8").strip()
                     except UnicodeDecodeError as error:
-                        raise DataError(
-                            f"{path}, line {number}: not UTF-8: byte 0x{line[error.start]:02x} at byte "
-                            f"{error.start} of the line; data_prep.build_corpus makes clean text"
+                        byte, place = line[error.start], offset + error.start
+                        raise not_utf8(
+                            path, number, byte, place, "make clean text of it with data_prep.build_corpus"
                         ) from None
+                    offset += len(line)
                     if text and (total <= size or share(digest(text), purpose) < size / total):
                         yield text
 

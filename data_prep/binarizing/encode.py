@@ -10,6 +10,7 @@ import numpy.typing as npt
 from data_prep.binarizing.mmap_dataset import element_type
 from data_prep.binarizing.parts import Part
 from data_prep.support.errors import DataError
+from data_prep.support.files import not_utf8
 from data_prep.tokenizers import EOS, UNK, Tokenizer, load_tokenizer
 from data_prep.tokenizers.tokenizer import LONG
 
@@ -91,10 +92,8 @@ def _lines(path: Path, offset: int, block: bytes) -> list[str]:
         text = block.decode()
     except UnicodeDecodeError as error:
         place = offset + error.start
-        raise DataError(
-            f"{path}: not UTF-8: byte 0x{block[error.start]:02x} at offset {place:,} "
-            f"(line {_line_number(path, place):,}); mend the file, for example with: iconv -f LATIN1 -t UTF-8, "
-            "or build the corpus with --errors replace"
+        raise not_utf8(
+            path, _line_number(path, place), block[error.start], place, "build the corpus with --errors replace"
         ) from None
     lines = text.split("\n")
     if not lines[-1]:

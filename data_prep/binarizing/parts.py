@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from data_prep.support.errors import DataError
+from data_prep.support.files import BYTE_ORDER_MARK
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLOCK = 1 << 16
 _EMPTY_LINE = re.compile(rb"\n\r?\n")
 """With the end of the line before it."""

@@ -12,10 +12,10 @@ from typing import NamedTuple
 from data_prep.sources.source import Errors
 from data_prep.sources.streams import HEAD, Readable, kind_of
 from data_prep.support.errors import DataError
+from data_prep.support.files import BYTE_ORDER_MARK, not_utf8
 
 MAX_DOCUMENT_BYTES = 32 << 20
 """Where the user says nothing."""
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def line_pieces(stream: Readable, name: str, limits: Limits, errors: Errors) -> 
     kind = kind_of(block[:HEAD])
     if kind:
         raise DataError(f"{name}: its content is {kind}, plain text was expected; convert it first")
-    if block.startswith(_BYTE_ORDER_MARK):
+    if block.startswith(BYTE_ORDER_MARK):
         block, offset = block[3:], 3
     while block:
         if errors == "strict" and (found := block.find(b"\0")) >= 0:
@@ -144,10 +144,9 @@ def decode(piece: Piece, name: str, errors: Errors) -> tuple[str, bool]:
     except UnicodeDecodeError as error:
         if errors == "strict":
             line = piece.line + piece.data.count(b"\n", 0, error.start)
-            raise DataError(
-                f"{name}, line {line}: not UTF-8: byte 0x{piece.data[error.start]:02x} at offset "
-                f"{piece.offset + error.start:,}; convert the file, for example with iconv -f LATIN1 -t UTF-8, or put "
-                "U+FFFD in place of such bytes with --errors replace"
+            byte, offset = piece.data[error.start], piece.offset + error.start
+            raise not_utf8(
+                name, line, byte, offset, "put U+FFFD in place of such bytes with --errors replace"
             ) from None
         text, replaced = piece.data.decode(errors="replace"), True
     if "\0" in text:  # with errors="replace" only: line_pieces refuses them otherwise

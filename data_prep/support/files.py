@@ -10,6 +10,16 @@ from typing import IO, Any
 
 from data_prep.support.errors import DataError
 
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def not_utf8(file: object, line: int, byte: int, offset: int, otherwise: str = "") -> DataError:
+    """The error for a ``byte`` at ``offset`` in a file, in its ``line`` (from 1), with what else the user can do."""
+    return DataError(
+        f"{file}, line {line:,}: not UTF-8: byte 0x{byte:02x} at offset {offset:,}; convert the file, for example "
+        f"with: iconv -f LATIN1 -t UTF-8{', or ' * bool(otherwise)}{otherwise}"
+    )
+
 
 def read_text(path: Path) -> str:
     """The whole of a UTF-8 file.
@@ -28,12 +38,8 @@ def read_text(path: Path) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         # utf-8-sig counts from behind a byte order mark; the user's editor does not.
-        offset = error.start + (3 if raw.startswith(b"\xef\xbb\xbf") else 0)
-        line = raw.count(b"\n", 0, offset) + 1
-        raise DataError(
-            f"{path}: not UTF-8: byte 0x{raw[offset]:02x} at offset {offset} (line {line}); "
-            "convert the file, for example with: iconv -f LATIN1 -t UTF-8"
-        ) from None
+        offset = error.start + (len(BYTE_ORDER_MARK) if raw.startswith(BYTE_ORDER_MARK) else 0)
+        raise not_utf8(path, raw.count(b"\n", 0, offset) + 1, raw[offset], offset) from None
 
 
 @contextmanager

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import IO
 
 from data_prep.support.errors import DataError
+from data_prep.support.files import BYTE_ORDER_MARK, not_utf8
 
 MAX_LINE = 16 * 2**20
 """Bytes; the longest row of the official files has less than 5,000."""
-_BOM = b"\xef\xbb\xbf"
 
 
 def decode(raw: bytes, file: str, errors: str, line: int = 1, offset: int = 0) -> str:
@@ -33,9 +33,8 @@ def decode(raw: bytes, file: str, errors: str, line: int = 1, offset: int = 0) -
         return raw.decode("utf-8", errors)
     except UnicodeDecodeError as error:
         where = line + raw.count(b"\n", 0, error.start)
-        raise DataError(
-            f"{file}, line {where}: not UTF-8: byte 0x{raw[error.start]:02x} at offset {offset + error.start}; "
-            "convert the file, for example with iconv -f LATIN1 -t UTF-8, or give --errors replace"
+        raise not_utf8(
+            file, where, raw[error.start], offset + error.start, "put U+FFFD there with --errors replace"
         ) from None
 
 
@@ -50,7 +49,7 @@ def read_lines(stream: IO[bytes], file: str, errors: str) -> Iterator[tuple[int,
         number += 1
         if len(raw) > MAX_LINE:
             raise DataError(f"{file}, line {number}: longer than {MAX_LINE:,} bytes; is this a table at all?")
-        start = len(_BOM) if number == 1 and raw.startswith(_BOM) else 0
+        start = len(BYTE_ORDER_MARK) if number == 1 and raw.startswith(BYTE_ORDER_MARK) else 0
         text = decode(raw[start:], file, errors, number, offset + start)
         offset += len(raw)
         yield number, text.removesuffix("\n").removesuffix("\r")

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from data_prep.binarizing.inputs import SPLITS
 from data_prep.support.errors import DataError
 from data_prep.support.step import Step
 from data_prep.tasks.cutting import CUTS, smallest
@@ -19,7 +20,6 @@ from data_prep.tasks.writing import write_examples
 from data_prep.tokenizers import load_tokenizer
 
 HUB = "hub"
-_ORDER = ("train", "valid", "test")
 
 
 def open_source(task: Task, paths: list[Path], errors: str) -> Source:
@@ -76,7 +76,7 @@ def prepare(
     with Step(out, {"program": "prepare_task", "task": task.name}, redo=True) as step:
         tokenizer = load_tokenizer(tokenizer_folder)
         examples = collect(source.rows(), source.labels, tokenizer, limit)
-        rank = {name: number for number, name in enumerate(_ORDER)}
+        rank = {name: number for number, name in enumerate(SPLITS)}
         examples.splits = dict(
             sorted(examples.splits.items(), key=lambda item: (rank.get(item[0], len(rank)), item[0]))
         )

@@ -288,7 +288,7 @@ def test_invalid_utf8_is_shown_with_file_and_byte(tokenizer: Path, tmp_path: Pat
     number = good.count(b"\n", 0, line) + 1
     with pytest.raises(DataError) as caught:
         binarize([source], tokenizer, tmp_path / "bin", workers=workers)
-    assert f"{source}: not UTF-8: byte 0xe9 at offset {line + 3:,} (line {number:,})" in str(caught.value)
+    assert f"{source}, line {number:,}: not UTF-8: byte 0xe9 at offset {line + 3:,};" in str(caught.value)
     source.write_bytes(good)
     binarize([source], tokenizer, tmp_path / "bin", workers=1)
 
