@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `linformer evaluate`."""
     parser.add_argument("checkpoint", type=Path, help="checkpoint of a finetuning with --task sentence_prediction")
     parser.add_argument("data", type=Path, metavar="TASK", help="the folder that prepare_task wrote")
-    parser.add_argument("--split", default="valid", help="train, valid or test (default: %(default)s)")
+    parser.add_argument("--split", help="train, valid or test (default: test with --submission, otherwise valid)")
     parser.add_argument(
         "--batch-size", type=int, default=32, metavar="N", help="examples at once (default: %(default)s)"
     )
@@ -35,7 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--submission",
         type=Path,
         metavar="FILE",
-        help="GLUE's submission file; in a folder it gets GLUE's own name for it",
+        help="GLUE's submission file, of the test split unless --split says otherwise; in a folder it gets GLUE's own "
+        "name for it",
     )
 
 
@@ -51,21 +52,23 @@ def run(arguments: argparse.Namespace) -> int:
     from linformer_fairseq.evaluation import load_classifier, predict, read_task
     from linformer_fairseq.evaluation.tables import write_predictions, write_submission
 
+    # GLUE's server takes predictions of the test set, and cannot tell those of another one from them.
+    split = arguments.split or ("test" if arguments.submission else "valid")
     try:
         data = read_task(arguments.data)
-        data.require(arguments.split)
+        data.require(split)
         submission = _submission_path(arguments.submission, data)
         device = _device(arguments.device)
         classifier = load_classifier(arguments.checkpoint, data, device)
-        found = predict(classifier, arguments.split, arguments.batch_size, _Progress())
-        identifiers = data.identifiers(arguments.split, len(found.predicted))
-        for line in report(arguments.split, data, found):
+        found = predict(classifier, split, arguments.batch_size, _Progress())
+        identifiers = data.identifiers(split, len(found.predicted))
+        for line in report(split, data, found):
             print(line)
         if arguments.out:
             write_predictions(arguments.out, identifiers, data.labels, found)
         if submission:
             write_submission(submission, identifiers, data.labels, found)
-            if lost := data.rejected(arguments.split):
+            if lost := data.rejected(split):
                 print(f"warning: {submission} lacks {lost:,} rows, see {data.folder / 'rejected.tsv'}", file=sys.stderr)
     except OSError as error:
         raise CommandError(f"{error.filename or arguments.data}: {error.strerror or error}") from None

@@ -153,6 +153,16 @@ def test_submission(data: Path, checkpoint: Path, tmp_path: Path, capsys: pytest
     assert {row[2] for row in predictions} == {""}
 
 
+def test_a_submission_is_of_the_test_set_unless_a_split_is_named(
+    data: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["evaluate", str(checkpoint), str(data), "--submission", str(tmp_path / "x.tsv")]
+    for split, first, last in ((None, 50, 60), ("valid", 20, 50)):
+        assert cli.main(words if split is None else [*words, "--split", split]) == 0
+        assert capsys.readouterr().out.startswith(f"{split or 'test'}: ")
+        assert [row[0] for row in table(tmp_path / "x.tsv")[1:]] == [str(i + 7) for i in range(first, last)]
+
+
 def linked(data: Path, other: Path, left_out: str) -> Path:
     """The same folder once more, without the entry that the test makes itself."""
     other.mkdir()
