@@ -34,12 +34,18 @@ def write_submission(path: Path, identifiers: list[str], labels: tuple[str, ...]
 
 
 def _write(path: Path, header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
-    """A table that is either whole or absent."""
+    """A table that is either whole or absent.
+
+    Raises:
+        OSError: it cannot be written; the error's file is ``path``.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("w", encoding="utf-8", newline="\n") as stream:
             stream.writelines("\t".join(row) + "\n" for row in (header, *rows))
         temporary.replace(path)
+    except OSError as error:  # that of a full disk names no file, others the temporary one
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from None
     finally:
         temporary.unlink(missing_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import resource
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -277,6 +278,21 @@ def test_data_that_does_not_fit(
     blocked = tmp_path / "file"
     blocked.write_text("")
     assert f"{blocked}" in fails(capsys, checkpoint, data, "--out", blocked / "x.tsv")
+
+
+def test_a_full_disk_names_the_file_that_was_not_written(
+    data: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.tsv"
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
+    try:
+        status = cli.main(["evaluate", str(checkpoint), str(data), "--out", str(out)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert status == 1
+    assert capsys.readouterr().err == f"linformer evaluate: error: {out}: File too large\n"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_checkpoint_that_cuts_by_itself_is_evaluated(data: Path, tmp_path: Path) -> None:
