@@ -3,12 +3,14 @@
 import os
 import signal
 import threading
+import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context, parent_process, resource_tracker
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from data_prep.support.errors import DataError
@@ -20,6 +22,14 @@ Result = TypeVar("Result")
 def default_workers() -> int:
     """One per core that this process may use."""
     return len(os.sched_getaffinity(0))
+
+
+def check_workers(workers: int) -> None:
+    """Raises:
+    DataError: ``workers`` below 1.
+    """
+    if workers < 1:
+        raise DataError(f"--workers {workers}: expected at least 1")
 
 
 def ordered_map(
@@ -44,32 +54,85 @@ def ordered_map(
     Raises:
         DataError: ``workers`` below 1, a worker that died; and whatever ``function`` raises.
     """
-    if workers < 1:
-        raise DataError(f"--workers {workers}: expected at least 1")
+    check_workers(workers)
     if workers == 1:
         if initializer:
             initializer(*initargs)
         yield from map(function, items)
         return
-    # Spawned, not forked: libraries with threads of their own do not survive a fork.
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), _start_worker, (initializer, initargs))
+    # A pipe and a thread for each: a worker that dies breaks its own pipe, whatever it was doing. With the queue that
+    # the workers of concurrent.futures share, one that dies while it writes leaves all the others waiting for ever.
+    pool = [_Worker(function, initializer, initargs) for _ in range(workers)]
+    idle: SimpleQueue[_Worker] = SimpleQueue()
+    for worker in pool:
+        idle.put(worker)
+
+    def compute(item: Item) -> Result:
+        worker = idle.get()
+        try:
+            result: Result = worker.compute(item)
+            return result
+        finally:
+            idle.put(worker)
+
     waiting: deque[Future[Result]] = deque()
+    threads = ThreadPoolExecutor(workers)
     try:
         for item in items:
-            with _interrupts_held_back():  # a worker may be started here
-                waiting.append(pool.submit(function, item))
+            waiting.append(threads.submit(compute, item))
             if len(waiting) >= 2 * workers:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
-    except BrokenProcessPool:
-        raise DataError(
-            "a worker process died, which the system does to it when memory runs out; "
-            "run the same command again, with fewer --workers (in a script of your own, call this below "
-            '`if __name__ == "__main__":`, as each worker imports the script)'
-        ) from None
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        for future in waiting:
+            future.cancel()
+        for worker in pool:
+            worker.kill()
+        threads.shutdown()  # none waits any longer: its worker is dead
+        for worker in pool:
+            worker.close()
+
+
+class _Worker:
+    """A process, seen from here."""
+
+    def __init__(
+        self, function: Callable[[Any], Any], initializer: Callable[..., None] | None, initargs: tuple[Any, ...]
+    ) -> None:
+        # Spawned, not forked: libraries with threads of their own do not survive a fork.
+        context = get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(target=_work, args=(theirs, function, initializer, initargs), daemon=True)
+        with _interrupts_held_back():
+            self._process.start()
+        theirs.close()
+
+    def compute(self, item: object) -> Any:
+        """Raises:
+        DataError: the process is dead; and whatever its function raises.
+        """
+        try:
+            self._connection.send(item)
+            done, value = self._connection.recv()
+        except (EOFError, OSError):
+            raise DataError(
+                "a worker process died, which the system does to it when memory runs out; "
+                "run the same command again, with fewer --workers (in a script of your own, call this below "
+                '`if __name__ == "__main__":`, as each worker imports the script)'
+            ) from None
+        if done:
+            return value
+        raise value
+
+    def kill(self) -> None:
+        """End the process, whatever it is doing: nobody wants its result."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """Forget a process that was killed."""
+        self._process.join()
+        self._connection.close()
 
 
 @contextmanager
@@ -78,6 +141,7 @@ def _interrupts_held_back() -> Generator[None, None, None]:
 
     Ctrl-C reaches the whole group, but it is for this process to end its workers.
     """
+    resource_tracker.ensure_running()  # it is started with the first process, and lets Ctrl-C through again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -85,10 +149,26 @@ def _interrupts_held_back() -> Generator[None, None, None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _start_worker(initializer: Callable[..., None] | None, initargs: tuple[Any, ...]) -> None:
+def _work(
+    connection: Connection,
+    function: Callable[[Any], Any],
+    initializer: Callable[..., None] | None,
+    initargs: tuple[Any, ...],
+) -> None:
+    """What a worker process does: answer each item with (True, result) or (False, exception)."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    if initializer:
-        initializer(*initargs)
+    prepared = not initializer
+    while True:
+        item = connection.recv()
+        try:
+            if initializer and not prepared:
+                initializer(*initargs)
+                prepared = True
+            answer = True, function(item)
+        except Exception as error:
+            error.add_note("in a worker process:\n" + traceback.format_exc())
+            answer = False, error
+        connection.send(answer)
 
 
 def _end_with_parent() -> None:

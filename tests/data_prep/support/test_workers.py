@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 
@@ -72,6 +73,29 @@ def test_an_error_in_a_worker_is_raised_here(workers: int) -> None:
 def test_a_worker_that_dies_is_said() -> None:
     with pytest.raises(DataError, match=r"a worker process died.*fewer --workers"):
         list(ordered_map(die, range(3), 2))
+
+
+def die_while_writing(number: int) -> bytes:
+    if number == 0:
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGKILL)).start()
+    return bytes(1 << 28)
+
+
+def test_a_worker_that_dies_while_it_writes_its_result_is_said() -> None:
+    def items() -> Iterator[int]:
+        yield from (0, 1)
+        time.sleep(1)
+        yield from (2, 3)
+
+    with pytest.raises(DataError, match="a worker process died"):
+        for _ in ordered_map(die_while_writing, items(), 2):
+            pass
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_initializer_that_fails_is_an_error_here(workers: int) -> None:
+    with pytest.raises(DataError, match="number 3 is bad"):
+        list(ordered_map(slow_first, range(3), workers, fail_at_three, (3,)))
 
 
 def test_no_workers_are_refused() -> None:
