@@ -33,7 +33,7 @@ class TsvSource:
         rows = list(self._table(paths[0]))
         self.labels = tuple(sorted({row.label for row in rows if isinstance(row, Row) and row.label is not None}))
         if not self.labels:
-            raise DataError(f"{rows[0]}: no line of the file is a label, one tab and a text")
+            raise DataError(f"{rows[0]}: no line of the file is an example")
 
     def rows(self) -> Iterator[Row | Reject]:
         """See `Source.rows`.
@@ -57,8 +57,12 @@ class TsvSource:
         with path.open("rb") as stream:
             for number, line in read_lines(stream, str(path), self._errors):
                 label, tab, text = line.partition("\t")
-                if not tab or "\t" in text or not text.strip() or label.split() != [label]:
+                if not tab or "\t" in text or not text.strip() or not label.strip():
                     yield Reject(path.stem, str(path), number, "expected a label, one tab and a text", line)
+                elif label.split() != [label]:  # fairseq splits labels at blanks
+                    whole = "_".join(label.split())
+                    reason = f"label {label!r} has a blank in it, and must not; write it as {whole!r}, for example"
+                    yield Reject(path.stem, str(path), number, reason, line)
                 elif label in SPECIAL:  # fairseq puts them into every dictionary, and reads none that has them twice
                     reason = f"{label!r} is a symbol of fairseq's own; give this class another name"
                     yield Reject(path.stem, str(path), number, reason, line)

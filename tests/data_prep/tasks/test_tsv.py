@@ -37,9 +37,23 @@ def test_labels_are_those_of_the_first_file(
         ("a\tx\nb y\n", "a\tz\n", "train.tsv, line 2: expected a label, one tab and a text: 'b y'"),
         ("a\tx\nb\tx\tb\n", "a\tz\n", "train.tsv, line 2: expected a label, one tab and a text"),
         ("a\tx\na\t \n", "a\tz\n", "train.tsv, line 2: expected a label, one tab and a text"),
-        ("a\tx\nb c\ty\n", "a\tz\n", "train.tsv, line 2: expected a label, one tab and a text"),
-        ("a\tx\na \ty\n", "a\tz\n", "train.tsv, line 2: expected a label, one tab and a text: 'a \\ty'"),
-        ("a\tx\n a\ty\n", "a\tz\n", "train.tsv, line 2: expected a label, one tab and a text"),
+        ("a\tx\n \ty\n", "a\tz\n", "train.tsv, line 2: expected a label, one tab and a text"),
+        (
+            "a\tx\nb c\ty\n",
+            "a\tz\n",
+            "train.tsv, line 2: label 'b c' has a blank in it, and must not; write it as 'b_c'",
+        ),
+        (
+            "a\tx\na \ty\n",
+            "a\tz\n",
+            "train.tsv, line 2: label 'a ' has a blank in it, and must not; write it as 'a'",
+        ),
+        (
+            "a\tx\n a\ty\n",
+            "a\tz\n",
+            "train.tsv, line 2: label ' a' has a blank in it, and must not; write it as 'a'",
+        ),
+        ("b c\ty\n", "a\tz\n", "write it as 'b_c', for example: 'b c\\ty': no line of the file is an example"),
         *(
             (f"a\tx\n{label}\ty\n", "a\tz\n", f"train.tsv, line 2: {label!r} is a symbol of fairseq's own")
             for label in ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
@@ -48,7 +62,7 @@ def test_labels_are_those_of_the_first_file(
         ("a\tx\nb\ty\n", "a\tz\nb\tx\n", "valid.tsv, line 2: this text is also in"),
         ("a\tx \nb\ty\n", "a\tz\nb\tx\n", "valid.tsv, line 2: this text is also in"),
         ("a\tx\nb\ty\n", "a\tz\nb\t x\n", "valid.tsv, line 2: this text is also in"),
-        ("\n", "a\tz\n", "no line of the file is a label, one tab and a text"),
+        ("\n", "a\tz\n", "expected a label, one tab and a text: '': no line of the file is an example"),
     ],
 )
 def test_bad_rows_are_refused(
