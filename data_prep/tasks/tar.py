@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path, PurePosixPath
 
-from data_prep.sources.streams import HEAD, Readable, Stream, compression_of, kind_of
+from data_prep.sources.streams import COMPRESSIONS, HEAD, Readable, Stream, compression_of, kind_of
 from data_prep.support.errors import DataError
 
 MAX_MEMBER = 256 * 2**20
@@ -83,6 +83,9 @@ def _check_kind(path: Path) -> None:
     if not head:
         raise DataError(f"{path}: the file is empty")
     found, expected = kind_of(head), compression_of(path)
+    if found and found not in COMPRESSIONS.values():
+        hint = "unpack it and give the folder" if found in ("zip", "7-zip") else "give one of these"
+        raise DataError(f"{path}: is {found}; expected aclImdb as a folder or as a tar (compressed or not); {hint}")
     if found != expected:
         looks = f"is {found}" if found else "does not look so"
         raise DataError(

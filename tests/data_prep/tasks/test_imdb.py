@@ -125,6 +125,17 @@ def test_a_truncated_tar(prepare: Prepare, tmp_path: Path, ending: str) -> None:
     prepare("imdb", path)
 
 
+@pytest.mark.parametrize("name", ["aclImdb.zip", "aclImdb.tar", "aclImdb.tar.gz"])
+def test_an_archive_that_is_no_tar(prepare: Prepare, make_zip: Callable[..., Path], name: str) -> None:
+    path = make_zip(name, {f"aclImdb/{review}": text.encode() for review, text in _REVIEWS.items()})
+    expected = f"{name}: is zip; expected aclImdb as a folder or as a tar .*; unpack it and give the folder"
+    with pytest.raises(DataError, match=expected):
+        prepare("imdb", path)
+    path.write_bytes(b"%PDF-1.4")
+    with pytest.raises(DataError, match=f"{name}: is PDF; expected aclImdb as a folder or as a tar"):
+        prepare("imdb", path)
+
+
 def test_a_damaged_tar(prepare: Prepare, tmp_path: Path) -> None:
     data = bytearray(tar_bytes({**_REVIEWS}))
     data[1024 * 3 + 10] ^= 0xFF  # in the fourth header: tarfile alone would take it for the end
