@@ -37,6 +37,10 @@ _REFUSALS = (
     re.compile(r"via `add_safe_globals`,? but got (.+)"),
 )
 
+# Where the reason begins in a message of that unpickler; before it stands advice to execute the file.
+_UNPICKLER = "WeightsUnpickler error:"
+_LONGEST_REASON = 200
+
 # What fairseq itself takes for granted when it reads a checkpoint; old files have the second name.
 _NEEDED = (("model",), ("cfg", "args"), ("optimizer_history", "best_loss"), ("extra_state", "epoch"))
 
@@ -96,11 +100,20 @@ def _explain(error: Exception) -> str:
                 "If you trust the file and know what this is, allow it with "
                 "torch.serialization.add_safe_globals in your --user-dir."
             )
-    reason = (str(error).strip().splitlines() or [""])[-1] or type(error).__name__
     return (
-        "cannot be read as a checkpoint: it is truncated (a full disk, a killed copy) or was never one "
-        f"[{reason[:200]}]. If it was one, put it aside; name another one, for example with --restore-file."
+        "cannot be read as a checkpoint: it is truncated (a full disk, a killed copy) or was never one"
+        f"{_reason(error)}. If it was one, put it aside and give another one "
+        "(fairseq-train takes it with --restore-file)."
     )
+
+
+def _reason(error: Exception) -> str:
+    """What torch says, in brackets: one sentence of it, as the others are advice; nothing where that is long."""
+    text = str(error)
+    lines = text.partition(_UNPICKLER)[2].split("\n") if _UNPICKLER in text else text.split("\n")
+    line = next(filter(None, map(str.strip, lines)), type(error).__name__)
+    sentence = re.split(r"(?<=\w)\.(?:\s|$)", line)[0]
+    return f" [{sentence}]" if len(sentence) <= _LONGEST_REASON else ""
 
 
 def _check(state: Any, name: str) -> dict[str, Any]:

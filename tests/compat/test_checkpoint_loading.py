@@ -132,6 +132,10 @@ def _text(path: Path) -> None:
     path.write_text("this is a text file, not a checkpoint\n")
 
 
+def _markdown(path: Path) -> None:
+    path.write_text("# A title\n\nA text.\n")
+
+
 def _half(path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
@@ -170,6 +174,38 @@ def test_damaged_or_foreign_file(checkpoint: Path, damage: Callable[[Path], None
     with pytest.raises(CheckpointError, match=says) as error:
         load(str(checkpoint))
     assert str(error.value).startswith(f"{checkpoint}: ")
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (_empty, "[EOFError]"),
+        (_text, "["),
+        (_markdown, "[Unsupported operand 35]"),
+        (_half, "[PytorchStreamReader failed reading zip archive: failed finding central directory]"),
+    ],
+)
+def test_the_reason_is_a_whole_sentence(checkpoint: Path, damage: Callable[[Path], None], reason: str) -> None:
+    damage(checkpoint)
+    with pytest.raises(CheckpointError) as error:
+        load(str(checkpoint))
+    said = str(error.value)
+    assert said.startswith(
+        f"{checkpoint}: cannot be read as a checkpoint: it is truncated (a full disk, a killed copy) or was never one "
+    )
+    assert reason in said and "\n" not in said
+    assert said.endswith(
+        "]. If it was one, put it aside and give another one (fairseq-train takes it with --restore-file)."
+    )
+
+
+def test_a_long_reason_is_left_out(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("x " * 150)
+
+    monkeypatch.setattr(torch, "load", fail)
+    with pytest.raises(CheckpointError, match=r"or was never one\. If it was one"):
+        load(str(checkpoint))
 
 
 def test_half_of_a_legacy_file(tmp_path: Path, state: dict[str, Any]) -> None:
