@@ -29,7 +29,7 @@ from data_prep.support.errors import DataError
 from data_prep.support.program import program_parser, run_program
 from data_prep.support.progress import Progress
 from data_prep.support.step import Step, file_state
-from data_prep.support.workers import default_workers, ordered_map
+from data_prep.support.workers import check_workers, default_workers, ordered_map
 from data_prep.tokenizers import Tokenizer, copy_tokenizer, load_tokenizer
 
 MUCH_UNKNOWN = 0.01
@@ -51,8 +51,7 @@ def binarize(inputs: list[Path], tokenizer: Path, out: Path, workers: int = 1, s
     """
     if shards < 1:
         raise DataError(f"--shards {shards}: expected at least 1")
-    if workers < 1:
-        raise DataError(f"--workers {workers}: expected at least 1")
+    check_workers(workers)
     found = find_inputs(inputs)
     loaded = load_tokenizer(tokenizer)
     states = {name: [file_state(path) for path in files] for name, files in found.splits.items()}

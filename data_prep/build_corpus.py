@@ -21,7 +21,8 @@ followed by what is particular to it, as in wiki/,format=wikiextractor,weight=2:
 Files may be compressed (.gz, .bz2, .xz, .zst). In text, a blank line ends a document; elsewhere each record is one.
 
 DIR gets train/, valid/ and test/, each with numbered files, one paragraph a line and an empty line between documents,
-and manifest.json with all counts. Which split a document belongs to depends on its own text alone.
+and manifest.json with all counts. Which split a document belongs to depends on its own text alone. At least 20,000
+bytes of text are needed, as no vocabulary can be learned from less.
 """
 
 import argparse
@@ -36,13 +37,15 @@ from data_prep.corpus.run import CorpusOptions, Counts, Run, can_carry_on
 from data_prep.corpus.splits import NAMES, TRAIN, VALID, Shares
 from data_prep.corpus.text_shards import read_documents, shard_files
 from data_prep.sources import Source, parse_source
+from data_prep.sources.files import FileUnit
+from data_prep.sources.parse import split_spec
 from data_prep.support.errors import DataError
 from data_prep.support.files import write_text
 from data_prep.support.program import program_parser, run_program
 from data_prep.support.step import Step
-from data_prep.support.workers import default_workers, ordered_map
+from data_prep.support.workers import check_workers, default_workers, ordered_map
 
-MINIMUM_CHARACTERS = 20_000
+MINIMUM_BYTES = 20_000
 """No vocabulary can be learned from less."""
 PAPER_WORDS = 3.3e9
 """BookCorpus 0.8 and English Wikipedia 2.5 billion (Devlin et al. 2019, section 3.1; Wang et al. 2020, section 5)."""
@@ -65,6 +68,8 @@ def build_corpus(out: Path, sources: list[Source], options: CorpusOptions, worke
         DataError: something wrong with the input (with file and position), too little text, or an ``out`` that
             holds something else.
     """
+    check_workers(workers)
+    _refuse_own_output(out, sources)
     key = {
         "program": "build_corpus",
         "sources": [
@@ -93,11 +98,22 @@ def build_corpus(out: Path, sources: list[Source], options: CorpusOptions, worke
         return step.finish(_manifest(sources, options, counts))
 
 
+def _refuse_own_output(out: Path, sources: list[Source]) -> None:
+    """What is written must not be read: not now, and not by the next run."""
+    folder = out.resolve()
+    for source in sources:
+        files = [unit.path.resolve() for unit in source.units if isinstance(unit, FileUnit)]
+        place = Path(split_spec(source.name)[0])
+        around = bool(files) and place.is_dir() and folder.is_relative_to(place.resolve())
+        if around or any(file.is_relative_to(folder) for file in files):
+            raise DataError(f"--out {out}: source {source.name!r} reads what is in there; give a folder outside of it")
+
+
 def _check_amounts(counts: Counts, options: CorpusOptions) -> None:
     written = sum(counts.splits[name]["bytes"] for name in NAMES)
-    if written < MINIMUM_CHARACTERS:
+    if written < MINIMUM_BYTES:
         raise DataError(
-            f"too little text: {written:,} bytes after removing duplicates, at least {MINIMUM_CHARACTERS:,} are "
+            f"too little text: {written:,} bytes after removing duplicates, at least {MINIMUM_BYTES:,} are "
             "needed; give more sources"
         )
     for name in NAMES:

@@ -115,7 +115,8 @@ def install(out: Path, source: Path | None = None) -> tuple[GPT2Tokenizer, list[
         The tokenizer in ``out``, and what a user must know of it.
 
     Raises:
-        DataError: files that are missing, damaged or do not belong together; nothing is written then.
+        DataError: files that are missing, damaged or do not belong together, or an ``out`` that has others; nothing
+            is written then.
     """
     if source is None and _is_published(out):
         return GPT2Tokenizer(out), []
@@ -137,7 +138,11 @@ def install(out: Path, source: Path | None = None) -> tuple[GPT2Tokenizer, list[
             for name, file in found.items():
                 said = said.replace(str(trial / name), file.place)
             raise DataError(said) from None
-        for name in (ENCODER, MERGES, dictionary.NAME):
+        names = (ENCODER, MERGES, dictionary.NAME)
+        for name in names:
+            if (out / name).is_file() and (out / name).read_bytes() != (trial / name).read_bytes():
+                raise DataError(f"{out / name}: is another one; give a new or an empty folder with --out")
+        for name in names:
             with atomic_open(out / name, "wb") as stream:
                 stream.write((trial / name).read_bytes())
     return GPT2Tokenizer(out), notes

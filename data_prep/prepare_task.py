@@ -4,12 +4,13 @@
 
 --from is, for sst2, qnli and qqp, GLUE's folder or zip of the task (SST-2, SST-2.zip) or the folder around it;
 for imdb, aclImdb or its tar of any compression; `hub` for the Hugging Face hub; for tsv, train.tsv and one more
-file a split, each line a label, one tab and a text.
+file a split, each line (of at most 16 MiB) a label without blanks, one tab and a text.
 
 TASK gets input0/, input1/ (pairs), label/ (dict.txt in the order of the model's outputs), ids/ (each example's
 number, for GLUE's submission file), the tokenizer, manifest.json, and rejected.tsv where rows are no examples.
 The splits are train, valid (GLUE's dev; IMDB's test, as it has no dev set) and test (GLUE's, without labels).
-It appears when all of it is there; a run that was stopped leaves nothing, and is simply run again.
+It appears when all of it is there; a run that was stopped is simply run again. What an earlier run for the same task
+wrote to TASK is replaced.
 
 Then: fairseq-train TASK --task sentence_prediction --num-classes N --init-token 0 --separator-token 2 ...
 """

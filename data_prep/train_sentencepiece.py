@@ -81,11 +81,12 @@ def sample(files: list[Path], size: int, seed: int) -> Iterator[str]:
 
 
 def _bearable(line: str) -> Iterator[str]:
-    while len(line) > _LONGEST_LINE:
-        end = line.rfind(" ", 1, _LONGEST_LINE) + 1 or _LONGEST_LINE
-        yield line[:end]
-        line = line[end:]
-    yield line
+    start = 0
+    while len(line) - start > _LONGEST_LINE:
+        end = line.rfind(" ", start + 1, start + _LONGEST_LINE) + 1 or start + _LONGEST_LINE
+        yield line[start:end]
+        start = end
+    yield line[start:]
 
 
 def _train(lines: list[str], options: TrainingOptions) -> bytes:
@@ -182,7 +183,11 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("inputs", type=Path, nargs="+", metavar="CORPUS", help="a corpus folder, or text files")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write")
     parser.add_argument(
-        "--vocab-size", type=int, default=defaults.vocab_size, metavar="N", help="number of pieces (%(default)s)"
+        "--vocab-size",
+        type=int,
+        default=defaults.vocab_size,
+        metavar="N",
+        help=f"number of pieces, {MINIMUM_VOCABULARY} to {MAXIMUM_VOCABULARY} (%(default)s)",
     )
     parser.add_argument(
         "--algorithm", choices=("unigram", "bpe"), default=defaults.algorithm, help="of sentencepiece (%(default)s)"

@@ -18,7 +18,7 @@ Stop it whenever you like: the same command carries on where it stopped, and doe
   --out DIR              folder for everything that is made
   --tokenizer T          sentencepiece: train one on the corpus (default); gpt2: RoBERTa's GPT-2 BPE, from the hub;
                          or a folder that holds a tokenizer
-  --vocab-size N         pieces of the sentencepiece model (default: 32000)
+  --vocab-size N         pieces of the sentencepiece model, 400 to 64000 (default: 32000)
   --valid-share S        share of the documents held out for validation (default: 0.01)
   --test-share S         share of the documents held out for testing (default: 0)
   --shards N             folders that train is spread over, one an epoch (default: 1)
@@ -44,9 +44,13 @@ while (($#)); do
     case "$option" in
         --out) output="$1" ;;
         --tokenizer) tokenizer="$1" ;;
-        --vocab-size) vocabulary_options+=("$option" "$1") ;;
-        --shards) bin_options+=("$option" "$1") ;;
-        --workers) corpus_options+=("$option" "$1") && bin_options+=("$option" "$1") ;;
+        --vocab-size)
+            number "$option" "$1"
+            (($1 >= 400 && $1 <= 64000)) || die "--vocab-size $1: between 400 and 64,000 expected"
+            vocabulary_options+=("$option" "$1")
+            ;;
+        --shards) number "$option" "$1" && bin_options+=("$option" "$1") ;;
+        --workers) number "$option" "$1" && corpus_options+=("$option" "$1") && bin_options+=("$option" "$1") ;;
         *) corpus_options+=("$option" "$1") ;;
     esac
     shift
@@ -63,13 +67,11 @@ esac
 "$repo/scripts/setup.sh"
 export PYTHONPATH="$repo${PYTHONPATH:+:$PYTHONPATH}" # python -m data_prep.NAME works from any folder
 program() {
-    say "python -m data_prep.$*"
+    show python -m "data_prep.$1" "${@:2}" >&2
     "$venv/bin/python" -m "data_prep.$1" "${@:2}"
 }
 
+[[ $tokenizer != gpt2 ]] || program gpt2_bpe --out "$folder" # first: what cannot be had is said at once
 program build_corpus --out "$output/text" "${corpus_options[@]}" "${sources[@]}"
-case "$tokenizer" in
-    sentencepiece) program train_sentencepiece --out "$folder" "${vocabulary_options[@]}" "$output/text" ;;
-    gpt2) program gpt2_bpe --out "$folder" ;;
-esac
+[[ $tokenizer != sentencepiece ]] || program train_sentencepiece --out "$folder" "${vocabulary_options[@]}" "$output/text"
 program binarize --tokenizer "${folder:-$tokenizer}" --out "$output/bin" "${bin_options[@]}" "$output/text"

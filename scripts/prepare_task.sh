@@ -66,5 +66,5 @@ fi
 
 "$repo/scripts/setup.sh"
 export PYTHONPATH="$repo${PYTHONPATH:+:$PYTHONPATH}" # python -m data_prep.NAME works from any folder
-say "python -m data_prep.prepare_task $task ${source[*]} $*"
+show python -m data_prep.prepare_task "$task" "${source[@]}" "$@" >&2
 exec "$venv/bin/python" -m data_prep.prepare_task "$task" "${source[@]}" "$@"

@@ -36,7 +36,6 @@ EOF
 }
 
 text=() output="" environment=""
-number() { [[ $2 =~ ^[1-9][0-9]{0,6}$ ]] || die "$1 $2: expected a whole number above 0"; }
 while (($#)); do
     option="$1"
     shift

@@ -13,3 +13,20 @@ die() {
     printf 'error: %s\n' "$*" >&2
     exit 1
 }
+
+number() { # number OPTION VALUE
+    [[ $2 =~ ^[1-9][0-9]{0,6}$ ]] || die "$1 $2: expected a whole number above 0"
+}
+
+show() { # show COMMAND...: as one would type it, options on lines of their own where it is long
+    local word line="\$"
+    for word in "$@"; do
+        [[ $word =~ ^[A-Za-z0-9_./:=,+@%-]+$ ]] || word="'${word//\'/\'\\\'\'}'"
+        if ((${#line} + ${#word} > 108)); then
+            printf '%s \\\n' "$line"
+            line="     "
+        fi
+        line+=" $word"
+    done
+    printf '%s\n' "$line"
+}

@@ -43,19 +43,6 @@ quoted() { # a path as Hydra's command line reads it, with blanks too
     if [[ $1 =~ ^[A-Za-z0-9_./-]+$ ]]; then printf '%s' "$1"; else printf "'%s'" "$1"; fi
 }
 
-show() { # show COMMAND...: as one would type it, options on lines of their own where it is long
-    local word line="\$"
-    for word in "$@"; do
-        [[ $word =~ ^[A-Za-z0-9_./:=,+@%-]+$ ]] || word="'${word//\'/\'\\\'\'}'"
-        if ((${#line} + ${#word} > 108)); then
-            printf '%s \\\n' "$line"
-            line="     "
-        fi
-        line+=" $word"
-    done
-    printf '%s\n' "$line"
-}
-
 outputs() { # outputs FOLDER: hashes of what a step made; console logs are not results
     (cd -- "$1" && find . -type f ! -name '*.log' ! -name '.*.tmp' -print0 | sort -z | xargs -0r sha256sum)
 }

@@ -120,7 +120,7 @@ def test_text_survives(tokenizer: Path, documents: list[str]) -> None:
     if not expected:
         return
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(build_corpus, "MINIMUM_CHARACTERS", 1)
+        patch.setattr(build_corpus, "MINIMUM_BYTES", 1)
         reader = Reader(prepare(documents, tokenizer, Path(folder)))
         items = reader.items()
         again = load_tokenizer(reader.data)

@@ -122,3 +122,17 @@ def working_machine(machine):
     """A machine on which set-up runs to its end, because venv and pip are stubs."""
     machine.add_working_python()
     return machine
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout with a space in its path, whose set-up does nothing and whose Python prints what it is told."""
+    root = tmp_path / "a checkout"
+    shutil.copytree(SCRIPTS, root / "scripts")
+    python = root / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text('#!/bin/bash\nprintf "%s|" "$@"\nprintf "\\n"\n')
+    (root / "scripts" / "setup.sh").write_text("#!/bin/bash\n")
+    for path in (python, root / "scripts" / "setup.sh"):
+        path.chmod(0o755)
+    return root

@@ -5,24 +5,6 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "prepare_task.sh"
-
-
-@pytest.fixture
-def checkout(tmp_path: Path) -> Path:
-    """A checkout with a space in its path, whose set-up does nothing and whose Python prints what it is told."""
-    root = tmp_path / "a checkout"
-    (root / "scripts" / "lib").mkdir(parents=True)
-    for name in ("prepare_task.sh", "lib/common.sh"):
-        (root / "scripts" / name).write_bytes((SCRIPT.parent / name).read_bytes())
-    python = root / ".venv" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.write_text('#!/bin/bash\nprintf "%s|" "$@"\n')
-    (root / "scripts" / "setup.sh").write_text("#!/bin/bash\n")
-    for path in (python, root / "scripts" / "setup.sh"):
-        path.chmod(0o755)
-    return root
-
 
 def run(checkout: Path, *words: str, data: Path | None = None) -> "subprocess.CompletedProcess[str]":
     environment = {"PATH": "/usr/bin:/bin", **({"LINFORMER_DATA": str(data)} if data else {})}
@@ -32,7 +14,8 @@ def run(checkout: Path, *words: str, data: Path | None = None) -> "subprocess.Co
 
 def test_options_are_handed_on(checkout: Path) -> None:
     done = run(checkout, "qqp", "--from", "my files", "--out", "x", "--strict")
-    assert done.stdout == "-m|data_prep.prepare_task|qqp|--from|my files|--out|x|--strict|", done.stderr
+    assert done.stdout == "-m|data_prep.prepare_task|qqp|--from|my files|--out|x|--strict|\n", done.stderr
+    assert done.stderr == "$ python -m data_prep.prepare_task qqp --from 'my files' --out x --strict\n"
 
 
 @pytest.mark.parametrize(
@@ -49,11 +32,11 @@ def test_files_are_found(checkout: Path, tmp_path: Path, task: str, place: str) 
     path = tmp_path / "my data" / place
     path.mkdir(parents=True)
     done = run(checkout, task, "--out", "x", data=tmp_path / "my data")
-    assert done.stdout == f"-m|data_prep.prepare_task|{task}|--from|{path}|--out|x|", done.stderr
+    assert done.stdout == f"-m|data_prep.prepare_task|{task}|--from|{path}|--out|x|\n", done.stderr
 
 
 def test_without_files_there_is_the_hub(checkout: Path, tmp_path: Path) -> None:
-    assert run(checkout, "sst2").stdout == "-m|data_prep.prepare_task|sst2|--from|hub|"
+    assert run(checkout, "sst2").stdout == "-m|data_prep.prepare_task|sst2|--from|hub|\n"
     done = run(checkout, "sst2", data=tmp_path)
     assert done.returncode == 1 and done.stdout == ""
     assert "no files of sst2 under LINFORMER_DATA=" in done.stderr and "give --from PATH, or --from hub" in done.stderr

@@ -205,6 +205,19 @@ def test_empty_records_do_not_make_a_block_that_never_ends(
     assert 900 < longest < 10_000
 
 
+def test_what_is_written_is_not_read(documents: list[str], tmp_path: Path) -> None:
+    folder = tmp_path / "src"
+    folder.mkdir()
+    write(folder / "a.txt", documents)
+    for source in (folder, f"{folder},weight=2"):
+        assert "reads what is in there" in _error(folder / "out", source)
+    assert not (folder / "out").exists()
+    glob = folder / "**" / "*.txt"
+    run(folder / "out", glob)
+    with pytest.raises(DataError, match="reads what is in there"):
+        run(folder / "out", glob)
+
+
 def test_too_small_shards_are_refused(documents: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_shards, "_MOST", 10)
     with pytest.raises(DataError, match="--shard-bytes 100: makes more than 10 files"):

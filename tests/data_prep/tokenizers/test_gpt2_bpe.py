@@ -84,6 +84,17 @@ def test_files_that_cannot_be_used_leave_nothing_behind(
     assert not (tmp_path / "out").exists()
 
 
+def test_other_files_are_left_alone(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    gpt2_bpe.install(out, folder)
+    gpt2_bpe.install(out, folder)  # the same
+    before = bytes_of(out)
+    (folder / "dict.txt").write_text("".join(f"{n} 0\n" for n in reversed(range(258))))
+    with pytest.raises(DataError, match="dict.txt: is another one; give a new or an empty folder"):
+        gpt2_bpe.install(out, folder)
+    assert bytes_of(out) == before
+
+
 @pytest.mark.slow
 def test_killed_at_ten_moments_and_run_again(folder: Path, tmp_path: Path) -> None:
     gpt2_bpe.install(tmp_path / "whole", folder)

@@ -76,6 +76,23 @@ def test_long_lines_are_not_left_out(text: Path, tmp_path: Path) -> None:
     assert tokenizer.encode("returns").size == 1
 
 
+def test_cutting_a_very_long_line_takes_no_time_that_grows_with_its_square(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Line(str):
+        """Counts the characters that are copied."""
+
+        copied = 0
+
+        def __getitem__(self, key: object) -> "Line":
+            part = Line(super().__getitem__(key))  # type: ignore[index]
+            Line.copied += len(part)
+            return part
+
+    line = Line("word " * 100_000 + "x" * 10_000)
+    parts = list(train_sentencepiece._bearable(line))
+    assert "".join(parts) == line and max(map(len, parts)) <= 1000
+    assert Line.copied == len(line)
+
+
 def test_files_of_the_same_name_in_two_folders(tmp_path: Path) -> None:
     files = [tmp_path / name / "train.txt" for name in ("a", "b")]
     for number, path in enumerate(files):
