@@ -1,6 +1,7 @@
 """What is to be binarised: the splits of a corpus folder, or plain files."""
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,14 @@ from data_prep.support.files import sha256
 from data_prep.support.step import MANIFEST
 
 SPLITS = ("train", "valid", "test")
+
+# What a compressed file begins with; no text does.
+_COMPRESSED = (
+    (re.compile(rb"\x1f\x8b"), "gzip"),
+    (re.compile(rb"BZh[1-9]1AY&SY"), "bzip2"),
+    (re.compile(rb"\xfd7zXZ\x00"), "xz"),
+    (re.compile(rb"[(]\xb5/\xfd"), "Zstandard"),
+)
 
 
 @dataclass(frozen=True)
@@ -25,8 +34,8 @@ def find_inputs(paths: list[Path]) -> Inputs:
     """The splits of one corpus folder, or one split per file, called by the file's name.
 
     Raises:
-        DataError: nothing there, a folder among files, names that are not distinct, no training text, or a file in a
-            corpus folder that is not text.
+        DataError: nothing there, a folder among files, a compressed file, names that are not distinct, no training
+            text, or a file in a corpus folder that is not text.
     """
     if len(paths) == 1 and paths[0].is_dir():
         return _corpus(paths[0])
@@ -38,16 +47,29 @@ def find_inputs(paths: list[Path]) -> Inputs:
 
 
 def check_text_files(paths: list[Path]) -> None:
-    """Make sure that all of them are files.
+    """Make sure that all of them are files, and not compressed.
 
     Raises:
-        DataError: nothing there, or a folder.
+        DataError: nothing there, a folder, or a compressed file.
     """
     for path in paths:
         if not path.exists():
             raise DataError(f"{path}: no such file or folder")
         if path.is_dir():
             raise DataError(f"{path}: is a folder; expected one corpus folder alone, or text files only")
+        if kind := _compression(path):
+            raise DataError(
+                f"{path}: is compressed ({kind}), plain text was expected; decompress it, or make a corpus of it with "
+                "data_prep.build_corpus, which reads .gz, .bz2, .xz and .zst"
+            )
+
+
+def _compression(path: Path) -> str | None:
+    if not path.is_file():
+        return None  # what is read from a pipe is gone
+    with path.open("rb") as stream:
+        head = stream.read(10)
+    return next((kind for magic, kind in _COMPRESSED if magic.match(head)), None)
 
 
 def _corpus(folder: Path) -> Inputs:

@@ -1,5 +1,8 @@
 """Binarising that is killed, interrupted, out of space or fed with damaged files."""
 
+import bz2
+import gzip
+import lzma
 import os
 import random
 import re
@@ -291,6 +294,35 @@ def test_invalid_utf8_is_shown_with_file_and_byte(tokenizer: Path, tmp_path: Pat
     assert f"{source}, line {number:,}: not UTF-8: byte 0xe9 at offset {line + 3:,};" in str(caught.value)
     source.write_bytes(good)
     binarize([source], tokenizer, tmp_path / "bin", workers=1)
+
+
+@pytest.mark.parametrize("name", ["train.txt", "train.txt.gz"])
+@pytest.mark.parametrize("kind", ["gzip", "bzip2", "xz", "Zstandard"])
+def test_compressed_text_is_told_as_that(tokenizer: Path, tmp_path: Path, kind: str, name: str) -> None:
+    zstandard = pytest.importorskip("zstandard")
+    compress = {"gzip": gzip.compress, "xz": lzma.compress, "Zstandard": zstandard.compress}
+    compress["bzip2"] = lambda data: bz2.compress(data, 1)  # its level is in its first bytes
+    source = tmp_path / name
+    source.write_bytes(compress[kind](b"good text\n" * 100))
+    with pytest.raises(DataError) as caught:
+        binarize([source], tokenizer, tmp_path / "out")
+    assert f"{source}: is compressed ({kind}), plain text was expected" in str(caught.value)
+    assert "data_prep.build_corpus, which reads .gz" in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_check_for_compression_takes_nothing_from_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    writer = os.open(pipe, os.O_WRONLY)
+    try:
+        os.write(writer, b"good text\n")
+        inputs.check_text_files([pipe])
+        assert os.read(reader, 100) == b"good text\n"
+    finally:
+        os.close(reader)
+        os.close(writer)
 
 
 def test_a_dictionary_of_another_tokenizer_is_refused(tokenizer: Path, tmp_path: Path) -> None:
