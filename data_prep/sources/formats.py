@@ -164,7 +164,10 @@ def _record(value: dict[str, Any], key: str, piece: Piece, name: str, errors: Er
         raise DataError(f"{where}: no {key!r} in the record, which has {sorted(value)}; name the text's key: field=KEY")
     text = value[key]
     if not isinstance(text, str):
-        raise DataError(f"{where}: {key!r} is {json.dumps(text)[:60]}, a text was expected; name its key: field=KEY")
+        raise DataError(
+            f"{where}: {key!r} is {json.dumps(text)[:60]}, a string was expected; mend the record or leave it out, or "
+            "name another key: field=KEY"
+        )
     if rb"\u" in piece.data:  # only an escape can make half of a surrogate pair
         text, mended = whole_characters(text, where, errors)
         replaced = replaced or mended
