@@ -10,6 +10,7 @@ def find_tokenizer(folders: Sequence[Path]) -> dict[str, str]:
     Raises:
         FileNotFoundError: none of them has one.
     """
+    folders = list(dict.fromkeys(folders))
     for folder in folders:
         sentencepiece = folder / "sentencepiece.bpe.model"
         if sentencepiece.is_file():
@@ -17,8 +18,9 @@ def find_tokenizer(folders: Sequence[Path]) -> dict[str, str]:
         encoder, vocabulary = folder / "encoder.json", folder / "vocab.bpe"
         if encoder.is_file() and vocabulary.is_file():
             return {"bpe": "gpt2", "gpt2_encoder_json": str(encoder), "gpt2_vocab_bpe": str(vocabulary)}
-    looked = ", ".join(str(folder) for folder in folders)
+    looked = ", ".join(map(str, folders))
     raise FileNotFoundError(
-        f"no tokenizer found in {looked}: expected sentencepiece.bpe.model, or encoder.json and vocab.bpe. Put it "
-        "there, name another one with bpe=..., or pass bpe=None to work with token ids only"
+        f"no tokenizer found in {looked}: expected sentencepiece.bpe.model, or encoder.json and vocab.bpe. Give "
+        "the data folder, which has them, as the third argument of from_pretrained, put them there, name another "
+        "tokenizer with bpe=..., or pass bpe=None to work with token ids only"
     )

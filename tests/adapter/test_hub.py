@@ -132,6 +132,10 @@ def test_missing_files_are_named(folders: tuple[Path, Path], tmp_path: Path) -> 
     (tmp_path / "dict.txt").write_bytes((data / "dict.txt").read_bytes())
     with pytest.raises(FileNotFoundError, match=r"no tokenizer found in .*sentencepiece.bpe.model.*bpe=None"):
         LinformerRobertaModel.from_pretrained(str(model), "model.pt", str(tmp_path))
+    with pytest.raises(FileNotFoundError) as caught:
+        LinformerRobertaModel.from_pretrained(str(model), "model.pt")
+    assert f"no tokenizer found in {model}, {model / 'input0'}: expected" in str(caught.value)
+    assert "Give the data folder, which has them, as the third argument of from_pretrained" in str(caught.value)
     without = LinformerRobertaModel.from_pretrained(str(model), "model.pt", str(tmp_path), bpe=None)
     assert without.extract_features(torch.tensor([0, 5, 2])).shape == (1, 3, 64)
     with pytest.raises(OSError, match=r"absent.pt"):
