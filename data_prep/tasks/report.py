@@ -64,6 +64,12 @@ def summary(manifest: Mapping[str, Any], examples: Examples, limit: Limit) -> It
         for what in ("repeated texts", "texts with several labels", "texts also in train"):
             if split[what]:
                 yield f"  {split[what]:,} {what}, kept"
+    classes = manifest["splits"]["train"]["labels"]
+    if classes and len(classes) == 1:
+        yield (
+            f"warning: every example of train is of the class {next(iter(classes))!r}: a model would learn to answer "
+            "nothing else; expected examples of two classes or more, is train whole?"
+        )
     yield from (f"note: {remark}" for remark in manifest["remarks"])
     yield from rejected_lines(examples)
 

@@ -74,6 +74,16 @@ def test_bad_rows_are_refused(
     assert not (tmp_path / "task").exists()
 
 
+def test_training_data_of_one_class_is_warned_of(
+    prepare: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    warning = "warning: every example of train is of the class 'a': a model would learn to answer nothing else"
+    prepare("tsv", *write(tmp_path, train="a\tx\na\ty\n", valid="a\tz\n"), options=("--strict",))
+    assert capsys.readouterr().out.count(warning) == 1
+    prepare("tsv", *write(tmp_path, train="a\tx\nb\ty\n", valid="a\tz\n"))
+    assert "warning" not in capsys.readouterr().out
+
+
 def test_files_that_are_refused(prepare: Callable[..., Path], tmp_path: Path) -> None:
     (train,) = write(tmp_path, train="a\tx\n")
     with pytest.raises(DataError, match="valid.tsv: no such file"):
