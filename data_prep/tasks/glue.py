@@ -25,7 +25,7 @@ class GlueSource:
 
         Args:
             task: one of GLUE's.
-            path: the folder that holds them, the folder around it, or a zip.
+            path: the folder that holds them, the folder around it, or a zip of either.
             errors: "strict" or "replace".
 
         Raises:
@@ -124,23 +124,30 @@ def _zip_errors(path: Path) -> Iterator[None]:
 
 
 def _tables_in_zip(task: Task, path: Path) -> dict[str, str]:
-    found: dict[str, str] = {}
     with _zip_errors(path), zipfile.ZipFile(path) as archive:
-        for info in archive.infolist():
-            parts = PurePosixPath(info.filename).parts
-            if parts[:1] == ("__MACOSX",) or parts[-2:-1] != (task.folder,):
+        members = archive.infolist()
+    return _tables_among(members, str(task.folder), path) or _tables_among(members, "", path)
+
+
+def _tables_among(members: list[zipfile.ZipInfo], folder: str, path: Path) -> dict[str, str]:
+    """The tables in any ``folder`` of the zip; those at its top for an empty name."""
+    found: dict[str, str] = {}
+    for info in members:
+        member = PurePosixPath(info.filename)
+        if member.parts[:1] == ("__MACOSX",) or member.parent.name != folder:
+            continue
+        for split, name in SPLITS.items():
+            if member.name != name:
                 continue
-            for split, name in SPLITS.items():
-                if parts[-1] != name:
-                    continue
-                if split in found:
-                    raise DataError(f"{path}: holds {task.folder}/{name} twice: {found[split]} and {info.filename}")
-                if info.file_size > MAX_MEMBER:
-                    raise DataError(
-                        f"{path}: its member {info.filename} would unpack to {info.file_size:,} bytes, which no "
-                        f"official file has (limit {MAX_MEMBER:,})"
-                    )
-                found[split] = info.filename
+            if split in found:
+                place = PurePosixPath(folder) / name
+                raise DataError(f"{path}: holds {place} twice: {found[split]} and {info.filename}")
+            if info.file_size > MAX_MEMBER:
+                raise DataError(
+                    f"{path}: its member {info.filename} would unpack to {info.file_size:,} bytes, which no "
+                    f"official file has (limit {MAX_MEMBER:,})"
+                )
+            found[split] = info.filename
     return {split: found[split] for split in SPLITS if split in found}
 
 

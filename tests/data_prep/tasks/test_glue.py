@@ -222,6 +222,19 @@ def test_a_damaged_member(prepare: Prepare, sst2: Path, make_zip: Callable[..., 
         prepare("sst2", path)
 
 
+def test_a_zip_with_the_tables_at_its_top(
+    prepare: Prepare, sst2: Path, make_zip: Callable[..., Path], tmp_path: Path
+) -> None:
+    """As a folder of them is taken; those in the task's own folder come first, there as here."""
+    tables = {path.name: path.read_bytes() for path in (sst2 / "SST-2").iterdir()}
+    expected = manifest(prepare("sst2", sst2))["sha256"]
+    top = make_zip("top.zip", {**tables, "__MACOSX/train.tsv": b"\0", "other/dev.tsv": b"x"})
+    assert manifest(prepare("sst2", top, out=tmp_path / "top"))["sha256"] == expected
+    inner = {f"SST-2/{name}": content for name, content in tables.items()}
+    both = make_zip("both.zip", {"train.tsv": b"x", **inner})
+    assert manifest(prepare("sst2", both, out=tmp_path / "both"))["sha256"] == expected
+
+
 def test_zips_that_are_refused(
     prepare: Prepare, sst2: Path, make_zip: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
