@@ -7,11 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
 MODEL = {"model.encoder_normalize_before": True, "model.sharing": "key_value", "model.projected_dim": 6}
 
 
+@pytest.mark.slow
 def test_loss_and_gradient_of_the_first_update_are_equal(
     tiny_settings: dict[str, Any],
     train_words: Callable[..., list[str]],

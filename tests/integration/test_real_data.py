@@ -100,9 +100,9 @@ def pretrained(
             "model.dropout": 0.0,
             "model.attention_dropout": 0.0,
             "optimization.lr": [0.002],
-            "optimization.max_update": 700,
+            "optimization.max_update": 500,
             "lr_scheduler.warmup_updates": 60,
-            "lr_scheduler.total_num_update": "700",
+            "lr_scheduler.total_num_update": "500",
             "dataset.validate_interval_updates": 100,
         },
         folder,
@@ -163,7 +163,8 @@ def test_finetunes(
             "optimization.max_update": updates,
             "lr_scheduler.warmup_updates": 60,
             "lr_scheduler.total_num_update": str(updates),
-            "dataset.validate_interval_updates": updates // 2,
+            "dataset.validate_interval": 1000,  # epochs: only at the end
+            "dataset.validate_interval_updates": updates,
         },
         tmp_path / "finetuned",
     )
