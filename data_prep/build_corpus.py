@@ -28,14 +28,14 @@ bytes of text are needed, as no vocabulary can be learned from less.
 import argparse
 from collections import Counter
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from data_prep.corpus.cleaning import Cleaning, digest
+from data_prep.corpus.checks import check_amounts, check_disjoint
+from data_prep.corpus.cleaning import Cleaning
+from data_prep.corpus.report import describe
 from data_prep.corpus.run import CorpusOptions, Counts, Run, can_carry_on
-from data_prep.corpus.splits import NAMES, TRAIN, VALID, Shares
-from data_prep.corpus.text_shards import read_documents, shard_files
+from data_prep.corpus.splits import TRAIN, VALID, Shares
 from data_prep.sources import Source, parse_source
 from data_prep.sources.files import FileUnit
 from data_prep.sources.parse import split_spec
@@ -43,14 +43,7 @@ from data_prep.support.errors import DataError
 from data_prep.support.files import write_text
 from data_prep.support.program import program_parser, run_program
 from data_prep.support.step import Step
-from data_prep.support.workers import check_workers, default_workers, ordered_map
-
-MINIMUM_BYTES = 20_000
-"""No vocabulary can be learned from less."""
-PAPER_WORDS = 3.3e9
-"""BookCorpus 0.8 and English Wikipedia 2.5 billion (Devlin et al. 2019, section 3.1; Wang et al. 2020, section 5)."""
-PAPER_BYTES = 16e9
-"""The same two (Liu et al. 2019, RoBERTa, section 3.2)."""
+from data_prep.support.workers import check_workers, default_workers
 
 
 def build_corpus(out: Path, sources: list[Source], options: CorpusOptions, workers: int = 1) -> dict[str, Any]:
@@ -93,8 +86,8 @@ def build_corpus(out: Path, sources: list[Source], options: CorpusOptions, worke
             write_text(larger_share, repr(counts.nearest))
             options = options.with_valid_share(counts.nearest)
             counts = Run(step.work, step.outputs, sources, options).to_the_end(workers)
-        _check_amounts(counts, options)
-        _check_disjoint(step.outputs, workers)
+        check_amounts(counts, options)
+        check_disjoint(step.outputs, workers)
         return step.finish(_manifest(sources, options, counts))
 
 
@@ -107,50 +100,6 @@ def _refuse_own_output(out: Path, sources: list[Source]) -> None:
         around = bool(files) and place.is_dir() and folder.is_relative_to(place.resolve())
         if around or any(file.is_relative_to(folder) for file in files):
             raise DataError(f"--out {out}: source {source.name!r} reads what is in there; give a folder outside of it")
-
-
-def _check_amounts(counts: Counts, options: CorpusOptions) -> None:
-    written = sum(counts.splits[name]["bytes"] for name in NAMES)
-    if written < MINIMUM_BYTES:
-        raise DataError(
-            f"too little text: {written:,} bytes after removing duplicates, at least {MINIMUM_BYTES:,} are "
-            "needed; give more sources"
-        )
-    for name in NAMES:
-        if not counts.splits[name] and (name == TRAIN or getattr(options.shares, name)):
-            documents = sum(counts.splits[other]["documents"] for other in NAMES)
-            raise DataError(
-                f"no document fell to {name}, of {documents:,}: give more sources, change the shares that are held "
-                "out, or put a blank line between documents if the whole text is taken for one"
-            )
-
-
-def _digests(path: Path) -> set[bytes]:
-    return {digest(document) for document in read_documents(path)}
-
-
-def _held_out_in(path: Path, held_out: dict[bytes, str]) -> str | None:
-    """What of ``held_out`` is in a file of train, for the message."""
-    for document in read_documents(path):
-        if (mark := digest(document)) in held_out:
-            return f"{held_out[mark]}: {document[:60]!r}"
-    return None
-
-
-def _check_disjoint(outputs: Path, workers: int) -> None:
-    """Read everything that was written, and make sure that no document is in two splits."""
-    held_out: dict[bytes, str] = {}
-    for name in NAMES[1:]:
-        for path in shard_files(outputs / name):
-            for mark in _digests(path):
-                if held_out.setdefault(mark, name) != name:
-                    raise AssertionError(f"{path}: a document is in valid and in test")
-    files = shard_files(outputs / TRAIN)
-    for path, found in zip(
-        files, ordered_map(partial(_held_out_in, held_out=held_out), files, min(workers, len(files))), strict=True
-    ):
-        if found is not None:
-            raise AssertionError(f"{path}: a document of train is also in {found}")
 
 
 def _manifest(sources: list[Source], options: CorpusOptions, counts: Counts) -> dict[str, Any]:
@@ -171,38 +120,6 @@ def _manifest(sources: list[Source], options: CorpusOptions, counts: Counts) -> 
         "splits": {name: dict(count) for name, count in counts.splits.items() if count},
         "totals": dict(sum(counts.sources, Counter())),
     }
-
-
-def describe(manifest: dict[str, Any]) -> str:
-    """What the program prints at its end."""
-    lines = [f"{'':16}{'documents':>14}{'paragraphs':>14}{'words':>16}{'MB':>12}"]
-    for name, count in manifest["splits"].items():
-        numbers = f"{count['documents']:>14,}{count['paragraphs']:>14,}{count['words']:>16,}"
-        lines.append(f"{name:16}{numbers}{count['bytes'] / 1e6:>12,.1f}")
-    words = sum(count["words"] for count in manifest["splits"].values())
-    paper = f"{'the paper':16}{'':28}{round(PAPER_WORDS):>16,}{PAPER_BYTES / 1e6:>12,.1f}"
-    lines.append(f"{paper}  here: {100 * words / PAPER_WORDS:.2g} % of its words")
-    for source in manifest["sources"]:
-        left_out = ", ".join(
-            f"{source[reason]:,} {text}"
-            for reason, text in (
-                ("duplicates", "duplicate" if source.get("duplicates") == 1 else "duplicates"),
-                ("empty", "empty"),
-                ("short", "too short"),
-                ("left_out_by_weight", "by weight"),
-            )
-            if source.get(reason)
-        )
-        lines.append(f"{source['name']}: {source.get('documents', 0):,} documents read; left out: {left_out or 'none'}")
-        if source.get("duplicate_paragraphs"):
-            lines.append(
-                f"    {source['duplicate_paragraphs']:,} paragraphs that occur earlier were left out of others"
-            )
-        if source.get("replaced"):
-            lines.append(f"    {source['replaced']:,} documents had bytes that are not UTF-8, now U+FFFD")
-        if source.get("ignored"):
-            lines.append(f"    hidden files not read: {', '.join(source['ignored'])}")
-    return "\n".join(lines)
 
 
 def parser() -> argparse.ArgumentParser:

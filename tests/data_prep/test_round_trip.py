@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import linformer_fairseq  # noqa: F401  (mends how fairseq decodes byte pieces)
 from data_prep import build_corpus
 from data_prep.binarize import binarize
+from data_prep.corpus import checks
 from data_prep.corpus.cleaning import Cleaning
 from data_prep.corpus.run import CorpusOptions
 from data_prep.corpus.splits import Shares
@@ -120,7 +121,7 @@ def test_text_survives(tokenizer: Path, documents: list[str]) -> None:
     if not expected:
         return
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(build_corpus, "MINIMUM_BYTES", 1)
+        patch.setattr(checks, "MINIMUM_BYTES", 1)
         reader = Reader(prepare(documents, tokenizer, Path(folder)))
         items = reader.items()
         again = load_tokenizer(reader.data)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from data_prep import build_corpus
-from data_prep.corpus import text_shards
+from data_prep.corpus import checks, text_shards
 from data_prep.corpus.cleaning import digest
 from data_prep.corpus.text_shards import read_documents, shard_files
 from data_prep.support.errors import DataError
@@ -242,10 +242,10 @@ def test_the_check_of_the_splits_can_fail(documents: list[str], tmp_path: Path) 
         (tmp_path / name).mkdir()
         write(tmp_path / name / "00000.txt", found)
     with pytest.raises(AssertionError, match="valid and in test"):
-        build_corpus._check_disjoint(tmp_path, 1)
+        checks.check_disjoint(tmp_path, 1)
     (tmp_path / "test" / "00000.txt").unlink()
     with pytest.raises(AssertionError, match="train is also in valid"):
-        build_corpus._check_disjoint(tmp_path, 1)
+        checks.check_disjoint(tmp_path, 1)
     assert digest(documents[0]) != digest(documents[1])
 
 
