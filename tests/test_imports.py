@@ -29,7 +29,7 @@ DATA_PREP_MAY_IMPORT = {
     "stdlib": {"stdlib", "support"},
     "tokenizers": {"tokenizers", "support"},
     "sources": {"sources", "stdlib", "support"},
-    "corpus": {"corpus", "sources", "tokenizers", "support"},
+    "corpus": {"corpus", "sources", "support"},
     "binarizing": {"binarizing", "tokenizers", "support"},
     "tasks": {"tasks", "binarizing", "sources", "tokenizers", "support"},
 }

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from data_prep.support.errors import DataError
-from data_prep.tokenizers.tokenizer import LONGEST_WORD
+from data_prep.support.limits import LONGEST_WORD
 
 # C0 and C1 control characters other than tab and newline, and the byte order mark.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ufeff]")

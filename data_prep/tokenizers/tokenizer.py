@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from data_prep.support.errors import DataError
 from data_prep.support.files import sha256
+from data_prep.support.limits import LONGEST_WORD
 
 Ids = npt.NDArray[np.int64]
 """Ids of fairseq's dictionary, shape (tokens,)."""
@@ -20,8 +21,6 @@ Ids = npt.NDArray[np.int64]
 # and the blank with the word.
 LONG = 200_000
 _BLANK = re.compile(r" (?=\S)")
-LONGEST_WORD = 1_000_000
-"""Characters; what has no blank for longer than this is no text."""
 
 
 class Tokenizer(ABC):
