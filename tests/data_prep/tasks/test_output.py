@@ -147,8 +147,10 @@ def test_killed_at_ten_moments_and_run_again(
     took = time.monotonic() - started
     expected = contents(tmp_path / "task")
     generator = random.Random(5)
-    killed = 0
-    for _ in range(10):
+    killed = number = 0
+    while killed < 10:
+        number += 1
+        assert number < 100, "it ends before it can be killed"
         with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
             try:
                 process.wait(timeout=generator.uniform(0.4, 1) * took)
