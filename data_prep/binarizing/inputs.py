@@ -1,24 +1,16 @@
 """What is to be binarised: the splits of a corpus folder, or plain files."""
 
 import json
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from data_prep.support.errors import DataError
 from data_prep.support.files import sha256
+from data_prep.support.signatures import COMPRESSIONS, HEAD, kind_of
 from data_prep.support.step import MANIFEST
 
 SPLITS = ("train", "valid", "test")
-
-# What a compressed file begins with; no text does.
-_COMPRESSED = (
-    (re.compile(rb"\x1f\x8b"), "gzip"),
-    (re.compile(rb"BZh[1-9]1AY&SY"), "bzip2"),
-    (re.compile(rb"\xfd7zXZ\x00"), "xz"),
-    (re.compile(rb"[(]\xb5/\xfd"), "Zstandard"),
-)
 
 
 @dataclass(frozen=True)
@@ -68,8 +60,8 @@ def _compression(path: Path) -> str | None:
     if not path.is_file():
         return None  # what is read from a pipe is gone
     with path.open("rb") as stream:
-        head = stream.read(10)
-    return next((kind for magic, kind in _COMPRESSED if magic.match(head)), None)
+        kind = kind_of(stream.read(HEAD))
+    return kind if kind in COMPRESSIONS.values() else None
 
 
 def _corpus(folder: Path) -> Inputs:

@@ -35,10 +35,6 @@ def check_amounts(counts: Counts, options: CorpusOptions) -> None:
             )
 
 
-def _digests(path: Path) -> set[bytes]:
-    return {digest(document) for document in read_documents(path)}
-
-
 def _held_out_in(path: Path, held_out: dict[bytes, str]) -> str | None:
     """What of ``held_out`` is in a file of train, for the message."""
     for document in read_documents(path):
@@ -56,7 +52,7 @@ def check_disjoint(outputs: Path, workers: int) -> None:
     held_out: dict[bytes, str] = {}
     for name in NAMES[1:]:
         for path in shard_files(outputs / name):
-            for mark in _digests(path):
+            for mark in map(digest, read_documents(path)):
                 if held_out.setdefault(mark, name) != name:
                     raise AssertionError(f"{path}: a document is in valid and in test")
     files = shard_files(outputs / TRAIN)

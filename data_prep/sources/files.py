@@ -16,9 +16,10 @@ from data_prep.sources.formats import (
 from data_prep.sources.parquet import ParquetReader, spooled
 from data_prep.sources.shaping import Shape
 from data_prep.sources.source import Errors, Record, Unit
-from data_prep.sources.streams import HEAD, Stream, compression_of, kind_of
+from data_prep.sources.streams import Stream
 from data_prep.support.errors import DataError
 from data_prep.support.files import sha256
+from data_prep.support.signatures import HEAD, compression_of, kind_of
 
 READERS: dict[str, Reader] = {
     "text": read_text_blocks,

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from data_prep.sources.source import Errors
-from data_prep.sources.streams import HEAD, Readable, kind_of
+from data_prep.sources.streams import Readable
 from data_prep.support.errors import DataError
 from data_prep.support.files import BYTE_ORDER_MARK, not_utf8
+from data_prep.support.signatures import HEAD, kind_of
 
 MAX_DOCUMENT_BYTES = 32 << 20
 """Where the user says nothing."""

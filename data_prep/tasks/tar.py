@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path, PurePosixPath
 
-from data_prep.sources.streams import COMPRESSIONS, HEAD, Readable, Stream, compression_of, kind_of
+from data_prep.sources.streams import Readable, Stream
 from data_prep.support.errors import DataError
+from data_prep.support.signatures import COMPRESSIONS, HEAD, compression_of, kind_of
 
 MAX_MEMBER = 256 * 2**20
 """Bytes of any member; the largest of aclImdb, which is not read, has 41 MB."""
