@@ -1,5 +1,7 @@
 """Programs of data_prep as processes: started in a group of their own, killed, and what they leave behind."""
 
+import random
+import shutil
 import subprocess
 import sys
 import time
@@ -53,3 +55,45 @@ def wait_for(condition: Callable[[], object], process: "subprocess.Popen[str]") 
     """Until the condition holds or the process has ended."""
     while not condition() and process.poll() is None:
         time.sleep(0.002)
+
+
+def saved_state(out: Path) -> str:
+    """Where a program that writes ``out`` has got to, as it keeps it to carry on."""
+    try:
+        return (out / ".unfinished" / "state.json").read_text()
+    except OSError:
+        return ""
+
+
+def kill_at_random(
+    begin: Callable[[int], "subprocess.Popen[str]"], out: Path, kills: int, seed: int, in_work: float, from_start: float
+) -> None:
+    """Kill a program so many times before it has finished ``out``, and look at what it leaves each time.
+
+    Args:
+        begin: starts it; gets the number of the try.
+        out: its folder.
+        kills: that are wanted.
+        seed: of the moments.
+        in_work: seconds at most after it has come further, in two tries of three.
+        from_start: seconds at most after its start, in the others.
+    """
+    generator, hits, places, number = random.Random(seed), 0, set(), 0
+    while hits < kills:
+        assert number < 10 * kills, "it ends before it can be killed"
+        process = begin(number)
+        if number % 3:  # sometime in the work; otherwise also before it
+            before = saved_state(out)
+            wait_for(lambda before=before: saved_state(out) != before, process)
+        time.sleep(generator.uniform(0, in_work if number % 3 else from_start))
+        process.kill()
+        process.communicate()
+        wait_for_empty_group(process.pid)
+        number += 1
+        if (out / "manifest.json").exists():  # it was quicker: once more from the beginning
+            shutil.rmtree(out)
+            continue
+        hits += 1
+        places.add(saved_state(out))
+        assert {path.name for path in out.glob("*")} <= {".unfinished"}
+    assert len(places) >= min(3, kills // 2 + 1)  # it was killed in the midst of the work, and had come further

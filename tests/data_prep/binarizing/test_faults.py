@@ -4,13 +4,10 @@ import bz2
 import gzip
 import lzma
 import os
-import random
 import re
 import resource
-import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +18,7 @@ from data_prep.binarize import binarize
 from data_prep.binarizing import inputs, plan
 from data_prep.support.errors import DataError
 from tests.data_prep import processes
-from tests.data_prep.processes import bytes_of, wait_for, wait_for_empty_group
+from tests.data_prep.processes import bytes_of, kill_at_random, saved_state, wait_for, wait_for_empty_group
 from tests.data_prep.small_tokenizers import make_gpt2, make_sentencepiece, text
 
 Command = Callable[..., "subprocess.Popen[str]"]
@@ -53,13 +50,6 @@ def start(corpus: Path, tokenizer: Path) -> Command:
     return start
 
 
-def state(out: Path) -> str:
-    try:
-        return (out / ".unfinished" / "state.json").read_text()
-    except OSError:
-        return ""
-
-
 @pytest.fixture(scope="module")
 def whole(corpus: Path, tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """What an uninterrupted run in one process makes."""
@@ -70,25 +60,8 @@ def whole(corpus: Path, tokenizer: Path, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.mark.parametrize("kills", [3, pytest.param(10, marks=pytest.mark.slow)])
 def test_killed_at_random_and_run_again(start: Command, whole: dict[str, bytes], tmp_path: Path, kills: int) -> None:
-    generator, out, hits, places, number = random.Random(5), tmp_path / "bin", 0, set(), 0
-    while hits < kills:
-        assert number < 10 * kills, "it ends before it can be killed"
-        process = start(out, "--shards", 2, "--workers", 2 + number % 2)
-        if number % 3:  # sometime in the work; otherwise also before it
-            before = state(out)
-            wait_for(lambda before=before: state(out) != before, process)
-        time.sleep(generator.uniform(0, 0.06 if number % 3 else 0.6))
-        process.kill()
-        process.communicate()
-        wait_for_empty_group(process.pid)
-        number += 1
-        if (out / "manifest.json").exists():  # it was quicker: once more from the beginning
-            shutil.rmtree(out)
-            continue
-        hits += 1
-        places.add(state(out))
-        assert {path.name for path in out.glob("*")} <= {".unfinished"}
-    assert len(places) >= min(3, kills // 2 + 1)  # it was killed in the midst of the work, and had come further
+    out = tmp_path / "bin"
+    kill_at_random(lambda number: start(out, "--shards", 2, "--workers", 2 + number % 2), out, kills, 5, 0.06, 0.6)
     process = start(out, "--shards", 2, "--workers", 2)
     output = process.communicate()[0]
     assert process.returncode == 0, output
@@ -170,7 +143,7 @@ def plan_of(corpus: Path) -> list[Any]:
 def test_ctrl_c_is_a_clean_stop(start: Command, whole: dict[str, bytes], tmp_path: Path) -> None:
     out = tmp_path / "bin"
     process = start(out, "--shards", 2, "--workers", 2)
-    wait_for(lambda: state(out), process)
+    wait_for(lambda: saved_state(out), process)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does it
     output = process.communicate(timeout=20)[0]
     assert process.returncode == 130, output

@@ -5,6 +5,7 @@ import random
 import resource
 import shutil
 import signal
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from data_prep import build_corpus, train_sentencepiece
 from data_prep.corpus.text_shards import shard_files
 from tests.data_prep.documents import make_documents, write
-from tests.data_prep.processes import bytes_of, start, wait_for, wait_for_empty_group
+from tests.data_prep.processes import bytes_of, kill_at_random, saved_state, start, wait_for, wait_for_empty_group
 
 
 @pytest.fixture(scope="module")
@@ -41,36 +42,16 @@ def small_saves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, An
     return {"env": {**os.environ, "PYTHONPATH": str(tmp_path)}}
 
 
-def saved(out: Path) -> str:
-    try:
-        return (out / ".unfinished" / "state.json").read_text()
-    except OSError:
-        return ""
-
-
 @pytest.mark.parametrize("kills", [3, pytest.param(10, marks=pytest.mark.slow)])
 def test_killed_at_random_and_run_again(
     source: Path, whole: dict[str, bytes], tmp_path: Path, small_saves: dict[str, Any], kills: int
 ) -> None:
-    generator, out, hits, places, number = random.Random(6), tmp_path / "text", 0, set(), 0
-    while hits < kills:
-        assert number < 10 * kills, "it ends before it can be killed"
-        process = start("build_corpus", "--out", out, "--workers", 1 + number % 3, source, **small_saves)
-        if number % 3:  # sometime in the work; otherwise also before it
-            before = saved(out)
-            wait_for(lambda before=before: saved(out) != before, process)
-        time.sleep(generator.uniform(0, 0.05 if number % 3 else 0.5))
-        process.kill()
-        process.communicate()
-        wait_for_empty_group(process.pid)
-        number += 1
-        if (out / "manifest.json").exists():  # it was quicker: once more from the beginning
-            shutil.rmtree(out)
-            continue
-        hits += 1
-        places.add(saved(out))
-        assert {path.name for path in out.glob("*")} <= {".unfinished"}
-    assert len(places) >= min(3, kills // 2 + 1)  # it was killed in the midst of the work, and had come further
+    out = tmp_path / "text"
+
+    def begin(number: int) -> "subprocess.Popen[str]":
+        return start("build_corpus", "--out", out, "--workers", 1 + number % 3, source, **small_saves)
+
+    kill_at_random(begin, out, kills, 6, 0.05, 0.5)
     process = start("build_corpus", "--out", out, "--workers", 2, source, **small_saves)
     output = process.communicate()[0]
     assert process.returncode == 0, output
@@ -89,10 +70,10 @@ def test_work_that_is_not_all_there_is_not_carried_on(
     """As after a crash of the machine, when the last writes were lost."""
     out = tmp_path / "text"
     process = start("build_corpus", "--out", out, "--workers", 1, source, **small_saves)
-    wait_for(lambda: saved(out), process)
+    wait_for(lambda: saved_state(out), process)
     process.kill()
     process.communicate()
-    assert saved(out)
+    assert saved_state(out)
     train = out / ".unfinished" / "outputs" / "train" / "00000.txt"
     if damage == "shorter":
         os.truncate(train, 1000)
@@ -108,7 +89,7 @@ def test_ctrl_c_is_a_clean_stop(
 ) -> None:
     out = tmp_path / "text"
     process = start("build_corpus", "--out", out, "--workers", 2, source, **small_saves)
-    wait_for(lambda: saved(out), process)
+    wait_for(lambda: saved_state(out), process)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does it
     output = process.communicate(timeout=20)[0]
     assert process.returncode == 130, output
