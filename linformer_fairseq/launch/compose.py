@@ -1,0 +1,117 @@
+"""From a stage and overrides to one config, without Hydra's command line."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from hydra import compose as hydra_compose
+from hydra import initialize_config_dir
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from linformer_fairseq.launch import resolvers, schema
+from linformer_fairseq.launch.errors import LaunchError
+
+STAGES = ("pretraining", "finetuning")
+VERSION_BASE = "1.3"
+
+
+def config_dir() -> Path:
+    """The folder ``configs`` beside the package.
+
+    Raises:
+        LaunchError: the package was installed without it.
+    """
+    folder = Path(__file__).resolve().parents[2] / "configs"
+    if not (folder / "pretraining.yaml").is_file():
+        raise LaunchError(
+            f"{folder}: no configs there. They are part of the repository, not of the installed package: install it with "
+            "`pip install --editable` from a clone (scripts/setup.sh does), or give --config-dir"
+        )
+    return folder
+
+
+def register() -> None:
+    """What Hydra has to know before it composes."""
+    schema.register()
+    resolvers.register()
+
+
+def compose(stage: str, overrides: Sequence[str] = (), folder: Path | None = None) -> DictConfig:
+    """Compose the config of one run.
+
+    Args:
+        stage: ``pretraining`` or ``finetuning``.
+        overrides: as on the command line, without sweeps.
+        folder: where the configs are, in place of :func:`config_dir`.
+
+    Returns:
+        the config, with interpolations that are not resolved yet.
+
+    Raises:
+        LaunchError: there is no such config or option, or a value of another type.
+    """
+    with _hydra(folder):
+        try:
+            return hydra_compose(stage, overrides=list(overrides))
+        except (HydraException, OmegaConfBaseException) as error:
+            raise LaunchError(_plain(error)) from None
+
+
+def jobs(stage: str, overrides: Sequence[str], folder: Path | None = None) -> list[list[str]]:
+    """The overrides of each run of a sweep: every combination of the values, those that the config itself sweeps over too.
+
+    Raises:
+        LaunchError: overrides that cannot be read.
+    """
+    with _hydra(folder):
+        try:
+            parser = OverridesParser.create()
+            given = parser.parse_overrides(list(overrides))
+            # A sweep chooses no config that has another grid, so its first values stand for all.
+            first = [f"{o.get_key_element()}={next(o.sweep_string_iterator())}" for o in given if o.is_sweep_override()]
+            fixed = [str(o.input_line) for o in given if not o.is_sweep_override()]
+            config = hydra_compose(stage, overrides=[*fixed, *first], return_hydra_config=True)
+            grid = config.hydra.sweeper.get("params") or {}
+            swept = parser.parse_overrides([f"{key}={value}" for key, value in grid.items()])
+            return [list(job) for job in BasicSweeper.split_arguments([*swept, *given], None)[0]]
+        except (HydraException, OmegaConfBaseException) as error:
+            raise LaunchError(_plain(error)) from None
+
+
+def resolved(config: DictConfig) -> DictConfig:
+    """A copy with all interpolations replaced by their values.
+
+    Raises:
+        LaunchError: a value that must be given is missing, or two contradict each other.
+    """
+    missing = sorted(OmegaConf.missing_keys(config))
+    if missing:
+        raise LaunchError(f"{', '.join(missing)}: not given; say {missing[0]}=VALUE")
+    try:
+        copy = OmegaConf.create(OmegaConf.to_container(config, resolve=True, enum_to_str=True))
+    except (OmegaConfBaseException, ValueError) as error:
+        raise LaunchError(_plain(error)) from None
+    OmegaConf.set_struct(copy, True)
+    return copy
+
+
+@contextlib.contextmanager
+def _hydra(folder: Path | None) -> Iterator[None]:
+    register()
+    with initialize_config_dir(str((folder or config_dir()).resolve()), version_base=VERSION_BASE):
+        yield
+
+
+def _plain(error: BaseException) -> str:
+    """What is wrong in a line: Hydra puts the reason into the cause, and its search path below."""
+    text = str(error).split("\n")[0]
+    text = re.sub(r"^\w+ raised while resolving interpolation: ", "", text)
+    cause = str(error.__cause__ or "").split("\n")[0]
+    return f"{text.removesuffix('.')}: {cause}" if cause and cause not in text else text
