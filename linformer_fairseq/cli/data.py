@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from linformer_fairseq.cli.mmap_files import Counts, Dataset
+    from linformer_fairseq.mmap_files import Counts, Dataset
 
 _BAR, _TEXT = 40, 300
 """Characters of the longest bar, and of a sample."""
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not folder.is_dir():
         raise CommandError(f"{folder}: {'is a file' if folder.exists() else 'no such folder'}; expected a data folder")
     from linformer_fairseq.cli.data_folder import find_datasets
-    from linformer_fairseq.cli.mmap_files import Damaged
+    from linformer_fairseq.mmap_files import Damaged
 
     prefixes = find_datasets(folder)
     if not prefixes:
@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _check_all(prefixes: list[Path], folder: Path) -> tuple[dict[Dataset, Counts], list[str]]:
     """Print a line per dataset; what is whole, and what is wrong with the others."""
     from linformer_fairseq.cli.data_folder import dictionary_of, symbols_of
-    from linformer_fairseq.cli.mmap_files import Damaged, check, open_dataset
+    from linformer_fairseq.mmap_files import Damaged, check, open_dataset
 
     good: dict[Dataset, Counts] = {}
     problems: list[str] = []

@@ -6,8 +6,8 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from linformer_fairseq.cli.mmap_files import Damaged
 from linformer_fairseq.dictionary_file import read_symbols
+from linformer_fairseq.mmap_files import Damaged
 from linformer_fairseq.tokenizer_files import find_tokenizer
 
 _HINT = "copy the tokenizer that the data was made with there again"

@@ -12,8 +12,7 @@ pytest.importorskip("fairseq")
 from data_prep.binarize import binarize
 from data_prep.binarizing import mmap_dataset
 from data_prep.tokenizers import EOS, load_tokenizer
-from linformer_fairseq import cli
-from linformer_fairseq.cli import mmap_files
+from linformer_fairseq import cli, mmap_files
 from linformer_fairseq.cli.data_folder import symbols_of
 from linformer_fairseq.dictionary_file import read_symbols
 from tests.data_prep.small_tokenizers import make_gpt2, make_sentencepiece, text
