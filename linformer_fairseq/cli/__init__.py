@@ -12,13 +12,15 @@ import importlib.metadata
 import sys
 from collections.abc import Sequence
 
-from linformer_fairseq.cli import data, doctor, evaluate
+from linformer_fairseq.cli import data, doctor, evaluate, finetune, pretrain
 from linformer_fairseq.cli.command import Command, CommandError
 
 COMMANDS: dict[str, Command] = {
     "data": Command(data, "look into binarised data and check it (`linformer data inspect DIR`)"),
     "doctor": Command(doctor, "print versions and say what is missing or wrong in this environment"),
     "evaluate": Command(evaluate, "score a finetuned checkpoint on a prepared task, and write its predictions"),
+    "finetune": Command(finetune, "finetune a pretrained checkpoint on a prepared task, by a config"),
+    "pretrain": Command(pretrain, "pretrain by a config: one of the paper's runs, or your own"),
 }
 
 DISTRIBUTION = "linformer-fairseq"
@@ -54,7 +56,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     0 is success, 1 a failure that the command reported, 2 wrong usage, 130 an interrupt.
     """
-    arguments = build_parser().parse_args(argv)
+    parser = build_parser()
+    arguments, more = parser.parse_known_args(argv)
+    # Hydra's overrides may stand on both sides of an option, where argparse takes only the first group
+    if getattr(arguments, "takes_more", False):
+        arguments.overrides += [word for word in more if not word.startswith("-")]
+        more = [word for word in more if word.startswith("-")]
+    if more:
+        parser.error(f"unrecognized arguments: {' '.join(more)}")
     try:
         return COMMANDS[arguments.command].module.run(arguments)
     except CommandError as error:

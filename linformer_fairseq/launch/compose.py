@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -64,6 +65,20 @@ def compose(stage: str, overrides: Sequence[str] = (), folder: Path | None = Non
             raise LaunchError(_plain(error)) from None
 
 
+def choices(stage: str, overrides: Sequence[str], folder: Path | None = None) -> dict[str, str | None]:
+    """Which config of each group the overrides choose: ``{"experiment": NAME, "run_config": "cpu", ...}``.
+
+    Raises:
+        LaunchError: as `compose`.
+    """
+    with _hydra(folder):
+        try:
+            config = hydra_compose(stage, overrides=list(overrides), return_hydra_config=True)
+        except (HydraException, OmegaConfBaseException) as error:
+            raise LaunchError(_plain(error)) from None
+        return dict(config.hydra.runtime.choices)
+
+
 def jobs(stage: str, overrides: Sequence[str], folder: Path | None = None) -> list[list[str]]:
     """The overrides of each run of a sweep: every combination of the values, those that the config itself sweeps over too.
 
@@ -91,12 +106,11 @@ def resolved(config: DictConfig) -> DictConfig:
     Raises:
         LaunchError: a value that must be given is missing, or two contradict each other.
     """
-    missing = sorted(OmegaConf.missing_keys(config))
-    if missing:
-        raise LaunchError(f"{', '.join(missing)}: not given; say {missing[0]}=VALUE")
     try:
+        if missing := sorted(OmegaConf.missing_keys(config)):
+            raise LaunchError(f"{', '.join(missing)}: not given; say {missing[0]}=VALUE")
         copy = OmegaConf.create(OmegaConf.to_container(config, resolve=True, enum_to_str=True))
-    except (OmegaConfBaseException, ValueError) as error:
+    except OmegaConfBaseException as error:
         raise LaunchError(_plain(error)) from None
     OmegaConf.set_struct(copy, True)
     return copy
@@ -105,6 +119,7 @@ def resolved(config: DictConfig) -> DictConfig:
 @contextlib.contextmanager
 def _hydra(folder: Path | None) -> Iterator[None]:
     register()
+    logging.getLogger("hydra").setLevel(logging.INFO)  # where nothing has configured logging, it tells each step
     with initialize_config_dir(str((folder or config_dir()).resolve()), version_base=VERSION_BASE):
         yield
 

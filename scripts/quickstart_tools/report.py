@@ -19,10 +19,10 @@ from fairseq import utils
 from data_prep.support.errors import DataError
 from data_prep.support.files import write_json, write_text
 from data_prep.support.program import run_program
+from linformer_fairseq.provenance import provenance
 from scripts.quickstart_tools.evaluate import evaluate
 from scripts.quickstart_tools.logs import read_log
 from scripts.quickstart_tools.plot import plot_perplexity
-from scripts.quickstart_tools.provenance import provenance
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 MODELS = {"linformer": "Linformer", "roberta": "RoBERTa"}

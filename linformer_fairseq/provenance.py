@@ -15,15 +15,36 @@ PACKAGES = ("torch", "fairseq-fixed", "sentencepiece", "numpy", "linformer-fairs
 def provenance(repository: Path) -> dict[str, str]:
     """What a reader needs to judge and repeat a measurement."""
     return {
-        "commit": _commit(repository),
+        "commit": commit(repository),
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "processor": f"{_processor()}, {len(os.sched_getaffinity(0))} cores, {_memory()} GiB memory",
-        "accelerator": torch.cuda.get_device_name(0) if torch.cuda.is_available() else "none",
+        **hardware(),
         "threads": str(torch.get_num_threads()),
         "system": f"{platform.system()} {platform.release()}",
-        "python": platform.python_version(),
-        **{package: _version(package) for package in PACKAGES},
+        **versions(),
     }
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that a result depends on."""
+    return {"python": platform.python_version(), **{package: _version(package) for package in PACKAGES}}
+
+
+def hardware() -> dict[str, str]:
+    """This machine's processor and accelerator."""
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return {
+        "processor": f"{_processor()}, {len(os.sched_getaffinity(0))} cores, {_memory()} GiB memory",
+        "accelerator": f"{gpus} x {torch.cuda.get_device_name(0)}" if gpus else "none",
+    }
+
+
+def commit(repository: Path) -> str:
+    """The commit of the source tree, and whether files differ from it."""
+    found = _git(repository, "rev-parse", "--short=12", "HEAD")
+    if found is None:
+        return "unknown (no git checkout)"
+    changed = _git(repository, "status", "--porcelain", "--untracked-files=no")
+    return f"{found} with uncommitted changes" if changed else found
 
 
 def _git(repository: Path, *arguments: str) -> str | None:
@@ -32,14 +53,6 @@ def _git(repository: Path, *arguments: str) -> str | None:
     except OSError:
         return None
     return result.stdout.strip() if result.returncode == 0 else None
-
-
-def _commit(repository: Path) -> str:
-    commit = _git(repository, "rev-parse", "--short=12", "HEAD")
-    if commit is None:
-        return "unknown (no git checkout)"
-    changed = _git(repository, "status", "--porcelain", "--untracked-files=no")
-    return f"{commit} with uncommitted changes" if changed else commit
 
 
 def _processor() -> str:

@@ -1,0 +1,156 @@
+"""``linformer pretrain`` and ``linformer finetune``: one run, a sweep of them, or jobs for a queue.
+
+Runs on this machine are started here, each in a process of its own (fairseq keeps the state of a run in its modules).
+Hydra's own main function is used where its launcher, submitit, submits to SLURM.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+
+import hydra
+from fairseq.utils import reset_logging
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig
+
+from linformer_fairseq.compat.checkpoint_loading import CheckpointError
+from linformer_fairseq.launch.complete import complete
+from linformer_fairseq.launch.compose import VERSION_BASE, choices, compose, config_dir, jobs, register
+from linformer_fairseq.launch.errors import LaunchError
+from linformer_fairseq.launch.processes import find_place, torchrun_command
+from linformer_fairseq.launch.run_folder import read_record
+from linformer_fairseq.launch.train import train
+from linformer_fairseq.training.joining import JoinError
+from linformer_fairseq.training.stopping import STOPPED_STATUS
+
+logger = logging.getLogger(__name__)
+
+COMMANDS = {"pretraining": "pretrain", "finetuning": "finetune"}
+_INTERRUPTED = 130
+_HANDED_ON = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+
+
+def check(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | None = None) -> list[DictConfig]:
+    """The config of every run that the overrides ask for, completed. Nothing is started or queued.
+
+    Raises:
+        LaunchError: one of them could not start; where there are several the message says which.
+    """
+    wanted = jobs(stage, overrides, folder) if sweep else [list(overrides)]
+    configs = []
+    for job in wanted:
+        try:
+            configs.append(complete(compose(stage, job, folder)))
+        except LaunchError as error:
+            raise LaunchError(f"{error} (in the run with {' '.join(job)})" if sweep else str(error)) from None
+    return configs
+
+
+def launch(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | None = None) -> int:
+    """Start what the overrides ask for and wait for its end.
+
+    Args:
+        stage: ``pretraining`` or ``finetuning``.
+        overrides: as Hydra reads them.
+        sweep: whether values may be lists with commas, and the config's own grid counts.
+        folder: of the configs, if not the project's own.
+
+    Returns:
+        exit status: 0 finished, 1 failed, 85 stopped by a signal after a checkpoint, 130 Ctrl-C.
+
+    Raises:
+        LaunchError: a run could not start, or trained nothing.
+    """
+    configs = check(stage, overrides, sweep, folder)
+    if configs[0].run.slurm is not None:
+        return _submit(stage, overrides, sweep, folder)
+    if sweep:
+        return _sweep(stage, jobs(stage, overrides, folder), folder)
+    config = configs[0]
+    place = find_place(os.environ, config.distributed_training.distributed_world_size)
+    if place is None:
+        words = [COMMANDS[stage], *_folder_option(folder), *overrides]
+        command, environment = torchrun_command(config.distributed_training.distributed_world_size, words)
+        status = _child(command, environment)
+        return STOPPED_STATUS if status and _was_stopped(Path(config.checkpoint.save_dir)) else status
+    reset_logging()
+    try:
+        train(config, place, overrides, choices(stage, overrides, folder).get("experiment"))
+    except (CheckpointError, JoinError) as error:
+        raise LaunchError(str(error)) from None
+    return 0
+
+
+def _sweep(stage: str, wanted: Sequence[Sequence[str]], folder: Path | None) -> int:
+    failed = []
+    for number, job in enumerate(wanted, 1):
+        print(f"==> run {number} of {len(wanted)}: {' '.join(job)}", flush=True)
+        words = [COMMANDS[stage], *_folder_option(folder), *job]
+        status = _child([sys.executable, "-m", "linformer_fairseq.cli", *words], {})
+        if status in (STOPPED_STATUS, _INTERRUPTED):
+            return status
+        if status:
+            failed.append(f"{' '.join(job)} (status {status})")
+    for job in failed:
+        print(f"failed: {job}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _child(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run a command, pass on the signals that ask to stop, and return its status as a shell would."""
+    with subprocess.Popen(command, env={**os.environ, **environment}) as process:
+
+        def pass_on(number: int, frame: FrameType | None) -> None:
+            process.send_signal(number)
+
+        before = {number: signal.signal(number, pass_on) for number in _HANDED_ON}
+        try:
+            while True:
+                try:
+                    status = process.wait()
+                    break
+                except KeyboardInterrupt:
+                    continue  # the terminal has sent it to the child as well; its end is waited for
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+    return status if status >= 0 else 128 - status
+
+
+def _was_stopped(path: Path) -> bool:
+    # torchrun ends with 1 whatever its workers ended with
+    attempts = (read_record(path) or {}).get("attempts", [])
+    return bool(attempts) and attempts[-1]["status"] == "stopped"
+
+
+def _folder_option(folder: Path | None) -> list[str]:
+    return [f"--config-dir={folder}"] if folder else []
+
+
+def _submit(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | None) -> int:
+    register()
+    # a grid in the config would make several jobs of one run
+    words = ["--multirun", *overrides, *([] if sweep else ["hydra.sweeper.params=null"])]
+    sys.argv = [f"linformer {COMMANDS[stage]}", *words]
+    main = hydra.main(version_base=VERSION_BASE, config_path=str(folder or config_dir()), config_name=stage)
+    main(_submitted)()
+    return 0
+
+
+def _submitted(config: DictConfig) -> None:
+    """What each task of a job runs that submitit has submitted."""
+    register()
+    hydra_config = HydraConfig.get()
+    completed = complete(config)
+    place = find_place(os.environ, completed.distributed_training.distributed_world_size)
+    if place is None:
+        raise LaunchError("no task of a SLURM job; run_config=slurm is for Hydra's submitit launcher")
+    reset_logging()
+    train(completed, place, list(hydra_config.overrides.task), hydra_config.runtime.choices.get("experiment"))

@@ -1,0 +1,70 @@
+"""A composed config made ready: paths absolute, data and checkpoint looked at, the model of a finetuning read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from omegaconf import DictConfig, open_dict
+
+import linformer_fairseq
+from linformer_fairseq.launch.compose import resolved
+from linformer_fairseq.launch.data import check_pretraining_data, check_task_data
+from linformer_fairseq.launch.errors import LaunchError
+from linformer_fairseq.launch.pretrained import read_pretrained
+
+_PATHS = ("checkpoint.save_dir", "common.log_file", "common.tensorboard_logdir", "pretrained", "run.runs")
+# fairseq takes a colon for a list of folders.
+_FORBIDDEN = ":"
+
+
+def complete(config: DictConfig) -> DictConfig:
+    """What fairseq is given, and what a dry run looks at.
+
+    Args:
+        config: as composed; relative paths in it are relative to the working directory.
+
+    Raises:
+        LaunchError: something is missing or contradicts something else; nothing was written or queued.
+    """
+    config = resolved(config)
+    for key in _PATHS:
+        _make_absolute(config, key)
+    with open_dict(config):
+        # wherever the package lies: no one has to type it
+        config.common.user_dir = str(Path(linformer_fairseq.__file__).parent)
+        config.task.data = ":".join(str(Path(part).absolute()) for part in str(config.task.data).split(":"))
+    if config.run.stage == "pretraining":
+        check_pretraining_data([Path(part) for part in config.task.data.split(":")])
+    else:
+        _complete_finetuning(config)
+    return config
+
+
+def _make_absolute(config: DictConfig, key: str) -> None:
+    group, _, name = key.rpartition(".")
+    node = config[group] if group else config
+    value = node.get(name)
+    if value is None:
+        return
+    path = Path(value).absolute()
+    if key == "checkpoint.save_dir" and _FORBIDDEN in str(path):
+        raise LaunchError(f"checkpoint.save_dir={value}: fairseq cannot use a path with a colon; choose another folder")
+    node[name] = str(path)
+
+
+def _complete_finetuning(config: DictConfig) -> None:
+    folder = Path(config.task.data)
+    checkpoint = Path(config.pretrained)
+    labels = check_task_data(folder)
+    pretrained = read_pretrained(checkpoint)
+    pretrained.check_dictionary(folder / "input0" / "dict.txt")
+    wanted = config.task.get("num_classes")
+    if wanted is not None and wanted != labels:
+        raise LaunchError(
+            f"task.num_classes={wanted}, but {folder / 'label' / 'dict.txt'} has {labels} classes; leave it out"
+        )
+    with open_dict(config):
+        config.model = pretrained.model_options(config.model)
+        config.task.max_positions = pretrained.max_positions
+        config.task.num_classes = labels
+        config.checkpoint.finetune_from_model = str(checkpoint)

@@ -1,0 +1,139 @@
+"""The model of a pretrained checkpoint: what a finetuning builds, so that no one types it twice."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from fairseq.models import ARCH_CONFIG_REGISTRY
+from omegaconf import OmegaConf
+
+from linformer_fairseq.compat.checkpoint_loading import CheckpointError, read_checkpoint
+from linformer_fairseq.core import parse_projected_dim
+from linformer_fairseq.dictionary_file import read_symbols
+from linformer_fairseq.launch.errors import LaunchError
+from linformer_fairseq.models.architectures import BASE, MODEL, fill
+from linformer_fairseq.models.config import LinformerRobertaConfig
+
+_POSITIONS = "encoder.sentence_encoder.embed_positions.weight"
+_EMBEDDING = "encoder.sentence_encoder.embed_tokens.weight"
+_SPECIAL = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
+# A position's number begins after the padding symbol's.
+_UNUSED_POSITIONS = 2
+# Options that say how a model is trained, not what it is: a finetuning chooses its own.
+_FREE = frozenset(
+    {
+        *("dropout", "attention_dropout", "activation_dropout", "pooler_dropout", "encoder_layerdrop"),
+        *("quant_noise_pq", "quant_noise_pq_block_size", "quant_noise_scalar", "spectral_norm_classification_head"),
+        *("checkpoint_activations", "offload_activations", "min_params_to_wrap", "load_checkpoint_heads"),
+        *("pooler_activation_fn", "projection_init"),
+    }
+)
+_OPTIONS = tuple(option.name for option in fields(LinformerRobertaConfig) if option.name != "_name")
+_LINFORMER = ("projected_dim", "sharing", "projection", "projection_init", "freeze_projection")
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """What a pretrained checkpoint says of its model."""
+
+    path: Path
+    name: str
+    """Model or architecture, as ``model._name``."""
+    options: dict[str, Any]
+    """Every option of the model, sizes filled in."""
+    max_positions: int
+    """n."""
+    symbols: int
+    """Rows of the embedding: symbols of the dictionary, fairseq's own included."""
+
+    def model_options(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The model to finetune.
+
+        Args:
+            given: ``model`` of the finetuning's config: dropout and such; anything that says what the model is must
+                agree with the checkpoint.
+
+        Raises:
+            LaunchError: it does not; both values are named.
+        """
+        options = {key: value for key, value in self.options.items() if key not in _FREE}
+        for key, value in given.items():
+            if key in _FREE:
+                options[key] = value
+            elif key == "_name" and _same("_name", value, self.name):
+                continue
+            elif key not in options:
+                raise LaunchError(f"model.{key}={value}: no option of {self.name}, the model of {self.path}")
+            elif value is not None and not _same(key, value, options[key]):
+                raise LaunchError(
+                    f"model.{key}={value}, but {self.path} was pretrained with {key}={options[key]}; leave it out: what the "
+                    "model is, its checkpoint says"
+                )
+        return {"_name": self.name, **options}
+
+    def check_dictionary(self, path: Path) -> None:
+        """Raise unless the dictionary has the symbols that the model was trained with, as far as their number tells.
+
+        Raises:
+            LaunchError: naming both numbers.
+        """
+        expected = len(read_symbols(path)) + len(_SPECIAL)
+        if expected != self.symbols:
+            raise LaunchError(
+                f"{self.path} was pretrained with {self.symbols:,} symbols, but {path} makes {expected:,} (fairseq's own "
+                "included); prepare the task with the tokenizer of the pretraining data"
+            )
+
+
+def read_pretrained(path: Path) -> Pretrained:
+    """Read what a checkpoint's model is.
+
+    Raises:
+        LaunchError: no such file, no checkpoint, or not one of RoBERTa or Linformer.
+    """
+    if not path.is_file():
+        raise LaunchError(
+            f"pretrained={path}: no such file; expected a checkpoint of a pretraining, RUN/checkpoint_best.pt"
+        )
+    try:
+        state = read_checkpoint(path)
+    except CheckpointError as error:
+        raise LaunchError(str(error)) from None
+    weights = state["model"]
+    if _POSITIONS not in weights or _EMBEDDING not in weights:
+        raise LaunchError(f"{path}: neither a RoBERTa nor a Linformer RoBERTa (it has no {_POSITIONS})")
+    stored = _stored_options(state)
+    name = str(stored.get("_name") or stored.get("arch"))
+    # n as the weights show it: the config may leave it to the task
+    stored["max_positions"] = int(weights[_POSITIONS].shape[0]) - _UNUSED_POSITIONS
+    return Pretrained(path, name, _options(name, stored), stored["max_positions"], int(weights[_EMBEDDING].shape[0]))
+
+
+def _stored_options(state: Mapping[str, Any]) -> dict[str, Any]:
+    cfg = state.get("cfg")
+    options = cfg["model"] if cfg is not None else state["args"]
+    if OmegaConf.is_config(options):
+        return dict(OmegaConf.to_container(options, resolve=True, enum_to_str=True))  # type: ignore[arg-type]
+    return dict(vars(options)) if isinstance(options, Namespace) else dict(options)
+
+
+def _options(name: str, stored: Mapping[str, Any]) -> dict[str, Any]:
+    linformer = name.startswith(MODEL)
+    wanted = [option for option in _OPTIONS if linformer or option not in _LINFORMER]
+    args = Namespace(**{key: stored[key] for key in wanted if stored.get(key) is not None})
+    if name in ARCH_CONFIG_REGISTRY:
+        ARCH_CONFIG_REGISTRY[name](args)
+    if linformer:
+        fill(args, BASE)
+        fill(args, {option.name: option.default for option in fields(LinformerRobertaConfig) if option.name in wanted})
+    return {key: value for key, value in vars(args).items() if key in wanted}
+
+
+def _same(key: str, one: Any, other: Any) -> bool:
+    if key == "projected_dim":
+        return parse_projected_dim(one) == parse_projected_dim(other)
+    return bool(one == other)

@@ -1,0 +1,118 @@
+"""Which of a run's processes this one is, as torchrun or SLURM tell it.
+
+Refused is every launch that would train nothing, or several copies side by side in one folder: the number of processes
+that were started must be the one that the config was made for.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from linformer_fairseq.launch.errors import LaunchError
+
+_SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1"
+# torchrun kills its workers that long after it passed a signal on: time for the update that runs and a checkpoint.
+_SHUTDOWN_SECONDS = 600
+
+
+@dataclass(frozen=True)
+class Place:
+    """One process among those of a run."""
+
+    rank: int
+    world_size: int
+    local_rank: int
+    init_method: str | None
+    """How torch.distributed meets; None: alone."""
+    started_by: str
+
+
+ALONE = Place(0, 1, 0, None, "this command")
+
+
+def find_place(environment: Mapping[str, str], world_size: int) -> Place | None:
+    """This process's place; None where nothing started it as one of many, but many are wanted.
+
+    Args:
+        environment: the process's variables.
+        world_size: processes that the config wants (distributed_training.distributed_world_size).
+
+    Raises:
+        LaunchError: another number of processes was started.
+    """
+    place = _torchrun(environment) or _slurm(environment)
+    if place is None:
+        return ALONE if world_size == 1 else None
+    if place.world_size != world_size:
+        raise LaunchError(
+            f"{place.started_by} started {place.world_size} processes, but the config is for {world_size} "
+            f"(distributed_training.distributed_world_size, by run_config): "
+            + (
+                f"{place.world_size} copies would train side by side"
+                if world_size == 1
+                else f"{world_size} would wait for each other"
+            )
+            + f"; start {world_size}, or say distributed_training.distributed_world_size={place.world_size}"
+        )
+    return place
+
+
+def _torchrun(environment: Mapping[str, str]) -> Place | None:
+    if not {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= environment.keys():
+        return None
+    rank, size = int(environment["RANK"]), int(environment["WORLD_SIZE"])
+    return Place(rank, size, int(environment.get("LOCAL_RANK", rank)), "env://", "torchrun (RANK, WORLD_SIZE)")
+
+
+def _slurm(environment: Mapping[str, str]) -> Place | None:
+    # Only inside a step (srun): a batch script or an interactive allocation has SLURM_NTASKS, too, but is one process.
+    if "SLURM_STEP_ID" not in environment or "SLURM_PROCID" not in environment:
+        return None
+    rank, size = (
+        int(environment["SLURM_PROCID"]),
+        int(environment.get("SLURM_STEP_NUM_TASKS", environment["SLURM_NTASKS"])),
+    )
+    local_rank = int(environment.get("SLURM_LOCALID", 0))
+    if size == 1:
+        return Place(0, 1, 0, None, "srun")
+    host = environment.get("MASTER_ADDR") or first_host(environment["SLURM_STEP_NODELIST"])
+    port = environment.get("MASTER_PORT") or str(port_of(environment))
+    return Place(rank, size, local_rank, f"tcp://{host}:{port}", "srun (SLURM_PROCID, SLURM_STEP_NUM_TASKS)")
+
+
+def port_of(environment: Mapping[str, str]) -> int:
+    """A port that every task of a job finds by itself, and that two jobs on a node seldom share."""
+    return 20000 + int(environment["SLURM_JOB_ID"]) % 40000
+
+
+def first_host(nodes: str) -> str:
+    """First of the hosts that SLURM lists, ``node[07-09,12],other`` for example.
+
+    Raises:
+        LaunchError: the list cannot be read.
+    """
+    head, bracket, rest = nodes.split(",", 1)[0].partition("[")
+    if bracket:
+        head, _, rest = nodes.partition("[")
+        numbers, closed, tail = rest.partition("]")
+        if not closed:
+            raise LaunchError(f"SLURM_STEP_NODELIST={nodes}: cannot be read; say MASTER_ADDR=HOST")
+        head += numbers.split(",")[0].split("-")[0] + tail.split(",")[0]
+    if not head or "[" in head:
+        raise LaunchError(f"SLURM_STEP_NODELIST={nodes}: cannot be read; say MASTER_ADDR=HOST")
+    return head
+
+
+def torchrun_command(world_size: int, words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """The command that starts ``world_size`` processes of ``linformer WORDS`` on this machine, and what it adds to the
+    environment."""
+    command = [
+        *(sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={world_size}"),
+        *(f"--shutdown-timeout={_SHUTDOWN_SECONDS}", "--module", "linformer_fairseq.cli", *words),
+    ]
+    # one thread each unless told otherwise: torchrun would say so in a warning
+    threads = {} if "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": "1"}
+    return command, {"TORCHELASTIC_SIGNALS_TO_HANDLE": _SIGNALS, **threads}

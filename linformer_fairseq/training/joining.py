@@ -1,0 +1,67 @@
+"""The processes of a run meet, or say who is missing.
+
+What fairseq does: it waits for half an hour, and then says that a socket timed out.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from datetime import timedelta
+from urllib.parse import urlsplit
+
+import torch.distributed as dist
+
+from linformer_fairseq.training.control_group import gather
+
+logger = logging.getLogger(__name__)
+
+# Between updates processes may wait long for each other: rank 0 reads and writes checkpoints alone.
+_COLLECTIVE = timedelta(minutes=30)
+
+
+class JoinError(RuntimeError):
+    """Not all processes of a run came."""
+
+
+def join(backend: str, init_method: str, rank: int, world_size: int, seconds: int) -> list[str]:
+    """Form torch.distributed's default group of all processes.
+
+    Args:
+        backend: ``nccl`` or ``gloo``.
+        init_method: ``tcp://HOST:PORT``, or ``env://`` where torchrun holds the meeting.
+        rank: of this process.
+        world_size: how many there must be.
+        seconds: how long to wait for the last one.
+
+    Returns:
+        each process's host and process id, by rank.
+
+    Raises:
+        JoinError: some did not come in that time, or others came in their place.
+    """
+    limit = timedelta(seconds=seconds)
+    try:
+        if init_method.startswith("tcp://"):
+            address = urlsplit(init_method)
+            store = dist.TCPStore(
+                str(address.hostname), int(address.port or 0), world_size, is_master=rank == 0, timeout=limit
+            )
+            store.set_timeout(_COLLECTIVE)
+            dist.init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=_COLLECTIVE)
+        else:
+            dist.init_process_group(
+                backend, init_method=init_method, rank=rank, world_size=world_size, timeout=_COLLECTIVE
+            )
+        here = gather(f"{socket.gethostname()} (process {os.getpid()})")
+    except (RuntimeError, ValueError) as error:  # torch's DistError is a RuntimeError
+        reason = str(error).split("\n")[0]
+        raise JoinError(
+            f"rank {rank} of {world_size} on {socket.gethostname()}: not all processes met at {init_method} within "
+            f"{seconds} s (run.join_timeout): {reason}. Were all started, and can they reach that host and port?"
+        ) from error
+    if len(set(here)) != world_size:
+        raise JoinError(f"{world_size} processes were expected, but {len(set(here))} came: {', '.join(here)}")
+    logger.info("%d of %d processes joined: %s", len(here), world_size, "; ".join(here))
+    return here

@@ -1,0 +1,54 @@
+"""A signal asks a run to stop; the run looks when it suits it.
+
+SIGTERM and SIGUSR1 are what people, SLURM (``sbatch --signal``) and torchrun send. SIGUSR2 is submitit's: where
+submitit has put its own handler, that handler is called after the checkpoint is written, and requeues the job.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType
+from typing import Any
+
+STOPPING = (signal.SIGTERM, signal.SIGUSR1)
+_SUBMITIT = signal.SIGUSR2
+
+_received: list[int] = []
+_before: dict[int, Any] = {}
+
+
+def listen() -> None:
+    """From now on the signals are remembered instead of ending the process; calling again changes nothing.
+
+    Outside the main thread nothing happens: Python allows handlers only there.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in STOPPING:
+        _handle(number)
+    if callable(signal.getsignal(_SUBMITIT)):
+        _handle(_SUBMITIT)
+
+
+def _handle(number: int) -> None:
+    current = signal.getsignal(number)
+    if current is not _remember:
+        _before[number] = current
+        signal.signal(number, _remember)
+
+
+def _remember(number: int, frame: FrameType | None) -> None:
+    _received.append(number)
+
+
+def received() -> int:
+    """Number of the first signal that came, 0 without one."""
+    return _received[0] if _received else 0
+
+
+def hand_on(number: int) -> None:
+    """Call what was there for a signal before `listen`, if that was a function: submitit's handler, for example."""
+    before = _before.get(number)
+    if callable(before):
+        before(number, None)
