@@ -1,8 +1,8 @@
 """Linformer for fairseq: ``fairseq-train --user-dir linformer_fairseq``.
 
-Importing the package mends fairseq (``compat``) and registers the model (``models``). Without fairseq nothing is
-registered and ``linformer_fairseq.core`` works on torch alone. The same holds, with a warning, where fairseq is
-installed but cannot be imported, so that ``linformer doctor`` can say why.
+Importing the package mends fairseq (``compat``), makes training safe against faults (``training``) and registers the
+model (``models``). Without fairseq nothing is registered and ``linformer_fairseq.core`` works on torch alone. The same
+holds, with a warning, where fairseq is installed but cannot be imported, so that ``linformer doctor`` can say why.
 """
 
 import importlib.util
@@ -22,10 +22,11 @@ if _has_fairseq:
         )
 
 if _has_fairseq:
-    from linformer_fairseq import compat
+    from linformer_fairseq import compat, training
 
     compat.install()
+    training.install()
 
     from linformer_fairseq import models
 
-    __all__ = ["compat", "models"]
+    __all__ = ["compat", "models", "training"]

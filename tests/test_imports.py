@@ -16,11 +16,12 @@ PACKAGE = ROOT / "linformer_fairseq"
 MAY_IMPORT = {
     "core": {"core"},
     "compat": {"compat"},
+    "training": {"training", "compat"},
     "modules": {"core", "modules"},
     "models": {"core", "modules", "compat", "models"},
     "evaluation": {"evaluation"},
-    "cli": {"cli", "evaluation"},
-    "": {"compat", "models"},
+    "cli": {"cli", "evaluation", "training"},
+    "": {"compat", "models", "training"},
 }
 # The same for data_prep; a program may import every part, and none but a program another program's function.
 DATA_PREP = ROOT / "data_prep"

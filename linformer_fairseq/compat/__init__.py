@@ -12,6 +12,7 @@ from linformer_fairseq.compat import (
     byte_pieces,
     checkpoint_loading,
     fresh_masks,
+    log_file,
     numpy_long,
     restore_errors,
 )
@@ -24,6 +25,7 @@ _MENDS = (
     broadcast_state,
     atomic_copy,
     fresh_masks,
+    log_file,
     bf16_devices,
     byte_pieces,
     numpy_long,

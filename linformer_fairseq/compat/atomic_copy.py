@@ -12,13 +12,39 @@ import contextlib
 import functools
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from fairseq.file_io import PathManager
 
 from linformer_fairseq.compat.patching import replace
+
+
+@contextlib.contextmanager
+def whole_file(target: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Write a file that is at every moment the old one or the whole new one: ``with whole_file(path) as file``.
+
+    What the block writes goes to ``NAME.tmp`` in the same folder. At its end it reaches the disk and is renamed.
+
+    Raises:
+        OSError: if it cannot be written, naming ``target``; that is then untouched and no temporary file stays.
+            The same after any other exception of the block.
+    """
+    target = Path(target)
+    temporary = target.with_name(target.name + ".tmp")
+    try:
+        with temporary.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    except BaseException as error:
+        temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:  # a failed write does not know of what
+            error.filename = os.fspath(target)
+        raise
+    _sync_folder(target.parent)
 
 
 def copy_atomically(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
@@ -27,18 +53,8 @@ def copy_atomically(source: str | os.PathLike[str], target: str | os.PathLike[st
     Raises:
         OSError: if it cannot be read or written; ``target`` is then untouched and no temporary file stays.
     """
-    target = Path(target)
-    temporary = target.with_name(target.name + ".tmp")
-    try:
-        with Path(source).open("rb") as reader, temporary.open("wb") as writer:
-            shutil.copyfileobj(reader, writer, 16 * 1024 * 1024)
-            writer.flush()
-            os.fsync(writer.fileno())
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    _sync_folder(target.parent)
+    with Path(source).open("rb") as reader, whole_file(target) as writer:
+        shutil.copyfileobj(reader, writer, 16 * 1024 * 1024)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -1,0 +1,101 @@
+"""Whether a checkpoint file is whole, and how many updates are in it."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from linformer_fairseq.compat.allowed_globals import allowed_globals
+from linformer_fairseq.compat.checkpoint_loading import CheckpointError, read_checkpoint
+from linformer_fairseq.training.checksum import Bytes, check_bytes
+
+
+class State(Enum):
+    """How a checkpoint file stands."""
+
+    SOUND = "sound"
+    NO_CHECKSUM = "no checksum, but readable"
+    UNREADABLE = "whole, but not a checkpoint that can be loaded"
+    DAMAGED = "damaged"
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What is known about a checkpoint file."""
+
+    path: Path
+    state: State
+    size: int
+    """in bytes"""
+    updates: int | None = None
+    """that the run had made; None where it cannot be loaded"""
+    reason: str = ""
+    """why it is damaged or cannot be loaded"""
+
+    @property
+    def usable(self) -> bool:
+        """Whether a run can go on from it."""
+        return self.state in (State.SOUND, State.NO_CHECKSUM)
+
+
+def examine(path: Path) -> Examined:
+    """Read a whole file, hold it against its checksum, and look how many updates it has.
+
+    Raises:
+        OSError: if it cannot be read; that says nothing about its content.
+    """
+    size = path.stat().st_size
+    found, reason = check_bytes(path)
+    if found is Bytes.DAMAGED:
+        return Examined(path, State.DAMAGED, size, reason=reason)
+    try:
+        updates = _updates(path, found is not Bytes.NOTHING)
+    except CheckpointError as error:
+        # Without a checksum, bytes of the pickle that make no sense are all there is to see damage by.
+        state = State.DAMAGED if found is Bytes.NOTHING else State.UNREADABLE
+        return Examined(path, state, size, reason=str(error).removeprefix(f"{path}: "))
+    return Examined(path, State.SOUND if found is Bytes.SOUND else State.NO_CHECKSUM, size, updates)
+
+
+def newest_usable(paths: Iterable[Path]) -> tuple[Examined | None, list[Examined]]:
+    """The usable file with most updates, and the others that were met on the way to it.
+
+    Only files that claim to be newer than the one found are read whole.
+    """
+    unusable: list[Examined] = []
+    for path in sorted(paths, key=lambda path: (_claimed_updates(path), path.name), reverse=True):
+        examined = examine(path)
+        if examined.usable:
+            return examined, unusable
+        unusable.append(examined)
+    return None, unusable
+
+
+def _claimed_updates(path: Path) -> float:
+    """What a file that may be damaged says; most of all where nothing can be read or guessed."""
+    try:
+        return _updates(path, mapped=True)
+    except CheckpointError:
+        named = re.match(r"checkpoint_\d+_(\d+)", path.name)
+        return float(named[1]) if named else float("inf")
+
+
+def _updates(path: Path, mapped: bool) -> int:
+    if mapped:  # the tensors stay on the disk
+        try:
+            with allowed_globals():
+                state: Any = torch.load(str(path), map_location="cpu", weights_only=True, mmap=True)
+        except OSError:
+            raise
+        except Exception as error:
+            raise CheckpointError(f"{path}: {error}") from error
+    else:
+        state = read_checkpoint(path)
+    try:
+        return int(state["optimizer_history"][-1]["num_updates"])
+    except (TypeError, KeyError, IndexError, ValueError):
+        raise CheckpointError(f"{path}: no number of updates in it, so it is not a checkpoint of fairseq") from None
