@@ -12,10 +12,11 @@ import importlib.metadata
 import sys
 from collections.abc import Sequence
 
-from linformer_fairseq.cli import data, doctor, evaluate, finetune, pretrain
+from linformer_fairseq.cli import checkpoint, data, doctor, evaluate, finetune, pretrain
 from linformer_fairseq.cli.command import Command, CommandError
 
 COMMANDS: dict[str, Command] = {
+    "checkpoint": Command(checkpoint, "check the checkpoints of a run (`linformer checkpoint verify DIR`)"),
     "data": Command(data, "look into binarised data and check it (`linformer data inspect DIR`)"),
     "doctor": Command(doctor, "print versions and say what is missing or wrong in this environment"),
     "evaluate": Command(evaluate, "score a finetuned checkpoint on a prepared task, and write its predictions"),

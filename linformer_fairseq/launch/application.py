@@ -78,7 +78,8 @@ def launch(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | Non
     if place is None:
         words = [COMMANDS[stage], *_folder_option(folder), *overrides]
         command, environment = torchrun_command(config.distributed_training.distributed_world_size, words)
-        status = _child(command, environment)
+        # torchrun knows SIGTERM, and passes it on to its workers; of SIGUSR1 it would die alone
+        status = _child(command, environment, as_signal=signal.SIGTERM)
         return STOPPED_STATUS if status and _was_stopped(Path(config.checkpoint.save_dir)) else status
     reset_logging()
     try:
@@ -103,12 +104,12 @@ def _sweep(stage: str, wanted: Sequence[Sequence[str]], folder: Path | None) -> 
     return 1 if failed else 0
 
 
-def _child(command: Sequence[str], environment: Mapping[str, str]) -> int:
+def _child(command: Sequence[str], environment: Mapping[str, str], as_signal: signal.Signals | None = None) -> int:
     """Run a command, pass on the signals that ask to stop, and return its status as a shell would."""
     with subprocess.Popen(command, env={**os.environ, **environment}) as process:
 
         def pass_on(number: int, frame: FrameType | None) -> None:
-            process.send_signal(number)
+            process.send_signal(as_signal or number)
 
         before = {number: signal.signal(number, pass_on) for number in _HANDED_ON}
         try:

@@ -32,8 +32,8 @@ def config_dir() -> Path:
     folder = Path(__file__).resolve().parents[2] / "configs"
     if not (folder / "pretraining.yaml").is_file():
         raise LaunchError(
-            f"{folder}: no configs there. They are part of the repository, not of the installed package: install it with "
-            "`pip install --editable` from a clone (scripts/setup.sh does), or give --config-dir"
+            f"{folder}: no configs there. They are part of the repository, not of the installed package: install that "
+            "with `pip install --editable` from a clone (scripts/setup.sh does), or give --config-dir"
         )
     return folder
 
@@ -80,7 +80,7 @@ def choices(stage: str, overrides: Sequence[str], folder: Path | None = None) ->
 
 
 def jobs(stage: str, overrides: Sequence[str], folder: Path | None = None) -> list[list[str]]:
-    """The overrides of each run of a sweep: every combination of the values, those that the config itself sweeps over too.
+    """The overrides of each run of a sweep: every combination of the values, those of the config's own grid too.
 
     Raises:
         LaunchError: overrides that cannot be read.

@@ -70,8 +70,8 @@ class Pretrained:
                 raise LaunchError(f"model.{key}={value}: no option of {self.name}, the model of {self.path}")
             elif value is not None and not _same(key, value, options[key]):
                 raise LaunchError(
-                    f"model.{key}={value}, but {self.path} was pretrained with {key}={options[key]}; leave it out: what the "
-                    "model is, its checkpoint says"
+                    f"model.{key}={value}, but {self.path} was pretrained with {key}={options[key]}; leave it out: what "
+                    "the model is, its checkpoint says"
                 )
         return {"_name": self.name, **options}
 
@@ -84,8 +84,8 @@ class Pretrained:
         expected = len(read_symbols(path)) + len(_SPECIAL)
         if expected != self.symbols:
             raise LaunchError(
-                f"{self.path} was pretrained with {self.symbols:,} symbols, but {path} makes {expected:,} (fairseq's own "
-                "included); prepare the task with the tokenizer of the pretraining data"
+                f"{self.path} was pretrained with {self.symbols:,} symbols, but {path} makes {expected:,} (fairseq's "
+                "own included); prepare the task with the tokenizer of the pretraining data"
             )
 
 

@@ -11,9 +11,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from torch.distributed import run as torch_run
+
 from linformer_fairseq.launch.errors import LaunchError
 
-_SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1"
 # torchrun kills its workers that long after it passed a signal on: time for the update that runs and a checkpoint.
 _SHUTDOWN_SECONDS = 600
 
@@ -109,10 +110,12 @@ def first_host(nodes: str) -> str:
 def torchrun_command(world_size: int, words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """The command that starts ``world_size`` processes of ``linformer WORDS`` on this machine, and what it adds to the
     environment."""
+    patience = f"--shutdown-timeout={_SHUTDOWN_SECONDS}"
     command = [
         *(sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={world_size}"),
-        *(f"--shutdown-timeout={_SHUTDOWN_SECONDS}", "--module", "linformer_fairseq.cli", *words),
+        # without the option, which older releases of torch lack, it is half a minute
+        *([patience] if "--shutdown-timeout" in torch_run.get_args_parser().format_help() else []),
+        *("--module", "linformer_fairseq.cli", *words),
     ]
     # one thread each unless told otherwise: torchrun would say so in a warning
-    threads = {} if "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": "1"}
-    return command, {"TORCHELASTIC_SIGNALS_TO_HANDLE": _SIGNALS, **threads}
+    return command, {} if "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": "1"}

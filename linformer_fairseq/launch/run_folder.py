@@ -1,9 +1,10 @@
-"""What a run leaves on record beside its checkpoints: config.yaml, run.json, console.log; and that it runs once at a time.
+"""What a run leaves on record beside its checkpoints, and that it runs once at a time.
 
-``run.json`` is one object: what the run is (``schema``, ``stage``, ``name``, ``experiment``, ``seed``, ``task``, ``lr``, ``pretrained``,
-``paper``, ``overrides``, ``model``, ``parameters``, ``max_update``, ``warmup_updates``, ``tokens_per_update``, ``commit``, ``versions``), and
-``attempts``: one entry for each time that it was started, with ``start``, ``end``, ``status`` (running, finished, stopped, failed),
-``updates_at_start``, ``updates_at_end``, ``world_size``, ``hardware``, ``slurm_job`` and ``error``.
+``config.yaml`` is the config, ``console.log`` what the terminal showed, ``run.json`` one object: what the run is
+(``schema``, ``stage``, ``name``, ``experiment``, ``seed``, ``task``, ``lr``, ``pretrained``, ``paper``, ``overrides``, ``model``,
+``parameters``, ``max_update``, ``warmup_updates``, ``tokens_per_update``, ``commit``, ``versions``), and ``attempts``, an entry for
+each time that it was started: ``start``, ``end``, ``status`` (running, finished, stopped, failed), ``updates_at_start``,
+``updates_at_end``, ``world_size``, ``hardware``, ``slurm_job``, ``error``.
 """
 
 from __future__ import annotations
@@ -121,8 +122,8 @@ def _lock(path: Path) -> IO[str] | None:
         if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
             stream.seek(0)
             raise LaunchError(
-                f"{path.parent}: another run trains in this folder ({stream.read().strip() or 'no name given'}); wait for it, or "
-                "say another checkpoint.save_dir"
+                f"{path.parent}: another run trains in this folder ({stream.read().strip() or 'no name given'}); wait "
+                "for it, or say another checkpoint.save_dir"
             ) from None
         # some network file systems have no locks: better without than not at all
         logger.warning("%s: no lock (%s): nothing hinders a second run in this folder", path, error.strerror)

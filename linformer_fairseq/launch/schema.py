@@ -68,5 +68,5 @@ class LaunchConfig(FairseqConfig):
 
 
 def register() -> None:
-    """Make the schema known to Hydra under the name that the configs' defaults lists have; calling again is harmless."""
+    """Make the schema known to Hydra by the name that the configs' defaults have; calling again is harmless."""
     ConfigStore.instance().store(name=SCHEMA, node=LaunchConfig)

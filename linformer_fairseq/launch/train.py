@@ -92,8 +92,8 @@ def _run(config: DictConfig, progress: Progress) -> None:
     distributed_utils.call_main(fairseq_config, fairseq_train.main)
     if not progress.trained:
         raise LaunchError(
-            f"no update happened: {config.task.data} gave no batch that fits; look at it with `linformer data inspect`, and at "
-            "the log above"
+            f"no update happened: {config.task.data} gave no batch that fits; look at it with `linformer data "
+            "inspect`, and at the log above"
         )
 
 

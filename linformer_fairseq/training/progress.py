@@ -1,4 +1,4 @@
-"""How far a run came, for those who started it: fairseq's main says nothing of it, not even that nothing was trained."""
+"""How far a run came, for those who started it: fairseq's main does not even say that nothing was trained."""
 
 from __future__ import annotations
 

@@ -44,7 +44,8 @@ def _save_and_stop(cfg: Any, trainer: Any, epoch_itr: Any, number: int) -> NoRet
     updates = trainer.get_num_updates()
     checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, None)
     stopped = Stopped(updates, number)
-    logger.warning(
+    say = logger.warning if trainer.is_data_parallel_master else logger.debug
+    say(
         "%s: stopped after update %d, status %d. %s",
         *(stopped.signal, updates, STOPPED_STATUS),
         "Nothing was saved (no_save, no_last_checkpoints)."
