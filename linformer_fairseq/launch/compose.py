@@ -112,6 +112,7 @@ def resolved(config: DictConfig) -> DictConfig:
         copy = OmegaConf.create(OmegaConf.to_container(config, resolve=True, enum_to_str=True))
     except OmegaConfBaseException as error:
         raise LaunchError(_plain(error)) from None
+    assert isinstance(copy, DictConfig)
     OmegaConf.set_struct(copy, True)
     return copy
 

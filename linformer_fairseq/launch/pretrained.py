@@ -70,8 +70,8 @@ class Pretrained:
                 raise LaunchError(f"model.{key}={value}: no option of {self.name}, the model of {self.path}")
             elif value is not None and not _same(key, value, options[key]):
                 raise LaunchError(
-                    f"model.{key}={value}, but {self.path} was pretrained with {key}={options[key]}; leave it out: what "
-                    "the model is, its checkpoint says"
+                    f"model.{key}={value}, but {self.path} was pretrained with {key}={options[key]}; leave it out: "
+                    "what the model is, its checkpoint says"
                 )
         return {"_name": self.name, **options}
 

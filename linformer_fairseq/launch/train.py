@@ -87,7 +87,7 @@ def _meet(config: DictConfig, place: Place) -> list[str]:
 
 
 def _run(config: DictConfig, progress: Progress) -> None:
-    fairseq_config = OmegaConf.masked_copy(config, [key for key in config if key not in _OURS])
+    fairseq_config = OmegaConf.masked_copy(config, [str(key) for key in config if key not in _OURS])
     OmegaConf.set_struct(fairseq_config, True)
     distributed_utils.call_main(fairseq_config, fairseq_train.main)
     if not progress.trained:

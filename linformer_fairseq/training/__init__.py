@@ -4,11 +4,20 @@
 ``linformer`` all have them. One file per behaviour.
 """
 
-from linformer_fairseq.training import batching, epoch_position, lost_process, not_finite, recovery, saving
+from linformer_fairseq.training import (
+    batching,
+    data_workers,
+    epoch_position,
+    lost_process,
+    not_finite,
+    recovery,
+    saving,
+    stopping,
+)
 
 __all__ = ["install"]
 
-_HOOKS = (saving, recovery, epoch_position, batching, lost_process, not_finite)
+_HOOKS = (saving, recovery, epoch_position, batching, lost_process, not_finite, data_workers, stopping)
 
 
 def install() -> None:

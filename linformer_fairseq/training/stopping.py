@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import logging
 import signal
+import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NoReturn
@@ -103,3 +104,10 @@ def attach(program: ModuleType) -> Progress:
     replace(program, "validate_and_save", _stopping(_progress))
     replace(program, "train", _listening(_progress))
     return _progress
+
+
+def install() -> None:
+    """Make the training that has loaded this plugin (``fairseq-train --user-dir``) stop in order."""
+    program = sys.modules.get("fairseq_cli.train")
+    if program is not None:  # importing it would set up logging for whoever imports the package
+        attach(program)

@@ -1,0 +1,55 @@
+"""A signal to all processes of a run does not take the data from under it.
+
+SLURM sends SIGTERM to every process of a job when it is cancelled, requeued or preempted. The run itself then finishes
+its update and saves (`stopping`), but fairseq's data workers would be gone at once, and torch ends a run whose data
+workers died, in the middle of the update.
+
+The mend: a data worker heeds SIGTERM only when its own run sends it, as torch does to clear up.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from fairseq.data.iterators import EpochBatchIterator
+from torch.utils.data import DataLoader
+
+from linformer_fairseq.compat.patching import replace
+
+
+def heed_parent_only(worker: int) -> None:
+    """What each worker does first. ``worker`` is its number, as torch gives it."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    threading.Thread(target=_wait_for_parent, args=(os.getppid(),), daemon=True).start()
+
+
+def _wait_for_parent(parent: int) -> None:
+    # A handler is not told who sent the signal; this call is.
+    while signal.sigwaitinfo({signal.SIGTERM}).si_pid != parent:
+        pass
+    os._exit(0)
+
+
+def _with_steady_workers(get_iterator: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(get_iterator)
+    def get_iterator_for_epoch(self: EpochBatchIterator, *args: Any, **kwargs: Any) -> Any:
+        iterator = get_iterator(self, *args, **kwargs)
+        loader = iterator
+        while loader is not None and not isinstance(loader, DataLoader):
+            # CountingIterator around BufferedIterator around the loader, which starts its workers when it is read
+            loader = getattr(loader, "iterable", getattr(loader, "_iterable", None))
+        if loader is not None and loader.worker_init_fn is None:
+            loader.worker_init_fn = heed_parent_only
+        return iterator
+
+    return get_iterator_for_epoch
+
+
+def install() -> None:
+    """Make the data workers of every task steady."""
+    replace(EpochBatchIterator, "_get_iterator_for_epoch", _with_steady_workers)
