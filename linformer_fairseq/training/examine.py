@@ -1,7 +1,7 @@
 """Whether a checkpoint file is whole, and how many updates are in it."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -42,6 +42,10 @@ class Examined:
         return self.state in (State.SOUND, State.NO_CHECKSUM)
 
 
+Look = Callable[[Path], Examined]
+"""How a file is examined: :func:`examine`, or something that remembers what it found."""
+
+
 def examine(path: Path) -> Examined:
     """Read a whole file, hold it against its checksum, and look how many updates it has.
 
@@ -61,14 +65,14 @@ def examine(path: Path) -> Examined:
     return Examined(path, State.SOUND if found is Bytes.SOUND else State.NO_CHECKSUM, size, updates)
 
 
-def newest_usable(paths: Iterable[Path]) -> tuple[Examined | None, list[Examined]]:
+def newest_usable(paths: Iterable[Path], look: Look = examine) -> tuple[Examined | None, list[Examined]]:
     """The usable file with most updates, and the others that were met on the way to it.
 
     Only files that claim to be newer than the one found are read whole.
     """
     unusable: list[Examined] = []
     for path in sorted(paths, key=lambda path: (_claimed_updates(path), path.name), reverse=True):
-        examined = examine(path)
+        examined = look(path)
         if examined.usable:
             return examined, unusable
         unusable.append(examined)

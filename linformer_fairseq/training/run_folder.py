@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from linformer_fairseq.compat.atomic_copy import copy_atomically
-from linformer_fairseq.training.examine import Examined, State, examine, newest_usable
+from linformer_fairseq.training.examine import Examined, Look, State, examine, newest_usable
 
 # fairseq's names: of the last, the best, an epoch, an update, and one of the N best. crash.pt is none to go on from.
 _NAME = r"checkpoint(?:_last|_best|\d+|_\d+_\d+|\.best_.+_\d+(?:\.\d+)?){suffix}\.pt"
@@ -44,12 +44,13 @@ def checkpoints(folder: Path, suffix: str = "") -> list[Path]:
     return sorted(path for path in folder.iterdir() if pattern.fullmatch(path.name) and path.is_file())
 
 
-def choose(folder: Path, suffix: str = "") -> Choice:
+def choose(folder: Path, suffix: str = "", look: Look = examine) -> Choice:
     """Find what to go on from: checkpoint_last.pt, or the newest usable one where that is damaged or missing.
 
     Args:
         folder: the run's ``--save-dir``.
         suffix: fairseq's ``--checkpoint-suffix``.
+        look: examines a file.
 
     Raises:
         OSError: if a file cannot be read.
@@ -57,12 +58,12 @@ def choose(folder: Path, suffix: str = "") -> Choice:
     last, passed_over = last_checkpoint(folder, suffix), []
     there = checkpoints(folder, suffix)
     if last in there:
-        examined = examine(last)
+        examined = look(last)
         if examined.state is not State.DAMAGED:  # one that cannot be loaded is for the user to look at
             return Choice(examined)
         passed_over = [examined]
         there.remove(last)
-    chosen, unusable = newest_usable(there)
+    chosen, unusable = newest_usable(there, look)
     return Choice(chosen, passed_over + unusable, missing=not last.exists())
 
 
@@ -79,7 +80,7 @@ def put_right(choice: Choice, folder: Path, suffix: str = "") -> list[Path]:
     """
     if choice.chosen is None:
         return []
-    aside = [_put_aside(examined.path) for examined in choice.damaged]
+    aside = [put_aside(examined.path) for examined in choice.damaged]
     last = last_checkpoint(folder, suffix)
     if choice.chosen.path != last:
         copy_atomically(choice.chosen.path, last)
@@ -96,7 +97,8 @@ def remove_unfinished(folder: Path) -> list[Path]:
     return found
 
 
-def _put_aside(path: Path) -> Path:
+def put_aside(path: Path) -> Path:
+    """Rename a damaged file to NAME.damaged, or with a number behind it where that is taken; returns the new name."""
     aside, number = path.with_name(path.name + _ASIDE), 1
     while os.path.lexists(aside):
         number += 1
