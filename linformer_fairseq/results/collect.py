@@ -1,0 +1,64 @@
+"""All runs below some folders, as rows, with what has to be said about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from linformer_fairseq.results.errors import ResultsError
+from linformer_fairseq.results.rows import Row
+from linformer_fairseq.results.run_folder import find_runs, read_run
+
+
+@dataclass
+class Collected:
+    """What was found."""
+
+    rows: list[Row] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    """A sentence for each run folder that could not be read; it begins with the folder."""
+    remarks: list[str] = field(default_factory=list)
+    """The same for runs that were taken with a reservation: unfinished ones and copies."""
+
+
+def collect(folders: Iterable[Path]) -> Collected:
+    """Read all runs in and below ``folders``.
+
+    Raises:
+        ResultsError: one of them is no folder.
+    """
+    found = Collected()
+    best: dict[tuple[str, str], tuple[Row, Path]] = {}
+    seen: dict[Path, Row] = {}
+    for run in _run_folders(folders):
+        try:
+            row = read_run(run, seen)
+        except ResultsError as error:
+            found.left_out.append(str(error))
+            continue
+        if row.key in best:
+            kept, other = sorted([(row, run), best[row.key]], key=lambda pair: -pair[0].updates)
+            found.remarks.append(f"{other[1]}: left out: the same run as {kept[1]}, which has as many updates or more")
+            best[row.key] = kept
+        else:
+            best[row.key] = row, run
+    for row, run in best.values():
+        found.rows.append(row)
+        if not row.finished:
+            found.remarks.append(
+                f"{run}: taken as unfinished: {row.updates:,} of {row.max_update:,} updates ({row.status})"
+            )
+    return found
+
+
+def _run_folders(folders: Iterable[Path]) -> list[Path]:
+    runs: dict[Path, Path] = {}  # by where they really are: a folder may be given twice, or within another
+    for folder in folders:
+        if not folder.is_dir():
+            raise ResultsError(
+                f"{folder}: {'is a file' if folder.exists() else 'no such folder'}; expected a folder of runs"
+            )
+        for run in find_runs(folder):
+            runs.setdefault(run.resolve(), run)
+    return list(runs.values())

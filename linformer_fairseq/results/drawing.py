@@ -1,0 +1,90 @@
+"""Figure 3 to PNG and SVG files; equal rows give equal files."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import textwrap
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+
+from linformer_fairseq.results.figure3 import Figure, Panel
+from linformer_fairseq.results.perplexity_axes import label_axes
+
+# Colours that people with colour blindness tell apart (Okabe and Ito), each with a mark of its own.
+_LINFORMERS = (
+    ("#0072b2", "o"),
+    ("#d55e00", "s"),
+    ("#009e73", "^"),
+    ("#cc79a7", "D"),
+    ("#e69f00", "v"),
+    ("#56b4e9", "P"),
+)
+_BASELINES = (("#000000", "x"), ("#777777", "+"), ("#444444", "1"), ("#aaaaaa", "2"))
+_CAPTION_WIDTH = 150
+"""Characters of a line."""
+
+
+def draw(figure: Figure, folder: Path) -> list[Path]:
+    """Write a figure into ``folder`` as PNG and as SVG; returns their paths.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    # Without a fixed salt the ids in an SVG are random.
+    with matplotlib.rc_context({"svg.hashsalt": figure.stem, "font.size": 9, "font.family": "DejaVu Sans"}):
+        canvas, grid = plt.subplots(2, 2, figsize=(12, 9), layout="constrained")
+        try:
+            canvas.suptitle(figure.title, fontsize=11)
+            for axes, panel in zip(grid.flat, figure.panels, strict=True):
+                _draw_panel(axes, panel)
+            canvas.supxlabel("\n".join(textwrap.wrap(figure.caption, _CAPTION_WIDTH)), fontsize=8)
+            return [_save(canvas, folder / f"{figure.stem}{ending}") for ending in (".png", ".svg")]
+        finally:
+            plt.close(canvas)
+
+
+def _draw_panel(axes: Axes, panel: Panel) -> None:
+    axes.set_title(panel.title, fontsize=10)
+    if not panel.curves:
+        axes.set_axis_off()
+        axes.text(0.5, 0.5, "no runs", ha="center", va="center", fontsize=14, color="#777777", transform=axes.transAxes)
+        return
+    styles = {True: itertools.cycle(_BASELINES), False: itertools.cycle(_LINFORMERS)}
+    style = {}
+    for curve in panel.curves:
+        if curve.model not in style:
+            style[curve.model] = next(styles[curve.is_baseline])
+        colour, mark = style[curve.model]
+        axes.plot(
+            *zip(*curve.points, strict=True),
+            color=colour,
+            marker=mark,
+            markersize=4,
+            markevery=max(1, len(curve.points) // 10),
+            linewidth=1.2,
+            linestyle="--" if curve.is_baseline else "-",
+            label=curve.label,
+        )
+    label_axes(axes, [perplexity for curve in panel.curves for _, perplexity in curve.points])
+    axes.set_xlabel("updates")
+    axes.set_ylabel("validation perplexity")
+    axes.legend(frameon=False, fontsize=8)
+
+
+def _save(canvas: Canvas, path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.stem}.{os.getpid()}.tmp{path.suffix}")
+    try:
+        # Neither the date nor the version that draws: the file is to change with its rows alone.
+        canvas.savefig(temporary, dpi=130, metadata={"Date": None} if path.suffix == ".svg" else {"Software": None})
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return path

@@ -1,0 +1,120 @@
+"""The paper's Figure 3 from our runs: which curves belong into which panel of which figure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from linformer_fairseq.results.paper import PANELS, PAPER_LAYERS, PAPER_UPDATES, PAPER_WIDTH, SHARINGS, SOURCE
+from linformer_fairseq.results.rows import Row
+from linformer_fairseq.results.selection import model_name, newest, provenance
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One run."""
+
+    label: str | None
+    """None for further seeds of a model, which look like the first."""
+    model: str
+    is_baseline: bool
+    points: list[tuple[float, float]]
+    """Updates and validation perplexity; at least one."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One of the four."""
+
+    title: str
+    curves: list[Curve]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """All runs of one scale; runs of another get a figure of their own."""
+
+    stem: str
+    """Name of its files, without the ending."""
+    title: str
+    caption: str
+    panels: list[Panel]
+
+
+def figures(rows: Iterable[Row]) -> tuple[list[Figure], list[str]]:
+    """What is to be drawn.
+
+    Args:
+        rows: of all runs; others than pretrainings that name a panel (run.paper.figure3) are passed over.
+
+    Returns:
+        A figure for each scale, or an empty one where there are no runs; and remarks.
+    """
+    runs, notes = newest(row for row in rows if row.stage == "pretraining" and set(row.figure3) & PANELS.keys())
+    scales: dict[tuple[object, ...], list[Row]] = {}
+    for row in runs:
+        if points(row):
+            scale = row.scale
+            scales.setdefault((scale.layers, scale.width, scale.max_update, scale.tokens_per_update), []).append(row)
+        else:
+            notes.append(f"{row.name}: no validation in its log, so it has no curve.")
+    if not scales:
+        empty = [Panel(_title(panel, is_paper=True), []) for panel in PANELS]
+        return [Figure("figure3", f"Figure 3 of {SOURCE}", "", empty)], notes
+    return sorted(map(_figure, scales.values()), key=lambda figure: figure.stem), notes
+
+
+def points(row: Row) -> list[tuple[float, float]]:
+    """Updates and validation perplexity, where it is a finite number."""
+    return [(update, perplexity) for update, perplexity in row.curve if update is not None and perplexity is not None]
+
+
+def _figure(group: Sequence[Row]) -> Figure:
+    scale = group[0].scale
+    tokens = scale.tokens_per_update
+    size = f"{scale.layers} layers x {scale.width}, {scale.max_update:,} updates"
+    size += f" of {tokens:,} tokens" if tokens else ""
+    is_paper = (scale.layers, scale.width) == (PAPER_LAYERS, PAPER_WIDTH) and (scale.max_update or 0) >= PAPER_UPDATES
+    kind = "reproduced" if is_paper else "at another scale than the paper's"
+    stem = f"figure3_{scale.layers}x{scale.width}_{scale.max_update}updates" + (f"_{tokens}tokens" if tokens else "")
+    panels = []
+    for panel in PANELS:
+        runs = sorted((row for row in group if panel in row.figure3), key=_order)
+        panels.append(Panel(_title(panel, is_paper), _curves(runs)))
+    return Figure(
+        stem="figure3" if is_paper else stem,
+        title=f"Figure 3 of {SOURCE}, {kind}: {size}",
+        caption=f"Perplexity of masked validation tokens, logarithmic; in brackets the last value. {provenance(group)}",
+        panels=panels,
+    )
+
+
+def _title(panel: str, is_paper: bool) -> str:
+    varied, fixed = PANELS[panel]
+    return f"({panel}) {varied}, {fixed}" if is_paper else f"({panel}) {varied} (in the paper at {fixed})"
+
+
+def _order(row: Row) -> tuple[object, ...]:
+    model = row.model
+    k = model.k if isinstance(model.k, int) else 0
+    sharing = SHARINGS.index(model.sharing) if model.sharing in SHARINGS else -1
+    return model.family != "roberta", model.n, k, sharing, model_name(model), row.seed, row.name
+
+
+def _curves(runs: Sequence[Row]) -> list[Curve]:
+    models: dict[str, list[Row]] = {}
+    for row in runs:
+        models.setdefault(model_name(row.model, with_n=True), []).append(row)
+    return [
+        Curve(_label(name, group) if row is group[0] else None, name, row.model.family == "roberta", points(row))
+        for name, group in models.items()
+        for row in group
+    ]
+
+
+def _label(name: str, group: Sequence[Row]) -> str:
+    """Name, last perplexity, and what a reader must know: more seeds than one, or that a run is not finished."""
+    last = ", ".join(f"{points(row)[-1][1]:,.4g}" for row in group)
+    seeds = f", {len(group)} seeds" * (len(group) > 1)
+    unfinished = ", ".join(f"{row.updates:,} of {row.max_update:,} updates" for row in group if not row.finished)
+    return f"{name}{seeds} ({last}{'; unfinished: ' * bool(unfinished)}{unfinished})"

@@ -1,0 +1,171 @@
+"""From a run's folder, run.json and train.log, to its row."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from linformer_fairseq.results.errors import ResultsError
+from linformer_fairseq.results.paper import PAPER_LAYERS, PAPER_UPDATES, PAPER_WIDTH
+from linformer_fairseq.results.rows import SCHEMA, Hardware, Model, Pretrained, ProjectedDim, Row, Scale, Score
+from linformer_fairseq.results.run_record import RECORD, Attempt, Options, Record, read_record
+from linformer_fairseq.results.training_log import TrainingLog, read_log
+from linformer_fairseq.results.typed_json import load
+
+LOG = "train.log"
+
+
+def find_runs(folder: Path) -> list[Path]:
+    """All run folders in and below ``folder``; those of finetunings lie in that of their pretraining."""
+    return sorted(path.parent for path in folder.rglob(RECORD))
+
+
+def read_run(folder: Path, seen: dict[Path, Row] | None = None) -> Row:
+    """The row of one run, finished or not.
+
+    Args:
+        folder: the run's.
+        seen: pretrainings that were read already, by folder; more are put in. Many finetunings ask for one of them.
+
+    Raises:
+        ResultsError: run.json is damaged, or the run was never started; the text names the folder and says what.
+    """
+    record = read_record(folder)
+    if not record.attempts:
+        raise ResultsError(f"{folder}: was never started (no attempts in {RECORD})")
+    try:
+        log = read_log(folder / LOG)
+    except FileNotFoundError:
+        log = TrainingLog()
+    except OSError as error:
+        raise ResultsError(f"{folder / LOG}: cannot be read: {error.strerror or error}") from None
+    last = record.attempts[-1]
+    updates = log.updates if last.updates_at_end is None else last.updates_at_end
+    try:
+        model = _model(record)
+        spans = [_seconds(attempt) for attempt in record.attempts]
+    except ValueError as error:
+        raise ResultsError(f"{folder / RECORD}: {error}") from None
+    finished = last.status == "finished"
+    pretraining, pretrained = _pretraining(folder, record, {} if seen is None else seen)
+    return Row(
+        schema=SCHEMA,
+        identity=_identity(record),
+        name=record.name,
+        stage=record.stage,
+        experiment=record.experiment,
+        seed=record.seed,
+        task=record.task,
+        lr=record.lr,
+        pretrained=pretrained,
+        figure3=record.paper.figure3 or [],
+        table2=record.paper.table2 or (pretraining.table2 if pretraining else None),
+        model=model,
+        scale=pretraining.scale if pretraining else _scale(record, model, updates, finished),
+        finished=finished,
+        status=last.status,
+        updates=updates,
+        max_update=record.max_update,
+        tokens_per_update=record.tokens_per_update,
+        tokens=log.tokens,
+        curve=[[update, p if math.isfinite(p) else None] for update, p in sorted(log.perplexity.items())],
+        perplexity=_score(log.perplexity, min),
+        accuracy=_score(log.accuracy, max, log.f1),
+        started=record.attempts[0].start,
+        ended=last.end,
+        wall_seconds=round(sum(filter(None, spans))),
+        attempts=len(spans),
+        attempts_without_end=spans.count(None),
+        commit=record.commit or "unknown",
+        hardware=_hardware(record.attempts),
+        versions={name: version for name, version in sorted(record.versions.items()) if version is not None},
+    )
+
+
+def _identity(record: Record) -> str:
+    first = record.attempts[0]
+    text = json.dumps([record.stage, record.name, record.seed, first.start, first.hardware.hosts])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _model(record: Record) -> Model:
+    options = load(Options, record.model, "model")
+    is_linformer = options._name.startswith("linformer")
+    k = options.projected_dim
+    if isinstance(k, str):  # as fairseq-train's command line has it
+        try:
+            k = load(ProjectedDim, json.loads(k), "model.projected_dim")
+        except json.JSONDecodeError:
+            raise ValueError(f"model.projected_dim: expected a number or a list, found {k!r}") from None
+    return Model(
+        architecture=options._name,
+        family="linformer" if is_linformer else options._name.partition("_")[0],
+        layers=options.encoder_layers,
+        width=options.encoder_embed_dim,
+        heads=options.encoder_attention_heads,
+        n=options.max_positions,
+        k=k if is_linformer else None,
+        sharing=options.sharing if is_linformer else None,
+        projection=options.projection if is_linformer else None,
+        parameters=record.parameters,
+    )
+
+
+def _pretraining(folder: Path, record: Record, seen: dict[Path, Row]) -> tuple[Row | None, Pretrained | None]:
+    """The row of the pretraining that a finetuning started from, where its folder is at hand, and what is known."""
+    if record.stage != "finetuning":
+        return None, None
+    checkpoint = Path(record.pretrained) if record.pretrained else None
+    name = record.name.rpartition("/")[0]
+    for candidate in ([checkpoint.parent] if checkpoint else []) + [folder.parent]:
+        if candidate not in seen and (candidate / RECORD).is_file():
+            with suppress(ResultsError):  # it is reported where it is collected itself
+                if read_record(candidate).stage == "pretraining":
+                    seen[candidate] = read_run(candidate)
+        if candidate in seen:
+            return seen[candidate], Pretrained(seen[candidate].name, checkpoint.name if checkpoint else "")
+    return None, Pretrained(name, checkpoint.name if checkpoint else "") if checkpoint or name else None
+
+
+def _scale(record: Record, model: Model, updates: int, finished: bool) -> Scale:
+    size = f"{model.layers} layers x {model.width}"
+    if record.stage == "finetuning":
+        return Scale(model.layers, model.width, None, None, None, False, f"{size}, pretraining unknown")
+    done = "" if finished else f"{updates:,} of "
+    tokens = f" of {record.tokens_per_update:,} tokens" if record.tokens_per_update else ""
+    return Scale(
+        layers=model.layers,
+        width=model.width,
+        max_update=record.max_update,
+        updates=updates,
+        tokens_per_update=record.tokens_per_update,
+        paper=(model.layers, model.width) == (PAPER_LAYERS, PAPER_WIDTH) and finished and updates >= PAPER_UPDATES,
+        label=f"{size}, {done}{record.max_update:,} updates{tokens}",
+    )
+
+
+def _score(values: dict[int, float], best: Any, f1: dict[int, float] | None = None) -> Score | None:
+    finite = {update: value for update, value in sorted(values.items()) if math.isfinite(value)}
+    if not finite:
+        return None
+    update = best(finite, key=finite.__getitem__)  # of equal ones the first
+    return Score(finite[max(finite)], finite[update], update, (f1 or {}).get(update))
+
+
+def _seconds(attempt: Attempt) -> float | None:
+    """How long an attempt took; None where its end is not known: it was killed, or goes on."""
+    start = datetime.fromisoformat(attempt.start)
+    return (datetime.fromisoformat(attempt.end) - start).total_seconds() if attempt.end else None
+
+
+def _hardware(attempts: Iterable[Attempt]) -> list[Hardware]:
+    found = {}  # in order, each once
+    for a in attempts:
+        found[Hardware(a.hardware.processor, a.hardware.accelerator or "none", a.world_size, len(a.hardware.hosts))] = 1
+    return list(found)

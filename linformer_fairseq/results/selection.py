@@ -1,0 +1,58 @@
+"""Which rows count, what they are called, and where they come from: for the table and the figure alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from linformer_fairseq.results.rows import Model, Row
+
+
+def newest(rows: Iterable[Row]) -> tuple[list[Row], list[str]]:
+    """One row of each run: where several have one name and one size, a finished one before others, then the newest.
+
+    Returns:
+        The rows that count, and a sentence for each name that has others.
+    """
+    groups: dict[tuple[object, ...], list[Row]] = {}
+    for row in rows:
+        scale = row.scale
+        size = (scale.layers, scale.width, scale.max_update, scale.tokens_per_update)
+        groups.setdefault((row.stage, row.name, row.max_update, *size), []).append(row)
+    kept, notes = [], []
+    for group in groups.values():
+        kept.append(max(group, key=lambda row: (row.finished, row.started)))
+        if len(group) > 1:
+            notes.append(f"{len(group)} runs are called {kept[-1].name}: the one of {kept[-1].started} counts.")
+    return kept, notes
+
+
+def model_name(model: Model, with_n: bool = False) -> str:
+    """Such as "Linformer, n = 512, k = 128, layerwise"."""
+    parts = ["RoBERTa" if model.family == "roberta" else model.family.capitalize()]
+    if with_n:
+        parts.append(f"n = {model.n}")
+    if model.k is not None:
+        parts.append(f"k = {str(model.k).replace(' ', '')}")
+    if model.sharing is not None and model.projection in (None, "linear", "convolution"):
+        parts.append(model.sharing.replace("_", "-"))
+    if model.projection not in (None, "linear"):
+        parts.append(str(model.projection).replace("_", " "))
+    return ", ".join(parts)
+
+
+def provenance(rows: Iterable[Row]) -> str:
+    """Commits, hardware and dates of rows, in one sentence."""
+    rows = list(rows)
+    commits = sorted({row.commit for row in rows})
+    machines = sorted(
+        {
+            f"{h.processor}, {'no accelerator' if h.accelerator == 'none' else h.accelerator}, "
+            f"{h.processes} process{'es' * (h.processes > 1)} on {h.machines} machine{'s' * (h.machines > 1)}"
+            for row in rows
+            for h in row.hardware
+        }
+    )
+    days = sorted({stamp[:10] for row in rows for stamp in (row.started, row.ended or row.started)})
+    span = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    runs = f"{len(rows)} run{'s' * (len(rows) != 1)}, {span}"
+    return f"{runs}, commit{'s' * (len(commits) > 1)} {', '.join(commits)}; {'; '.join(machines)}."

@@ -1,0 +1,143 @@
+"""The paper's Table 2 beside our runs: accuracy on four development sets."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from linformer_fairseq.results.paper import SOURCE, TABLE2, TABLE2_NOTES, TASKS, PaperRow
+from linformer_fairseq.results.rows import Row
+from linformer_fairseq.results.selection import model_name, newest, provenance
+
+_LEGEND = (
+    "Ours: the best validation accuracy of each run; of each task's learning rates the one with the highest median "
+    "over seeds, among those with the most seeds done. In brackets: lowest to highest, number of seeds, learning "
+    "rate. Averages only where all four tasks are there."
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as text; the first row holds the headings."""
+
+    title: str
+    rows: list[list[str]]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One model on one task."""
+
+    median: float | None
+    """Accuracy in percent; None without a finished run."""
+    text: str
+
+
+def table2(rows: Iterable[Row]) -> tuple[list[Table], list[str]]:
+    """The tables and the notes below them.
+
+    Args:
+        rows: of all runs; others than finetunings on the table's tasks are passed over.
+
+    Returns:
+        The paper's table with ours beside it, one more for each other scale that there are runs of; and sentences.
+    """
+    runs, notes = newest(row for row in rows if row.stage == "finetuning" and row.task in TASKS)
+    models: dict[tuple[str, str], list[Row]] = {}
+    for row in runs:
+        models.setdefault((row.scale.label, row.pretrained.run if row.pretrained else ""), []).append(row)
+    of_paper = {key: group for key, group in models.items() if _paper_row(group[0]) is not None}
+    tables = [_beside_paper(list(of_paper.values()), notes)]
+    for label in sorted({label for label, _ in models.keys() - of_paper.keys()}):
+        groups = [group for key, group in models.items() if key[0] == label and key not in of_paper]
+        tables.append(_other_scale(label, groups, notes))
+    return tables, [f"Paper: {SOURCE}, Table 2.", *TABLE2_NOTES, _LEGEND, *notes, *_about(runs)]
+
+
+def _paper_row(row: Row) -> PaperRow | None:
+    """The paper's row that a run of the paper's scale belongs to."""
+    if not row.scale.paper:
+        return None
+    return next((p for p in TABLE2 if p.reproduced and (p.n, p.name) == (row.model.n, row.table2)), None)
+
+
+def _beside_paper(groups: Sequence[list[Row]], notes: list[str]) -> Table:
+    lines = [["n", "Model", "Source", *TASKS.values(), "Average"]]
+    for paper in TABLE2:
+        scores = [f"{score:.1f}" for score in paper.scores]
+        lines.append([str(paper.n), paper.name, "paper", *scores, f"{paper.average:.2f}"])
+        if paper.reproduced:
+            ours = [group for group in groups if _paper_row(group[0]) == paper] or [[]]
+            for group in ours:
+                name = f"ours ({group[0].pretrained.run})" if len(ours) > 1 and group[0].pretrained else "ours"
+                lines.append(["", "", name, *_scores(group, notes)])
+    return Table("Accuracy on the development sets in percent, at the paper's scale", lines)
+
+
+def _other_scale(label: str, groups: Sequence[list[Row]], notes: list[str]) -> Table:
+    groups = sorted(groups, key=lambda group: (group[0].model.n, group[0].model.family != "roberta", _name(group)))
+    doubled = {name for name, count in Counter(_name(group) for group in groups).items() if count > 1}
+    lines = [["n", "Model", *TASKS.values(), "Average"]]
+    for group in groups:
+        run = group[0].pretrained.run if group[0].pretrained else "?"
+        name = model_name(group[0].model) + (f" ({run})" if _name(group) in doubled else "")
+        lines.append([str(group[0].model.n), name, *_scores(group, notes)])
+    return Table(f"Accuracy on the development sets in percent, ours at another scale than the paper's: {label}", lines)
+
+
+def _name(group: Sequence[Row]) -> str:
+    return model_name(group[0].model, with_n=True)
+
+
+def _scores(group: Sequence[Row], notes: list[str]) -> list[str]:
+    """The cells of one model's row, with the average."""
+    cells = [_cell([row for row in group if row.task == task], notes) for task in TASKS]
+    medians = [cell.median for cell in cells if cell.median is not None]
+    average = f"{statistics.mean(medians):.2f}" if len(medians) == len(TASKS) else "-"
+    return [*(cell.text for cell in cells), average]
+
+
+def _cell(runs: Sequence[Row], notes: list[str]) -> Cell:
+    """The median over seeds at the best learning rate."""
+    scored = [(row, row.accuracy.best) for row in runs if row.finished and row.accuracy is not None]
+    if len(scored) < len(runs):
+        names = ", ".join(row.name for row in runs if row not in [done for done, _ in scored])
+        notes.append(f"Not counted, unfinished or without an accuracy: {names}.")
+    if not scored:
+        return Cell(None, f"- (0 of {len(runs)} runs done)" if runs else "- (0 runs)")
+    longest = max(row.max_update for row, _ in scored)
+    if shorter := [row for row, _ in scored if row.max_update < longest]:
+        names = ", ".join(row.name for row in shorter)
+        notes.append(f"Not counted, for others of that model and task take {longest:,} updates: {names}.")
+    rates: dict[float | None, list[float]] = {}
+    for row, accuracy in scored:
+        if row.max_update == longest:
+            rates.setdefault(row.lr, []).append(accuracy)
+    # A rate with fewer seeds could win by luck alone.
+    most = max(map(len, rates.values()))
+    lr, values = max(
+        ((lr, values) for lr, values in rates.items() if len(values) == most),
+        key=lambda pair: (statistics.median(pair[1]), -(pair[0] or 0)),
+    )
+    median = statistics.median(values)
+    spread = f"{_percent(min(values))} to {_percent(max(values))}, " if len(values) > 1 else ""
+    rate = "" if lr is None else f", {lr:g}".replace("e-0", "e-")
+    return Cell(median, f"{_percent(median)} ({spread}{len(values)}{rate})")
+
+
+def _percent(value: float) -> str:
+    """With one decimal, as fairseq logs it, or two where the median of an even number of seeds has them."""
+    return f"{value:.2f}".removesuffix("0")
+
+
+def _about(runs: Sequence[Row]) -> list[str]:
+    """How long was finetuned, and where ours come from."""
+    if not runs:
+        return ["Ours: no finetuning runs."]
+    lengths = []
+    for task, title in TASKS.items():
+        if updates := sorted({row.max_update for row in runs if row.task == task}):
+            lengths.append(f"{title} {' and '.join(f'{count:,}' for count in updates)}")
+    return [f"Updates in finetuning: {', '.join(lengths)}.", f"Ours: {provenance(runs)}"]

@@ -1,0 +1,195 @@
+"""From a run's folder to its row, and folders that are not as they should be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from linformer_fairseq.results import ResultsError
+from linformer_fairseq.results.rows import Hardware, Pretrained, Score, from_line, to_line
+from linformer_fairseq.results.run_folder import find_runs, read_run
+from tests.results.examples import attempt, record, run_folder, training, validation
+
+LOG = [training(10), validation(10, ppl=70.5), training(20), validation(20, ppl=60.25)]
+
+
+def test_a_real_run(real_run: Path) -> None:
+    row = read_run(real_run)
+    assert (row.name, row.stage, row.seed, row.task) == ("linformer_base_n32_k8_layerwise_s1", "pretraining", 1, None)
+    assert row.figure3 == ["a", "c"] and row.table2 is None and row.lr == 5e-4
+    assert (row.model.family, row.model.n, row.model.k, row.model.sharing) == ("linformer", 32, 8, "layerwise")
+    assert (row.model.layers, row.model.width, row.model.heads, row.model.projection) == (2, 32, 2, "linear")
+    assert row.model.parameters and row.model.parameters > 10_000
+    assert row.finished and row.updates == row.max_update == 20 and row.scale.paper is False
+    assert row.scale.label == "2 layers x 32, 20 updates of 256 tokens"
+    assert row.curve[-1][0] == 20 and row.perplexity and row.perplexity.final == row.curve[-1][1]
+    assert row.tokens and 4000 < row.tokens < 20 * 256
+    assert row.wall_seconds > 0 and row.attempts == 1 and row.attempts_without_end == 0
+    assert row.versions["torch"] and row.commit != "unknown"
+    assert from_line(to_line(row)) == row
+
+
+def test_the_fields_of_a_row(tmp_path: Path) -> None:
+    row = read_run(run_folder(tmp_path / "run", LOG))
+    assert (row.experiment, row.figure3, row.table2) == ("tiny", ["a", "c"], "Linformer, 128")
+    assert row.curve == [[10, 70.5], [20, 60.25]]
+    assert row.perplexity == Score(final=60.25, best=60.25, update=20)
+    assert row.tokens == 5120 and row.wall_seconds == 100
+    assert row.hardware == [Hardware("AMD EPYC, 2 cores", "none", 1, 1)]
+    assert row.versions == {"sentencepiece": "0.2.3", "torch": "2.13.0"}
+    assert (row.started, row.ended) == ("2026-11-21T20:00:00+00:00", "2026-11-21T20:01:40+00:00")
+
+
+def test_rows_name_no_host_and_no_folder(tmp_path: Path) -> None:
+    line = to_line(
+        read_run(run_folder(tmp_path / "run", LOG, stage="finetuning", pretrained="/secret/p/checkpoint_best.pt"))
+    )
+    assert "secret" not in line and str(tmp_path) not in line
+
+
+def test_the_best_is_the_first_of_the_best(tmp_path: Path) -> None:
+    log = [validation(5, accuracy=60), validation(10, accuracy=71.5, f1=70.1), validation(15, accuracy=71.5, f1=72)]
+    row = read_run(run_folder(tmp_path / "run", [*log, validation(20, accuracy=65)], stage="finetuning", task="qqp"))
+    assert row.accuracy == Score(final=65, best=71.5, update=10, f1=70.1)
+    row = read_run(
+        run_folder(tmp_path / "run", [validation(5, ppl=50), validation(10, ppl="inf"), validation(20, ppl=55)])
+    )
+    assert row.perplexity == Score(final=55, best=50, update=5)
+    assert row.curve == [[5, 50], [10, None], [20, 55]]
+    assert '"curve": [[5, 50.0], [10, null], [20, 55.0]]' in to_line(row)
+
+
+@pytest.mark.parametrize(
+    ("size", "updates", "status", "paper", "label"),
+    [
+        ((12, 768), 250_000, "finished", True, "12 layers x 768, 250,000 updates of 256 tokens"),
+        ((12, 768), 249_999, "stopped", False, "12 layers x 768, 249,999 of 250,000 updates of 256 tokens"),
+        ((12, 512), 250_000, "finished", False, "12 layers x 512, 250,000 updates of 256 tokens"),
+        ((6, 768), 250_000, "finished", False, "6 layers x 768, 250,000 updates of 256 tokens"),
+    ],
+)
+def test_the_papers_scale(tmp_path: Path, size: tuple, updates: int, status: str, paper: bool, label: str) -> None:
+    options = {**record()["model"], "encoder_layers": size[0], "encoder_embed_dim": size[1]}
+    attempts = [attempt(updates_at_end=updates, status=status)]
+    row = read_run(run_folder(tmp_path / "run", LOG, model=options, max_update=250_000, attempts=attempts))
+    assert (row.scale.paper, row.scale.label) == (paper, label)
+
+
+def test_models(tmp_path: Path) -> None:
+    def of(**options: object) -> tuple:
+        row = read_run(run_folder(tmp_path / "run", LOG, model={**record()["model"], **options}))
+        return row.model.family, row.model.k, row.model.sharing, row.model.projection
+
+    assert of() == ("linformer", 8, "key_value", "linear")
+    assert of(projected_dim=[8, 4]) == ("linformer", [8, 4], "key_value", "linear")
+    assert of(projected_dim="[8,4]") == ("linformer", [8, 4], "key_value", "linear")
+    assert of(projected_dim=[[8, 4], [4, 2]])[1] == [[8, 4], [4, 2]]
+    assert of(_name="roberta_base") == ("roberta", None, None, None)
+    assert of(_name="roberta")[0] == "roberta"
+
+
+def test_several_attempts(tmp_path: Path) -> None:
+    killed = attempt(end=None, status="failed", updates_at_end=None)
+    later = attempt(start="2026-11-22T08:00:00+00:00", end="2026-11-22T08:00:30+00:00", world_size=2)
+    row = read_run(run_folder(tmp_path / "run", LOG, attempts=[attempt(status="stopped"), killed, later]))
+    assert (row.finished, row.attempts, row.attempts_without_end, row.wall_seconds) == (True, 3, 1, 130)
+    assert (row.started, row.ended) == ("2026-11-21T20:00:00+00:00", "2026-11-22T08:00:30+00:00")
+    assert [hardware.processes for hardware in row.hardware] == [1, 2], "equal ones once"
+
+
+def test_an_attempt_that_was_killed_or_goes_on(tmp_path: Path) -> None:
+    running = attempt(end=None, status="running", updates_at_end=None)
+    row = read_run(run_folder(tmp_path / "run", LOG[:3], attempts=[running], max_update=100))
+    assert (row.finished, row.status, row.updates, row.max_update, row.ended) == (False, "running", 20, 100, None)
+    assert row.curve == [[10, 70.5]]
+    row = read_run(run_folder(tmp_path / "new", None, attempts=[running]))
+    assert (row.updates, row.curve, row.tokens, row.perplexity) == (0, [], None, None)
+
+
+def test_the_identity_stays_while_a_run_goes_on_and_changes_when_it_is_begun_anew(tmp_path: Path) -> None:
+    first = read_run(run_folder(tmp_path / "run", LOG))
+    more = [attempt(), attempt(start="2026-11-22T08:00:00+00:00")]
+    assert read_run(run_folder(tmp_path / "elsewhere", LOG, attempts=more)).key == first.key
+    anew = read_run(run_folder(tmp_path / "run", LOG, attempts=more[1:]))
+    assert anew.name == first.name and anew.key != first.key
+
+
+def test_a_finetuning_has_the_scale_of_its_pretraining(tmp_path: Path) -> None:
+    pretraining = run_folder(tmp_path / "runs" / "tiny_s1", LOG)
+    (pretraining / "checkpoint_best.pt").touch()
+    finetuning = {
+        "stage": "finetuning",
+        "name": "tiny_s1/sst2_lr1e-05_s1",
+        "task": "sst2",
+        "paper": {},
+        "max_update": 9,
+    }
+    # Found by its checkpoint, or, where that has moved, as the folder above.
+    for place, checkpoint in (("elsewhere", pretraining), ("runs/tiny_s1/sst2_lr1e-05_s1", Path("/gone"))):
+        folder = run_folder(tmp_path / place, [], **finetuning, pretrained=str(checkpoint / "checkpoint_best.pt"))
+        row = read_run(folder)
+        assert row.pretrained == Pretrained("tiny_s1", "checkpoint_best.pt")
+        assert row.scale == read_run(pretraining).scale and row.scale.max_update == 20
+        assert row.table2 == "Linformer, 128", "of its pretraining, for it says none itself"
+    row = read_run(run_folder(tmp_path / "lost" / "run", [], **finetuning, pretrained="/gone/checkpoint_best.pt"))
+    assert row.pretrained == Pretrained("tiny_s1", "checkpoint_best.pt"), "by its name"
+    assert row.scale.label == "2 layers x 32, pretraining unknown" and not row.scale.paper
+
+
+def test_a_run_that_names_itself_as_pretrained_is_read(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    run_folder(folder, [], stage="finetuning", pretrained=str(folder / "checkpoint_best.pt"))
+    assert read_run(folder).scale.max_update is None
+
+
+def test_runs_are_found_below_runs(tmp_path: Path) -> None:
+    for name in ("b", "a", "a/sst2_s1"):
+        run_folder(tmp_path / name)
+    assert [str(path.relative_to(tmp_path)) for path in find_runs(tmp_path)] == ["a", "a/sst2_s1", "b"]
+    assert find_runs(tmp_path / "b") == [tmp_path / "b"]
+
+
+DAMAGED = {
+    "empty": ("", "not JSON"),
+    "half": (json.dumps(record())[:200], "not JSON"),
+    "binary": (b"\xff\xfe\x00", "not JSON"),
+    "a list": ("[]", "the value: expected an object"),
+    "another schema": (json.dumps(record(schema=2)), "schema 2; this program knows schema 1"),
+    "no schema": (json.dumps({"stage": "pretraining"}), "schema None"),
+    "a missing field": (json.dumps({k: v for k, v in record().items() if k != "seed"}), "seed: missing"),
+    "a wrong type": (json.dumps(record(max_update="20")), "max_update: expected a whole number, found '20'"),
+    "true for a number": (json.dumps(record(seed=True)), "seed: expected a whole number, found True"),
+    "a wrong attempt": (json.dumps(record(attempts=[attempt(start=7)])), r"attempts\[0\].start: expected a text"),
+    "a wrong model": (json.dumps(record(model={"_name": "x"})), "model.encoder_layers: missing"),
+    "an unresolved model": (
+        json.dumps(record(model={**record()["model"], "encoder_layers": None})),
+        "model.encoder_layers: expected a whole number, found None",
+    ),
+    "a wrong k": (
+        json.dumps(record(model={**record()["model"], "projected_dim": 1.5})),
+        "model.projected_dim: expected a whole number or a list or a text or null, found 1.5",
+    ),
+    "no list in k": (
+        json.dumps(record(model={**record()["model"], "projected_dim": "[8"})),
+        "projected_dim: expected a number or a list",
+    ),
+    "no date": (json.dumps(record(attempts=[attempt(end="yesterday")])), "yesterday"),
+    "a stage of its own": (
+        json.dumps(record(stage="training")),
+        "expected pretraining or finetuning, found 'training'",
+    ),
+    "never started": (json.dumps(record(attempts=[])), "was never started"),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_a_damaged_record_is_named(tmp_path: Path, case: str) -> None:
+    content, message = DAMAGED[case]
+    folder = tmp_path / "the_run"
+    folder.mkdir()
+    (folder / "run.json").write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ResultsError, match=message) as error:
+        read_run(folder)
+    assert str(error.value).startswith(str(folder))
