@@ -10,6 +10,11 @@ from omegaconf import OmegaConf
 PRECISIONS = ("fp16", "bf16", "fp32")
 
 
+def multiply(one: int, other: int) -> int:
+    """Their product."""
+    return one * other
+
+
 def divide(total: int, part: int, what: str) -> int:
     """``total / part``, refused where it is not a whole number of at least 1.
 
@@ -59,5 +64,5 @@ def run_of(checkpoint: str) -> str:
 
 def register() -> None:
     """Make them known to omegaconf; calling again is harmless."""
-    for function in (divide, update_freq, is_precision, choose, run_of):
+    for function in (multiply, divide, update_freq, is_precision, choose, run_of):
         OmegaConf.register_new_resolver(function.__name__, function, replace=True)

@@ -1,0 +1,69 @@
+"""Look before submit_chain.sh queues anything: are the configs, the data and the tasks of the whole chain sound?
+
+    python scripts/slurm/check_chain.py PROCESSES [KEY=VALUE...] -- TASK=DIR... [-- KEY=VALUE...]
+
+PROCESSES are those of the pretraining, whose keys come first; the last are for every finetuning. Prints the checkpoint
+that the finetunings will start from. Learning rates and seeds are those of LINFORMER_LRS and LINFORMER_SEEDS.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from linformer_fairseq.dictionary_file import read_symbols
+from linformer_fairseq.launch import LaunchError, compose, resolved
+from linformer_fairseq.launch.complete import complete
+from linformer_fairseq.launch.data import check_task_data
+
+
+def check(processes: str, pretraining: Sequence[str], tasks: Sequence[str], finetuning: Sequence[str]) -> Path:
+    """Compose every run of the chain and look at its data.
+
+    Returns:
+        the checkpoint that the pretraining will write.
+
+    Raises:
+        LaunchError: what one of the runs would stop at.
+    """
+    os.environ["SLURM_NTASKS"] = processes
+    config = complete(compose("pretraining", ["run_config=srun", *pretraining]))
+    checkpoint = Path(config.checkpoint.save_dir) / "checkpoint_best.pt"
+    symbols = read_symbols(Path(config.task.data.split(":")[0]) / "dict.txt")
+    os.environ["SLURM_NTASKS"] = "1"
+    rates, seeds = (os.environ[name].split() for name in ("LINFORMER_LRS", "LINFORMER_SEEDS"))
+    grid = [[f"lr={rate}", f"common.seed={seed}"] for rate in rates for seed in seeds]
+    for task, data in (word.split("=", 1) for word in tasks):
+        own = ["run_config=srun", f"task={task}", f"task.data={data}", f"pretrained={checkpoint}", *finetuning]
+        for keys in grid:
+            resolved(compose("finetuning", [*own, *keys]))
+        check_task_data(Path(data))
+        if read_symbols(Path(data) / "input0" / "dict.txt") != symbols:
+            raise LaunchError(
+                f"{task}={data}: its dictionary is not that of {config.task.data}; prepare the task with the tokenizer "
+                "of the pretraining data"
+            )
+    return checkpoint
+
+
+def main(words: Sequence[str]) -> int:
+    """0, or 1 with a line that says what is wrong."""
+    groups: list[list[str]] = [[]]
+    for word in words[1:]:
+        if word == "--":
+            groups.append([])
+        else:
+            groups[-1].append(word)
+    pretraining, tasks, finetuning = groups
+    try:
+        print(check(words[0], pretraining, tasks, finetuning))
+    except LaunchError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

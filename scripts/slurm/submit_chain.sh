@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# Pretraining, finetuning on tasks, and the results of all of it: SLURM jobs that wait for each other. See usage() below.
+set -euo pipefail
+# shellcheck source-path=SCRIPTDIR source=../lib/common.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/common.sh"
+
+usage() {
+    cat <<'EOF'
+usage: scripts/slurm/submit_chain.sh [OPTION...] experiment=NAME task.data=DIR [KEY=VALUE...]
+                                     -- TASK=DIR [TASK=DIR...] [KEY=VALUE...]
+
+Submits a pretraining (pretrain.sbatch); for each task an array of finetunings of its best checkpoint
+(finetune_array.sbatch), once it has finished; and, once they have ended, a job that puts a row for each run into
+results/runs.jsonl (`linformer results collect`). Prints the number of each job. TASK is sst2, qnli, qqp or imdb;
+the keys before -- are the pretraining's, those behind it every finetuning's. Paths are relative to where you stand.
+
+  scripts/slurm/submit_chain.sh --all "--partition=gpu --account=nlp" --finetune --time=6:00:00 \
+      experiment=linformer_base_n512_k128_layerwise task.data=work/bin -- sst2=work/sst2 qnli=work/qnli
+
+  --nodes N             of the pretraining (default: 8)
+  --tasks-per-node N    processes on each of them (default: 8)
+  --gpus-per-node N     GPUs on each of them (default: one per process); 0 also for the finetunings, on a cluster
+                        without GPUs
+  --all OPTIONS         options of sbatch for every job, in one word
+  --pretrain OPTIONS    for the pretraining alone
+  --finetune OPTIONS    for the finetunings alone
+  --dry-run             only check, and print the commands
+  --help                show this text
+
+Configs, data and dictionaries of all jobs are looked at before the first is queued; if one cannot be queued, those
+that were are taken back. If the pretraining fails, the finetunings are cancelled, and what there is is collected.
+
+Environment variables: those of the two batch scripts, LINFORMER_LRS and LINFORMER_SEEDS among them.
+Exit status: 0 all is queued; 1 nothing is, and why is said; 2 wrong usage.
+EOF
+}
+
+refuse() { # refuse WHAT: wrong usage
+    printf 'error: %s (scripts/slurm/submit_chain.sh --help tells more)\n' "$*" >&2
+    exit 2
+}
+
+nodes=8 tasks_per_node=8 gpus_per_node="" dry=0 all=() pretrain_options=() finetune_options=()
+while (($#)); do
+    case "$1" in
+        --help | -h) usage && exit 0 ;;
+        --dry-run) dry=1 && shift && continue ;;
+        --nodes | --tasks-per-node | --gpus-per-node | --all | --pretrain | --finetune) ;;
+        --) refuse "the keys of the pretraining come before --" ;;
+        -*) refuse "unknown argument: $1" ;;
+        *) break ;;
+    esac
+    (($# > 1)) || refuse "$1: expected a value"
+    case "$1" in
+        --nodes) number "$1" "$2" && nodes="$2" ;;
+        --tasks-per-node) number "$1" "$2" && tasks_per_node="$2" ;;
+        --gpus-per-node) [[ $2 == 0 ]] || number "$1" "$2" && gpus_per_node="$2" ;;
+        --all) read -ra all <<<"$2" ;;
+        --pretrain) read -ra pretrain_options <<<"$2" ;;
+        --finetune) read -ra finetune_options <<<"$2" ;;
+    esac
+    shift 2
+done
+: "${gpus_per_node:=$tasks_per_node}"
+finetune_gpus=$((gpus_per_node > 0))
+
+pretrain_keys=() tasks=() finetune_keys=()
+while (($#)) && [[ $1 != -- ]]; do pretrain_keys+=("$1") && shift; done
+(($#)) || refuse "expected -- and the tasks to finetune on behind it, as in: -- sst2=work/sst2"
+shift
+for word in "$@"; do
+    name="${word%%=*}"
+    if [[ $word == *=* && -f $repo/configs/task/$name.yaml ]]; then tasks+=("$word"); else finetune_keys+=("$word"); fi
+done
+((${#tasks[@]})) || refuse "expected a task behind --, as in: -- sst2=work/sst2"
+
+export LINFORMER_LRS="${LINFORMER_LRS:-1e-5 2e-5 3e-5}" LINFORMER_SEEDS="${LINFORMER_SEEDS:-1 2 3 4 5}"
+read -ra rates <<<"$LINFORMER_LRS"
+read -ra seeds <<<"$LINFORMER_SEEDS"
+python=("$venv/bin/python")
+[[ -z ${LINFORMER_PYTHON:-} ]] || read -ra python <<<"$LINFORMER_PYTHON"
+command -v sbatch >/dev/null || die "sbatch: no such program; this is for a machine that submits to SLURM"
+checkpoint="$("${python[@]}" "$repo/scripts/slurm/check_chain.py" "$((nodes * tasks_per_node))" "${pretrain_keys[@]}" \
+    -- "${tasks[@]}" -- "${finetune_keys[@]}")" || exit 1
+
+queued=()
+take_back() {
+    ((!${#queued[@]})) || scancel "${queued[@]}"
+    die "a job could not be queued; those before it were taken back"
+}
+
+submit() { # submit WORD...: sets $job to the number of what was queued
+    if ((dry)); then
+        show sbatch "$@"
+        job="JOB$((${#queued[@]} + 1))"
+    else
+        job="$(sbatch --parsable "$@")" || take_back
+        job="${job%%;*}" # with several clusters the cluster's name follows
+    fi
+    queued+=("$job")
+}
+
+report() { ((dry)) || printf '%-16s %s\n' "$1" "$2"; }
+
+submit "${all[@]}" "${pretrain_options[@]}" --nodes="$nodes" --ntasks-per-node="$tasks_per_node" \
+    --gpus-per-node="$gpus_per_node" "$repo/scripts/slurm/pretrain.sbatch" "${pretrain_keys[@]}"
+pretraining="$job"
+report pretrain "$job"
+after=""
+for task in "${tasks[@]}"; do
+    name="${task%%=*}"
+    submit "${all[@]}" "${finetune_options[@]}" --job-name="finetune-$name" --gpus-per-node="$finetune_gpus" \
+        --array="0-$((${#rates[@]} * ${#seeds[@]} - 1))" --dependency="afterok:$pretraining" --kill-on-invalid-dep=yes \
+        "$repo/scripts/slurm/finetune_array.sbatch" "task=$name" "task.data=${task#*=}" "pretrained=$checkpoint" \
+        "${finetune_keys[@]}"
+    report "finetune-$name" "$job"
+    after+=":$job"
+done
+printf -v collect '%q ' "${python[@]}" -m linformer_fairseq.cli results collect "$(dirname -- "$checkpoint")"
+((dry)) || mkdir -p logs # SLURM makes none, and fails the job without a word
+submit "${all[@]}" --job-name=collect --dependency="afterany$after" --ntasks=1 --time=30 --output=logs/%x-%j.out \
+    --wrap="$collect"
+report collect "$job"
