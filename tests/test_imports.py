@@ -20,7 +20,8 @@ MAY_IMPORT = {
     "modules": {"core", "modules"},
     "models": {"core", "modules", "compat", "models"},
     "evaluation": {"evaluation"},
-    "cli": {"cli", "evaluation", "training"},
+    "results": {"results"},
+    "cli": {"cli", "evaluation", "results", "training"},
     "": {"compat", "models", "training"},
 }
 # The same for data_prep; a program may import every part, and none but a program another program's function.

@@ -12,7 +12,7 @@ import importlib.metadata
 import sys
 from collections.abc import Sequence
 
-from linformer_fairseq.cli import checkpoint, data, doctor, evaluate, finetune, pretrain
+from linformer_fairseq.cli import checkpoint, data, doctor, evaluate, finetune, pretrain, results
 from linformer_fairseq.cli.command import Command, CommandError
 
 COMMANDS: dict[str, Command] = {
@@ -22,6 +22,7 @@ COMMANDS: dict[str, Command] = {
     "evaluate": Command(evaluate, "score a finetuned checkpoint on a prepared task, and write its predictions"),
     "finetune": Command(finetune, "finetune a pretrained checkpoint on a prepared task, by a config"),
     "pretrain": Command(pretrain, "pretrain by a config: one of the paper's runs, or your own"),
+    "results": Command(results, "collect the results of runs; the paper's Table 2 and Figure 3 from them"),
 }
 
 DISTRIBUTION = "linformer-fairseq"
