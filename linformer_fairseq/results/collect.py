@@ -57,7 +57,7 @@ def _run_folders(folders: Iterable[Path]) -> list[Path]:
     for folder in folders:
         if not folder.is_dir():
             raise ResultsError(
-                f"{folder}: {'is a file' if folder.exists() else 'no such folder'}; expected a folder of runs"
+                f"{folder}: {'is a file' if folder.exists() else 'no such folder'}; give a folder of runs"
             )
         for run in find_runs(folder):
             runs.setdefault(run.resolve(), run)

@@ -111,7 +111,7 @@ class Row:
     tokens_per_update: int | None
     tokens: int | None
     """Tokens seen in training, without padding."""
-    curve: list[list[float | None]]
+    curve: list[list[int | float | None]]
     """[update, validation perplexity] in order; null where the perplexity is no finite number."""
     perplexity: Score | None
     accuracy: Score | None

@@ -84,7 +84,8 @@ def _other_scale(label: str, groups: Sequence[list[Row]], notes: list[str]) -> T
         run = group[0].pretrained.run if group[0].pretrained else "?"
         name = model_name(group[0].model) + (f" ({run})" if _name(group) in doubled else "")
         lines.append([str(group[0].model.n), name, *_scores(group, notes)])
-    return Table(f"Accuracy on the development sets in percent, ours at another scale than the paper's: {label}", lines)
+    kind = "not in the paper's table" if groups[0][0].scale.paper else "at another scale than the paper's"
+    return Table(f"Accuracy on the development sets in percent, ours {kind}: {label}", lines)
 
 
 def _name(group: Sequence[Row]) -> str:

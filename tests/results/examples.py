@@ -35,7 +35,7 @@ def scale(layers: int = 12, width: int = 768, updates: int = 250_000, done: int 
     """A scale; the paper's unless told otherwise."""
     done = updates if done is None else done
     paper = (layers, width) == (12, 768) and done >= 250_000
-    label = f"{layers} layers x {width}, {updates:,} updates of 8,192 tokens"
+    label = f"{layers} layers x {width}, {f'{done:,} of ' if done < updates else ''}{updates:,} updates of 8,192 tokens"
     return Scale(layers, width, updates, done, 8192, paper, label)
 
 
