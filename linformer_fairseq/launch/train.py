@@ -19,6 +19,7 @@ from linformer_fairseq import provenance
 from linformer_fairseq.launch.errors import LaunchError
 from linformer_fairseq.launch.processes import Place
 from linformer_fairseq.launch.run_folder import RunFolder, has_finished, read_record, updates_done
+from linformer_fairseq.training import signals
 from linformer_fairseq.training.joining import join
 from linformer_fairseq.training.progress import Progress
 from linformer_fairseq.training.stopping import Stopped, attach
@@ -42,6 +43,7 @@ def train(config: DictConfig, place: Place, overrides: Sequence[str], experiment
         LaunchError: nothing could be trained.
         Stopped: a signal came; a checkpoint is saved.
     """
+    signals.listen()
     if not config.common.cpu and not torch.cuda.is_available():
         raise LaunchError("this run is for GPUs, but torch sees none; say run_config=cpu, or see `linformer doctor`")
     add_defaults(config)

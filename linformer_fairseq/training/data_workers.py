@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from fairseq.data.iterators import EpochBatchIterator
+from fairseq.data.iterators import BackgroundConsumer, EpochBatchIterator
 from torch.utils.data import DataLoader
 
 from linformer_fairseq.compat.patching import replace
@@ -33,6 +33,17 @@ def _wait_for_parent(parent: int) -> None:
     while signal.sigwaitinfo({signal.SIGTERM}).si_pid != parent:
         pass
     os._exit(0)
+
+
+def _from_birth(run: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(run)
+    def run_and_fork(self: BackgroundConsumer) -> None:
+        # This thread starts the workers, and they inherit what it blocks: before they come to `heed_parent_only`, too.
+        # The main thread goes on to receive the signal.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        run(self)
+
+    return run_and_fork
 
 
 def _with_steady_workers(get_iterator: Callable[..., Any]) -> Callable[..., Any]:
@@ -52,4 +63,5 @@ def _with_steady_workers(get_iterator: Callable[..., Any]) -> Callable[..., Any]
 
 def install() -> None:
     """Make the data workers of every task steady."""
+    replace(BackgroundConsumer, "run", _from_birth)
     replace(EpochBatchIterator, "_get_iterator_for_epoch", _with_steady_workers)

@@ -88,6 +88,11 @@ def _listening(progress: Progress) -> Callable[..., Any]:
                 logger.info("nothing is left to do: %d of %d updates are done", updates, cfg.optimization.max_update)
                 progress.last, progress.complete = updates, True
                 return [None], True
+            if number := highest(signals.received()):
+                if trainer.is_data_parallel_master:
+                    logger.warning("%s: stopped before update %d", signal.Signals(number).name, updates + 1)
+                signals.hand_on(number)
+                raise Stopped(updates, number)
             return train(cfg, trainer, task, epoch_itr)
 
         return listen_and_train
