@@ -8,6 +8,7 @@ Files of other programs have no such comment; of them only the zip archive's own
 checked, which does not cover the bytes between the entries.
 """
 
+import errno
 import hashlib
 import os
 import struct
@@ -150,4 +151,8 @@ def _bad_entry(path: Path) -> str:
             bad = archive.testzip()
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
         return f"its zip archive is broken ({error})"
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        return "its zip archive is broken (an entry before the beginning of the file)"
     return f"the CRC of {bad} in its zip archive is wrong" if bad else ""

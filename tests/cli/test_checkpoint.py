@@ -1,0 +1,111 @@
+"""`linformer checkpoint verify`."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fairseq")
+
+import torch
+
+from linformer_fairseq.cli import main
+from linformer_fairseq.training.saving import write_checkpoint
+from tests.training.checkpoint_files import damage, state_after
+
+Save = Callable[[Path, int], Path]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, updates in (("1_2", 2), ("1_1400", 1400), ("last", 1400), ("best", 2)):
+        write_checkpoint(state_after(updates), str(tmp_path / f"checkpoint_{name}.pt"))
+    return tmp_path
+
+
+def _verify(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str]:
+    status = main(["checkpoint", "verify", *map(str, words)])
+    captured = capsys.readouterr()
+    return status, captured.out + captured.err
+
+
+def test_sound_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, output = _verify(capsys, folder)
+    size = (folder / "checkpoint_last.pt").stat().st_size
+    assert status == 0
+    assert output.splitlines() == [
+        f"{folder}/checkpoint_1_1400.pt: sound, 1,400 updates, {size:,} bytes",
+        f"{folder}/checkpoint_1_2.pt: sound, 2 updates, {size:,} bytes",
+        f"{folder}/checkpoint_best.pt: sound, 2 updates, {size:,} bytes",
+        f"{folder}/checkpoint_last.pt: sound, 1,400 updates, {size:,} bytes",
+        f"{folder}: a run goes on from checkpoint_last.pt (1400 updates)",
+    ]
+
+
+def test_damaged_folder_is_only_looked_at(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    damage(folder / "checkpoint_last.pt")
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    status, output = _verify(capsys, folder)
+    assert status == 1
+    assert f"{folder}/checkpoint_last.pt: damaged (its bytes do not give the SHA-256 that stands in it), " in output
+    assert output.splitlines()[-1] == f"{folder}: a run goes on from checkpoint_1_1400.pt (1400 updates)"
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_set_aside(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("last", "1_1400", "best"):  # a run would not look at the best one: older than what it goes on from
+        damage(folder / f"checkpoint_{name}.pt")
+    write_checkpoint(state_after(700), str(folder / "checkpoint_1_700.pt"))
+    status, output = _verify(capsys, "--set-aside", folder)
+    assert status == 0
+    assert output.splitlines()[-4:] == [
+        f"{folder}/checkpoint_last.pt -> checkpoint_last.pt.damaged",
+        f"{folder}/checkpoint_1_1400.pt -> checkpoint_1_1400.pt.damaged",
+        f"{folder}/checkpoint_best.pt -> checkpoint_best.pt.damaged",
+        f"{folder}/checkpoint_1_700.pt copied to checkpoint_last.pt",
+    ]
+    assert _verify(capsys, folder)[0] == 0
+    state = torch.load(folder / "checkpoint_last.pt", weights_only=True)
+    assert state["optimizer_history"][-1]["num_updates"] == 700
+
+
+def test_nothing_sound(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for path in folder.iterdir():
+        damage(path)
+    before = sorted(folder.iterdir())
+    for words in ([], ["--set-aside"]):
+        status, output = _verify(capsys, *words, folder)
+        assert status == 1 and f"{folder}: nothing to go on from" in output
+    assert sorted(folder.iterdir()) == before
+
+
+def test_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    theirs, weights = folder / "theirs.pt", folder / "weights.pt"
+    torch.save(state_after(5), theirs)
+    torch.save({"weight": torch.ones(2)}, weights)
+    status, output = _verify(capsys, theirs, folder / "checkpoint_last.pt")
+    assert status == 0 and f"{theirs}: no checksum, but readable, 5 updates" in output
+    status, output = _verify(capsys, theirs, weights)
+    assert status == 1 and f"{weights}: whole, but not a checkpoint that can be loaded (no number of updates" in output
+
+
+def test_wrong_usage(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "empty").mkdir()
+    for words, message in (
+        ([folder / "nowhere"], "nowhere: no such file or folder"),
+        ([folder / "empty"], "empty: no checkpoints there"),
+        (["--set-aside", folder / "checkpoint_last.pt"], "checkpoint_last.pt: expected a run's folder"),
+    ):
+        status, output = _verify(capsys, *words)
+        assert status == 1
+        assert output.startswith("linformer checkpoint: error: ") and message in output
+
+
+def test_several_folders(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = tmp_path / "bad"
+    bad.mkdir()
+    write_checkpoint(state_after(5), str(bad / "checkpoint_last.pt"))
+    damage(bad / "checkpoint_last.pt")
+    status, output = _verify(capsys, bad, folder)
+    assert status == 1
+    assert f"{bad}: nothing to go on from" in output and f"{folder}: a run goes on" in output
