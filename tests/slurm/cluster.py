@@ -3,8 +3,8 @@
     python -m tests.slurm.cluster [--nodes 2] [--cpus 4] [--gpus 4]
 
 prints the path of its slurm.conf (what SLURM_CONF has to be for sbatch, squeue, ...) once all nodes are idle, and stops
-everything when its standard input ends or it is sent SIGTERM. Whoever started it can die in any way: its end of the pipe
-closes. Needs Debian's slurm-wlm and munge; no systemd, no cgroups, no root, nothing outside one folder in /tmp.
+everything when its standard input ends or it is sent SIGTERM. Whoever started it can die in any way: its end of the
+pipe closes. Needs Debian's slurm-wlm and munge; no systemd, no cgroups, no root, nothing outside one folder in /tmp.
 """
 
 from __future__ import annotations

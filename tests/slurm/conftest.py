@@ -1,0 +1,95 @@
+"""A SLURM for all tests here, started at the first that wants it, and a tiny pretraining whose end is known."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import REPOSITORY
+from tests.slurm.cluster import lacking
+from tests.slurm.queue import Queue
+
+UPDATES = 120
+NODES = 4
+
+
+@pytest.fixture(scope="session")
+def slurm_conf() -> Iterator[Path]:
+    """slurm.conf of a SLURM with four nodes on this machine."""
+    if missing := lacking():
+        pytest.skip(f"no SLURM on this machine ({', '.join(missing)} missing): apt-get install slurm-wlm munge")
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.slurm.cluster", f"--nodes={NODES}"],
+        cwd=REPOSITORY,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # Ctrl-C is for pytest; the cluster ends with its input
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+        conf = process.stdout.readline().strip()
+        if not conf:
+            pytest.fail(process.stderr.read())
+        yield Path(conf)
+        process.stdin.close()
+        process.wait(60)
+
+
+@pytest.fixture
+def queue(slurm_conf: Path, tmp_path: Path) -> Iterator[Queue]:
+    """A user in a folder of their own, whose jobs end with the test."""
+    queue = Queue(slurm_conf, tmp_path)
+    yield queue
+    queue.run("scancel", "--state=PENDING")
+    queue.run("scancel", "--state=RUNNING")
+    nodes = ["sinfo", "--noheader", "--partition=main", "--states=idle", "--format=%D"]
+    queue.until(lambda: queue.run(*nodes).stdout.strip() == str(NODES), "the nodes did not become free")
+
+
+@pytest.fixture(scope="session")
+def keys(tiny_corpus: Path) -> list[str]:
+    """A pretraining of a tiny model on CPU; on two processes an update takes one batch of each, on one two batches."""
+    return [
+        *("common.cpu=true", "run.precision=fp32", "dataset.num_workers=0", f"task.data={tiny_corpus}"),
+        *("model._name=linformer_roberta_tiny", "model.projected_dim=8", "task.tokens_per_sample=32"),
+        *("model.dropout=0", "model.attention_dropout=0", "run.tokens_per_batch=256", "run.tokens_per_update=512"),
+        *("lr_scheduler.warmup_updates=5", "checkpoint.save_interval_updates=20", "common.log_interval=1"),
+        *(f"optimization.max_update={UPDATES}", "run.name=tiny", "run.join_timeout=120"),
+    ]
+
+
+@pytest.fixture(scope="session")
+def undisturbed(keys: list[str], run_fairseq: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Last checkpoint of that pretraining in one process, without a SLURM."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    run_fairseq("linformer", "pretrain", *keys, "run_config=cpu", cwd=folder)
+    return folder / "runs" / "tiny" / "checkpoint_last.pt"
+
+
+@pytest.fixture(scope="session")
+def task_data(tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A task of two classes over the tiny corpus."""
+    import torch
+    from fairseq.data import Dictionary, data_utils, indexed_dataset
+
+    folder = tmp_path_factory.mktemp("task")
+    shutil.copytree(tiny_corpus, folder / "input0")
+    (folder / "label").mkdir()
+    labels = Dictionary()
+    for name in ("no", "yes"):
+        labels.add_symbol(name)
+    labels.save(str(folder / "label" / "dict.txt"))
+    for split in ("train", "valid"):
+        count = len(data_utils.load_indexed_dataset(str(tiny_corpus / split), Dictionary()))
+        builder: Any = indexed_dataset.make_builder(str(folder / "label" / f"{split}.bin"), impl="mmap", vocab_size=100)
+        for i in range(count):
+            builder.add_item(torch.tensor([labels.nspecial + i % 2, labels.eos()]))
+        builder.finalize(str(folder / "label" / f"{split}.idx"))
+    return folder
