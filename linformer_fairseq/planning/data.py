@@ -1,0 +1,63 @@
+"""What the data of a run say about its cost: how many symbols, how many tokens, how long the sequences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from omegaconf import DictConfig, OmegaConf
+
+from linformer_fairseq.dictionary_file import read_symbols
+from linformer_fairseq.mmap_files import Damaged, open_dataset
+
+ASSUMED_VOCABULARY = 50_265  # RoBERTa's: GPT-2's byte pairs, fairseq's special symbols and <mask>
+_SPECIAL = {"<s>", "<pad>", "</s>", "<unk>", "<mask>"}
+
+
+@dataclass(frozen=True)
+class Data:
+    """What is known of the training data; None where they are not there."""
+
+    vocabulary: int
+    """Number of symbols, ``<mask>`` included."""
+    vocabulary_source: str
+    tokens: int | None
+    """All tokens of the training split; of a task, as it is read: shortened to n, with the added separators."""
+    sequences: int | None
+    """Examples of a task; None in pretraining, which cuts the text into blocks."""
+    problem: str | None = None
+    """Why the tokens could not be counted."""
+
+
+def data_of(config: DictConfig) -> Data:
+    """Look at the folder (folders, with colons between them) that ``task.data`` names."""
+    if OmegaConf.is_missing(config.task, "data"):
+        return Data(ASSUMED_VOCABULARY, "assumed, RoBERTa's: no task.data is given", None, None)
+    folders = [Path(part) for part in str(config.task.data).split(":")]
+    classifies = config.task._name == "sentence_prediction"
+    dictionary = folders[0] / ("input0/dict.txt" if classifies else "dict.txt")
+    try:
+        vocabulary = len(_SPECIAL | set(read_symbols(dictionary)))
+        source = str(dictionary)
+    except (OSError, UnicodeDecodeError):
+        vocabulary, source = ASSUMED_VOCABULARY, f"assumed, RoBERTa's: {dictionary} cannot be read"
+    try:
+        split = str(config.dataset.train_subset)
+        if classifies:
+            lengths = _example_lengths(config, folders[0], split)
+            return Data(vocabulary, source, int(lengths.sum()), len(lengths))
+        tokens = sum(int(open_dataset(folder / split).sizes.sum(dtype=np.int64)) for folder in folders)
+        return Data(vocabulary, source, tokens, None)
+    except Damaged as error:
+        return Data(vocabulary, source, None, None, str(error))
+
+
+def _example_lengths(config: DictConfig, folder: Path, split: str) -> np.ndarray:
+    """Positions of each example as fairseq's sentence_prediction joins its texts."""
+    task = config.task
+    lengths = open_dataset(folder / "input0" / split).sizes + (task.init_token is not None)
+    second = folder / "input1" / split
+    if second.with_suffix(".idx").is_file():
+        lengths = lengths + open_dataset(second).sizes + (task.separator_token is not None)
+    return np.minimum(lengths, task.max_positions)

@@ -1,0 +1,167 @@
+"""What a run will cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from omegaconf import DictConfig
+
+from linformer_fairseq.planning.data import Data, data_of
+from linformer_fairseq.planning.disk import Disk, disk_of
+from linformer_fairseq.planning.flops import Flops, flops_of
+from linformer_fairseq.planning.memory import GIB, Memory, memory_of
+from linformer_fairseq.planning.sizes import Sizes, sizes_of, with_defaults
+
+
+@dataclass(frozen=True)
+class Time:
+    """How long the run takes, and what that is reckoned with."""
+
+    hours: float
+    basis: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The cost of one run."""
+
+    name: str
+    stage: str
+    sizes: Sizes
+    data: Data
+    length: float
+    """Positions of a sequence: n, or the mean of a task's examples."""
+    sequences_per_update: int
+    updates: int
+    world_size: int
+    flops: Flops
+    """For one sequence."""
+    epochs: float | None
+    time: Time | None
+    memory: Memory
+    disk: Disk
+    warnings: tuple[str, ...]
+
+    @property
+    def parameters(self) -> int:
+        """Trained numbers of the model."""
+        return self.sizes.parameters
+
+    @property
+    def tokens_per_update(self) -> float:
+        """Positions that an update sees, on all devices together."""
+        return self.sequences_per_update * self.length
+
+    @property
+    def total_tokens(self) -> float:
+        """Positions that the run sees."""
+        return self.updates * self.tokens_per_update
+
+    @property
+    def flops_per_update(self) -> float:
+        """Operations of an update, forward and backward, on all devices together."""
+        return self.sequences_per_update * self.flops.training
+
+
+def plan(config: DictConfig) -> Plan:
+    """Reckon what a run costs, without building its model.
+
+    Args:
+        config: as `launch.compose` or `launch.complete` gives it.
+
+    Raises:
+        ValueError: options that contradict each other, or a model whose cost is not known.
+    """
+    config = with_defaults(config)
+    data = data_of(config)
+    sizes = sizes_of(config, data.vocabulary)
+    pretraining = not sizes.classes
+    # Blocks are full; a task's examples are as long as they are, where they are known.
+    length: float = config.task.tokens_per_sample if pretraining else sizes.n
+    if data.sequences:
+        assert data.tokens is not None
+        length = data.tokens / data.sequences
+    masked = config.task.mask_prob * length if pretraining else 0.0
+    world_size = config.distributed_training.distributed_world_size
+    batch = _batch(config, length)
+    sequences = int(batch * config.optimization.update_freq[0] * world_size)
+    updates = config.optimization.max_update
+    flops = flops_of(sizes, length, masked)
+    epochs = _epochs(data, length, sequences * updates)
+    # A batch of a task is as long as its longest example.
+    longest = length if pretraining else float(sizes.n)
+    memory = memory_of(config, sizes, batch, longest, masked)
+    disk = disk_of(config, sizes, epochs)
+    warnings = tuple(_warnings(config, data, sizes, memory, disk, sequences, length))
+    return Plan(
+        name=config.run.name,
+        stage=config.run.stage,
+        sizes=sizes,
+        data=data,
+        length=length,
+        sequences_per_update=sequences,
+        updates=updates,
+        world_size=world_size,
+        flops=flops,
+        epochs=epochs,
+        time=_time(config, sequences * updates, length, flops, world_size),
+        memory=memory,
+        disk=disk,
+        warnings=warnings,
+    )
+
+
+def _batch(config: DictConfig, length: float) -> float:
+    """Sequences on a device at once."""
+    if config.dataset.batch_size is not None:
+        return float(config.dataset.batch_size)
+    if config.dataset.max_tokens is not None:
+        return max(1.0, config.dataset.max_tokens // length)
+    raise ValueError("neither dataset.batch_size nor dataset.max_tokens is set: the size of an update is not known")
+
+
+def _epochs(data: Data, length: float, sequences: int) -> float | None:
+    if data.tokens is None:
+        return None
+    if data.sequences:
+        return sequences / data.sequences
+    return sequences * (length - 1) / data.tokens  # each block begins with <s>, which is not in the data
+
+
+def _time(config: DictConfig, sequences: int, length: float, flops: Flops, world_size: int) -> Time | None:
+    options = config.run.plan
+    if options.tokens_per_second:
+        hours = sequences * length / (options.tokens_per_second * world_size) / 3600
+        return Time(hours, f"at {options.tokens_per_second:,.0f} tokens/s each (run.plan.tokens_per_second)")
+    if config.common.cpu or not options.mfu or not options.peak_tflops:
+        return None  # the peak is that of a GPU
+    hours = sequences * flops.training / (options.mfu * options.peak_tflops * 1e12 * world_size) / 3600
+    return Time(
+        hours, f"at {options.mfu:.0%} (run.plan.mfu) of {options.peak_tflops:g} TFLOPS (run.plan.peak_tflops) each"
+    )
+
+
+def _warnings(
+    config: DictConfig, data: Data, sizes: Sizes, memory: Memory, disk: Disk, sequences: int, length: float
+) -> list[str]:
+    found = []
+    if data.problem:
+        found.append(f"the data cannot be counted: {data.problem}")
+    if data.tokens is not None and data.tokens < sequences * (length if data.sequences else length - 1):
+        found.append(
+            f"the data have {data.tokens:,} tokens, fewer than an update of {sequences * length:,.0f}: fairseq ends an "
+            "update at the end of an epoch, so that updates will be smaller than said here"
+        )
+    if not memory.fits:
+        lower = "run.tokens_per_batch" if not sizes.classes else "dataset.batch_size"
+        found.append(f"{memory.total / GIB:,.1f} GiB may not fit into {memory.device / GIB:,.1f} GiB: lower {lower}")
+    if disk.kept and not disk.suffices:
+        found.append(
+            f"{disk.kept} checkpoints need {disk.kept * disk.checkpoint / GIB:,.1f} GiB, but {disk.folder} has "
+            f"{disk.free / GIB:,.1f} GiB free: choose another run.runs, or lower checkpoint.keep_interval_updates"
+        )
+    if config.optimizer._name != "adam":
+        found.append(
+            f"memory and disk are reckoned with Adam's moments, but optimizer._name is {config.optimizer._name}"
+        )
+    return found

@@ -1,0 +1,96 @@
+"""A plan as lines of text."""
+
+from __future__ import annotations
+
+from linformer_fairseq.planning.memory import GIB
+from linformer_fairseq.planning.plan import Plan
+
+_LABEL = 12
+
+
+def report(plan: Plan) -> list[str]:
+    """Lines with a label in front of each, numbers with separators of thousands; warnings last."""
+    rows = {
+        "run": f"{plan.name} ({plan.stage})",
+        "model": model_text(plan),
+        "parameters": _parameters(plan),
+        "per token": _per_token(plan),
+        "update": f"{plan.sequences_per_update:,} {_sequences(plan)} = {plan.tokens_per_update:,.0f} tokens, "
+        f"{plan.flops_per_update / 1e12:,.2f} TFLOPs forward and backward",
+        "in all": f"{plan.updates:,} updates, {plan.total_tokens:,.0f} tokens, "
+        f"{plan.updates * plan.flops_per_update / 1e15:,.2f} PFLOPs",
+        "data": _data(plan),
+        "time": _time(plan),
+        "memory": _memory(plan),
+        "disk": _disk(plan),
+    }
+    return [f"{label:<{_LABEL}}{text}" for label, text in rows.items()] + [
+        f"{'warning:':<{_LABEL}}{text}" for text in plan.warnings
+    ]
+
+
+def model_text(plan: Plan) -> str:
+    """The model's sizes, and what its attention is."""
+    sizes = plan.sizes
+    text = f"{sizes.layers} layers, width {sizes.width:,}, {sizes.heads} heads, n {sizes.n:,}, "
+    if sizes.settings is None:
+        return text + "attention n x n"
+    settings = sizes.settings
+    kind = "" if settings.projection == "linear" else f", projection {settings.projection}"
+    return text + f"k {settings.projected_dim}, sharing {settings.sharing}{kind}"
+
+
+def _parameters(plan: Plan) -> str:
+    sizes = plan.sizes
+    projections = f", {sizes.projections:,} of them in E and F" if sizes.projections and not sizes.frozen else ""
+    frozen = f" and {sizes.frozen:,} frozen numbers in E and F" if sizes.frozen else ""
+    return f"{plan.parameters:,}{projections}{frozen}; vocabulary {sizes.vocabulary:,} ({plan.data.vocabulary_source})"
+
+
+def _per_token(plan: Plan) -> str:
+    forward, training = plan.flops.forward / plan.length / 1e6, plan.flops.training / plan.length / 1e6
+    again = ", the layers' forward pass twice (checkpoint_activations)" if plan.flops.recomputed else ""
+    return f"{forward:,.1f} MFLOPs forward, {training:,.1f} MFLOPs forward and backward{again}"
+
+
+def _sequences(plan: Plan) -> str:
+    if not plan.sizes.classes:
+        return f"sequences of {plan.length:,.0f}"
+    if plan.data.sequences:
+        return f"sequences of {plan.length:,.1f} on average"
+    return f"sequences of at most {plan.length:,.0f}"
+
+
+def _data(plan: Plan) -> str:
+    if plan.data.tokens is None or plan.epochs is None:
+        return "not there, so that epochs are not known"
+    examples = f"{plan.data.sequences:,} examples, " if plan.data.sequences else ""
+    return f"{examples}{plan.data.tokens:,} tokens: {plan.epochs:,.2f} epochs"
+
+
+def _time(plan: Plan) -> str:
+    devices = f"{plan.world_size:,} device{'s' if plan.world_size > 1 else ''}"
+    if plan.time is None:
+        return f"not known on {devices}: measure it, then say run.plan.tokens_per_second=NUMBER (of one device)"
+    device_hours = plan.time.hours * plan.world_size
+    return f"{plan.time.hours:,.1f} hours on {devices} ({device_hours:,.1f} device hours) {plan.time.basis}"
+
+
+def _memory(plan: Plan) -> str:
+    memory = plan.memory
+    parts = ", ".join(
+        f"{name} {getattr(memory, name) / GIB:,.1f}"
+        for name in ("parameters", "gradients", "optimizer", "activations", "program")
+    )
+    verdict = "fits" if memory.fits else "may not fit"
+    device = f"{memory.device / GIB:,.1f} GiB {memory.device_name}"
+    return f"about {memory.total / GIB:,.1f} GiB ({parts}) of {device}: {verdict}"
+
+
+def _disk(plan: Plan) -> str:
+    disk = plan.disk
+    free = f"{disk.free / GIB:,.1f} GiB free in {disk.folder}"
+    one = f"{disk.checkpoint / GIB:,.2f} GiB a checkpoint"
+    if disk.kept is None:
+        return f"{one}, one an epoch; {free}"
+    return f"{one}, at most {disk.kept:,} at a time: {disk.kept * disk.checkpoint / GIB:,.1f} GiB; {free}"

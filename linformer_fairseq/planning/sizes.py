@@ -1,0 +1,112 @@
+"""The sizes of a model and its number of parameters, from its options alone: nothing is built."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from fairseq.dataclass.initialize import add_defaults
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY
+from omegaconf import DictConfig, OmegaConf
+
+from linformer_fairseq.core import LinformerSettings, count_projection_parameters
+from linformer_fairseq.models.options import attention_settings, resolve_options
+
+LINFORMER, ROBERTA = "linformer_roberta", "roberta"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the costs of an encoder depend on."""
+
+    layers: int
+    width: int
+    """C."""
+    ffn: int
+    heads: int
+    n: int
+    vocabulary: int
+    classes: int
+    """Of the classification head; 0 without one."""
+    settings: LinformerSettings | None
+    """Of Linformer's attention; None where attention is n x n."""
+    options: Namespace
+    """All of the model's, resolved."""
+
+    @property
+    def projections(self) -> int:
+        """Numbers in all E and F, frozen ones included."""
+        return count_projection_parameters(self.settings) if self.settings else 0
+
+    @property
+    def frozen(self) -> int:
+        """Numbers that are no parameters because ``freeze_projection`` keeps them as they were drawn."""
+        return self.projections if self.settings and self.settings.freeze_projection else 0
+
+    @property
+    def parameters(self) -> int:
+        """Trained numbers, exactly; the masked-language-model head is part of the model in finetuning too."""
+        c = self.width
+        norm, options = 2 * c, self.options
+        embeddings = (self.vocabulary + self.n + 2) * c  # fairseq's positions begin after the padding symbol's id, 1
+        embeddings += norm * bool(options.layernorm_embedding)
+        attention = 4 * (c * c + c)
+        layer = attention + norm + (c * self.ffn + self.ffn) + (self.ffn * c + c) + norm
+        head = (c * c + c) + norm + self.vocabulary + self.vocabulary * c * bool(options.untie_weights_roberta)
+        last_norm = norm * bool(options.encoder_normalize_before)
+        noise = c * c * (options.quant_noise_pq > 0)  # a linear map of the embeddings, which fairseq adds then
+        classifier = c * c + c + (c + 1) * self.classes if self.classes else 0
+        return embeddings + noise + self.layers * layer + last_norm + head + classifier + self.projections - self.frozen
+
+
+def with_defaults(config: DictConfig) -> DictConfig:
+    """A copy with the defaults of fairseq's components, which it adds only when a run starts."""
+    config = config.copy()
+    OmegaConf.set_struct(config, False)
+    add_defaults(config)
+    return config
+
+
+def sizes_of(config: DictConfig, vocabulary: int) -> Sizes:
+    """Sizes of the model that a run's config describes, with those of its architecture filled in.
+
+    Args:
+        config: of the run, from `with_defaults`.
+        vocabulary: number of symbols, ``<mask>`` included.
+
+    Raises:
+        ValueError: another model than ours or fairseq's RoBERTa, or options that contradict each other.
+    """
+    given: Any = OmegaConf.to_container(config.model, resolve=True, enum_to_str=True)
+    model = OmegaConf.create(given)
+    name = given.get("_name")
+    family = ARCH_MODEL_NAME_REGISTRY.get(name, name)
+    if family not in (LINFORMER, ROBERTA):
+        raise ValueError(f"model._name is {name!r}: costs are known of the {LINFORMER} and {ROBERTA} models only")
+    if name in ARCH_CONFIG_REGISTRY:
+        ARCH_CONFIG_REGISTRY[name](model)
+    classifies = config.task._name == "sentence_prediction"
+    n = config.task.max_positions if classifies else config.task.tokens_per_sample
+    if classifies:
+        model.max_positions = n  # as fairseq's sentence_prediction sets it
+    settings = None
+    if family == LINFORMER:
+        task = SimpleNamespace(cfg=config.task, max_positions=lambda: n)
+        options = resolve_options(model, task)
+        settings = attention_settings(options)
+    else:
+        options = Namespace(**model)
+    kept: Any = options.encoder_layers_to_keep
+    return Sizes(
+        layers=len(kept.split(",")) if kept else options.encoder_layers,
+        width=options.encoder_embed_dim,
+        ffn=options.encoder_ffn_embed_dim,
+        heads=options.encoder_attention_heads,
+        n=getattr(options, "max_positions", None) or n,
+        vocabulary=vocabulary,
+        classes=config.task.num_classes if classifies else 0,
+        settings=settings,
+        options=options,
+    )

@@ -1,0 +1,70 @@
+"""Operations by formula are those that torch counts while a real model runs."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from linformer_fairseq.planning import flops_of
+from linformer_fairseq.planning.sizes import sizes_of, with_defaults
+from tests.planning.conftest import SYMBOLS, N
+
+LINFORMER, ROBERTA = "linformer_roberta", "roberta"
+BATCH, MASKED = 3, 4
+SHARINGS = ("none", "headwise", "key_value", "layerwise")
+PROJECTIONS = ("linear", "mean_pool", "max_pool", "convolution")
+CASES = [
+    (ROBERTA, {}),
+    (ROBERTA, {"checkpoint_activations": True}),
+    (ROBERTA, {"quant_noise_pq": 0.1}),
+    *((LINFORMER, {"projected_dim": 8, "sharing": s, "projection": p}) for s in SHARINGS for p in PROJECTIONS),
+    *((LINFORMER, {"projected_dim": 8, "sharing": s, "freeze_projection": True}) for s in SHARINGS),
+    *((LINFORMER, {"projected_dim": [8, 6], "sharing": s}) for s in SHARINGS),
+    (LINFORMER, {"projected_dim": [[8, 7, 6, 5], [4, 3, 2, 1]], "sharing": "none"}),
+    (LINFORMER, {"projected_dim": [[8, 7, 6, 5], [4, 4, 4, 4]], "sharing": "none", "projection": "mean_pool"}),
+    (LINFORMER, {"projected_dim": 8, "sharing": "layerwise", "checkpoint_activations": True}),
+    (LINFORMER, {"projected_dim": 8, "sharing": "none", "quant_noise_pq": 0.0, "encoder_normalize_before": True}),
+]
+
+
+def counted(model, length, classes):
+    """What torch counts of a forward, and of a forward and a backward pass of BATCH sequences."""
+    tokens = torch.randint(4, SYMBOLS, (BATCH, length), generator=torch.Generator().manual_seed(1))
+    masked = torch.zeros(BATCH, length, dtype=torch.bool)
+    masked[:, :MASKED] = True
+    words = {"classification_head_name": "sentence_classification_head"} if classes else {"masked_tokens": masked}
+    # The fused kernels are not counted on a CPU; what they compute is the same.
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+        output, _ = model.train()(tokens, **words)
+        forward = counter.get_total_flops()
+        output.sum().backward()
+    return forward, counter.get_total_flops()
+
+
+@pytest.mark.parametrize("length", [N, 20])
+@pytest.mark.parametrize(("name", "options"), CASES, ids=str)
+def test_operations_are_those_that_torch_counts(small, build, name, options, length):
+    config = small(name, **options)
+    flops = flops_of(sizes_of(with_defaults(config), SYMBOLS), length, MASKED)
+    forward, training = counted(build(config), length, 0)
+    assert BATCH * flops.forward == forward
+    assert BATCH * flops.training == training
+
+
+@pytest.mark.parametrize(("name", "options"), [(ROBERTA, {}), (LINFORMER, {"projected_dim": 8})])
+def test_a_classification_has_no_masked_language_model_head(small, build, name, options):
+    config = small(name, 3, **options)
+    flops = flops_of(sizes_of(with_defaults(config), SYMBOLS), N, masked=0)
+    forward, training = counted(build(config), N, 3)
+    assert BATCH * flops.forward == forward
+    assert BATCH * flops.training == training
+
+
+def test_layerdrop_leaves_out_its_share_of_the_layers(small):
+    whole, half = (
+        flops_of(sizes_of(with_defaults(small(ROBERTA, encoder_layerdrop=p)), SYMBOLS), N, MASKED) for p in (0.0, 0.5)
+    )
+    assert half.layers == whole.layers / 2
+    assert half.outside == whole.outside
