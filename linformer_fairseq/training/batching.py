@@ -58,7 +58,7 @@ def difference(before: Batching, now: Batching, epoch: int) -> str | None:
         "schedule, best score, epoch",
     ]
     if same_batches:
-        lines.append("preserved: the order of the batches and the position among them")
+        lines.append("preserved: the order of the batches and the position among them, to one batch of each process")
         lines.append("not preserved: the random numbers of dropout")
     else:
         lines.append("approximate: the position in the epoch; the same fraction of it counts as seen")
