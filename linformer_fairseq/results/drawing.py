@@ -14,7 +14,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
-from linformer_fairseq.results.figure3 import Figure, Panel
+from linformer_fairseq.results.figure3 import FIRST_SHARE, Figure, Panel
 from linformer_fairseq.results.perplexity_axes import label_axes
 
 # Colours that people with colour blindness tell apart (Okabe and Ito), each with a mark of its own.
@@ -57,25 +57,32 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
         axes.text(0.5, 0.5, "no runs", ha="center", va="center", fontsize=14, color="#777777", transform=axes.transAxes)
         return
     styles = {True: itertools.cycle(_BASELINES), False: itertools.cycle(_LINFORMERS)}
-    style = {}
-    for curve in panel.curves:
+    style: dict[str, tuple[str, str]] = {}
+    for number, curve in enumerate(panel.curves):
         if curve.model not in style:
             style[curve.model] = next(styles[curve.is_baseline])
         colour, mark = style[curve.model]
+        marks = max(1, len(curve.points) // 10)
         axes.plot(
             *zip(*curve.points, strict=True),
             color=colour,
             marker=mark,
             markersize=4,
-            markevery=max(1, len(curve.points) // 10),
+            markevery=(number % marks, marks),  # curves that lie on each other show their marks beside each other
             linewidth=1.2,
             linestyle="--" if curve.is_baseline else "-",
             label=curve.label,
         )
-    label_axes(axes, [perplexity for curve in panel.curves for _, perplexity in curve.points])
+    label_axes(axes, _shown(panel))
     axes.set_xlabel("updates")
     axes.set_ylabel("validation perplexity")
     axes.legend(frameon=False, fontsize=8)
+
+
+def _shown(panel: Panel) -> list[float]:
+    """Perplexities that the axes must hold: the fall at the beginning would press the rest together."""
+    last = max(update for curve in panel.curves for update, _ in curve.points)
+    return [p for curve in panel.curves for update, p in curve.points if update >= FIRST_SHARE * last]
 
 
 def _save(canvas: Canvas, path: Path) -> Path:

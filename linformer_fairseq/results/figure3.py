@@ -9,6 +9,9 @@ from linformer_fairseq.results.paper import PANELS, PAPER_LAYERS, PAPER_UPDATES,
 from linformer_fairseq.results.rows import Row
 from linformer_fairseq.results.selection import model_name, newest, provenance
 
+FIRST_SHARE = 0.2
+"""The part of the updates, from the first, in which curves may be above the axes."""
+
 
 @dataclass(frozen=True)
 class Curve:
@@ -84,7 +87,8 @@ def _figure(group: Sequence[Row]) -> Figure:
     return Figure(
         stem="figure3" if is_paper else stem,
         title=f"Figure 3 of {SOURCE}, {kind}: {size}",
-        caption=f"Perplexity of masked validation tokens, logarithmic; in brackets the last value. {provenance(group)}",
+        caption="Perplexity of masked validation tokens, logarithmic; in brackets the last value. In the first "
+        f"{FIRST_SHARE:.0%} of the updates curves may leave the axes. {provenance(group)}",
         panels=panels,
     )
 

@@ -5,27 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator, ScalarFormatter, StrMethodFormatter
+from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
+
+# Ticks within a power of ten, from few to many.
+_STEPS = (
+    (1.0, 2.0, 5.0),
+    (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0),
+    *(tuple(1 + step * i for i in range(round(9 / step))) for step in (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)),
+)
+_ENOUGH = 4
 
 
 def label_axes(axes: Axes, perplexities: Iterable[float]) -> None:
-    """Scale, ticks and grid of ``axes`` whose curves have these perplexities."""
+    """Scale, limits, ticks and grid of ``axes`` that are to hold these perplexities (at least one)."""
     values = list(perplexities)
     low, high = min(values), max(values)
+    margin = max(1.02, (high / low) ** 0.05)
+    ticks: list[float] = []
+    for steps in _STEPS:
+        ticks = [m * 10**e for e in range(8) for m in steps if low / margin <= m * 10**e <= high * margin]
+        if len(ticks) >= _ENOUGH:
+            break
     axes.set_yscale("log")
-    ticks = [m * 10**e for e in range(8) for m in _steps(high / low) if low / 1.6 <= m * 10**e <= high * 1.6]
+    axes.set_ylim(low / margin, high * margin)
     axes.yaxis.set_major_locator(FixedLocator(ticks))
-    axes.yaxis.set_major_formatter(ScalarFormatter())
     axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.5g}")
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axes.set_xlim(left=0)
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
-
-
-def _steps(ratio: float) -> tuple[float, ...]:
-    """Ticks within a power of ten: the closer the curves, the more."""
-    if ratio > 10:
-        return (1, 2, 5)
-    return (1, 1.5, 2, 3, 4, 5, 6, 8) if ratio > 2.5 else tuple(n / 10 for n in range(10, 100, 2 if ratio > 1.5 else 1))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -57,18 +58,6 @@ class TrainingLog:
         self.updates = update
 
 
-def parse(line: str) -> dict[str, Any] | None:
-    """The JSON object at the end of a log line, or None where there is none."""
-    start = line.find("{")
-    if start < 0:
-        return None
-    try:
-        value = json.loads(line[start:])
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None
-
-
 def read_log(path: Path) -> TrainingLog:
     """Read ``path``; lines that cannot be read, such as a last one that was cut off, are passed over.
 
@@ -77,8 +66,10 @@ def read_log(path: Path) -> TrainingLog:
     """
     log = TrainingLog()
     with path.open(encoding="utf-8", errors="replace") as stream:
-        for stats in filter(None, map(parse, stream)):
-            _add(log, stats)
+        for line in stream:
+            if line.startswith("{"):
+                with suppress(ValueError):
+                    _add(log, json.loads(line))
     return log
 
 

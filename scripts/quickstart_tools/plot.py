@@ -6,7 +6,8 @@ import matplotlib
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
-from matplotlib.ticker import NullFormatter, ScalarFormatter
+
+from linformer_fairseq.results.perplexity_axes import label_axes
 
 COLOURS = ("#0b6e99", "#d1495b", "#5c8001", "#7d5ba6")
 
@@ -22,18 +23,9 @@ def plot_perplexity(curves: dict[str, dict[int, float]], path: Path) -> None:
     for colour, (name, curve) in zip(COLOURS, curves.items(), strict=False):
         updates = sorted(curve)
         axes.plot(updates, [curve[u] for u in updates], "o-", color=colour, markersize=3.5, label=name)
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter(ScalarFormatter())
-    axes.yaxis.set_minor_formatter(NullFormatter())
-    low = min(min(curve.values()) for curve in curves.values())
-    high = max(max(curve.values()) for curve in curves.values())
-    ticks = [m * 10**e for e in range(8) for m in (1, 2, 5) if low / 1.6 <= m * 10**e <= high * 1.6]
-    axes.set_yticks(ticks)
+    label_axes(axes, [perplexity for curve in curves.values() for perplexity in curve.values()])
     axes.set_xlabel("pretraining updates")
     axes.set_ylabel("validation perplexity of masked tokens (log scale)")
-    axes.set_xlim(left=0)
-    axes.grid(alpha=0.3)
-    axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.stem}.tmp.png")

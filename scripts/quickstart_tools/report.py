@@ -20,8 +20,8 @@ from data_prep.support.errors import DataError
 from data_prep.support.files import write_json, write_text
 from data_prep.support.program import run_program
 from linformer_fairseq.provenance import provenance
+from linformer_fairseq.results import TrainingLog, read_log
 from scripts.quickstart_tools.evaluate import evaluate
-from scripts.quickstart_tools.logs import read_log
 from scripts.quickstart_tools.plot import plot_perplexity
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -46,8 +46,8 @@ class Result:
 
 def measure(run: Path, model: str) -> tuple[Result, dict[int, float]]:
     """Figures of one model and its perplexity by update."""
-    pretraining = read_log(run / f"pretrain_{model}" / "train.log")
-    finetuning = read_log(run / f"finetune_{model}" / "train.log")
+    pretraining = _log(run / f"pretrain_{model}")
+    finetuning = _log(run / f"finetune_{model}")
     evaluation = evaluate(run / f"pretrain_{model}" / "checkpoint_last.pt")
     steps = {step: run / ".steps" / f"{step}_{model}.seconds" for step in ("pretrain", "finetune")}
     result = Result(
@@ -59,6 +59,14 @@ def measure(run: Path, model: str) -> tuple[Result, dict[int, float]]:
         seconds={step: int(path.read_text()) for step, path in steps.items() if path.exists()},
     )
     return result, {0: evaluation.before, **pretraining.perplexity}
+
+
+def _log(folder: Path) -> TrainingLog:
+    path = folder / "train.log"
+    log = read_log(path)
+    if not log.speed or not (log.perplexity or log.accuracy):
+        raise ValueError(f"{path}: no training progress or no validation in this log")
+    return log
 
 
 def shortcomings(results: dict[str, Result], majority: float) -> list[str]:

@@ -1,6 +1,5 @@
 """What the quickstart shows: progress lines, figures read from logs, the verdict, the figure."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -8,10 +7,9 @@ import pytest
 pytest.importorskip("fairseq")
 pytest.importorskip("matplotlib")
 
-from scripts.quickstart_tools.logs import read_log
 from scripts.quickstart_tools.plot import plot_perplexity
 from scripts.quickstart_tools.progress import describe, parse
-from scripts.quickstart_tools.report import Result, markdown, shortcomings
+from scripts.quickstart_tools.report import Result, markdown, measure, shortcomings
 
 
 def _result(**changes: float) -> Result:
@@ -27,23 +25,12 @@ def test_the_verdict_names_what_was_missed() -> None:
     assert missed == "A: accuracy 27.9 % is less than twice the majority class's 14.0 %"
 
 
-def test_the_last_line_of_an_update_counts(tmp_path: Path) -> None:
-    def training(update: int, speed: float) -> str:
-        return json.dumps({"epoch": 1, "loss": "9", "num_updates": str(update), "wps": str(speed), "ups": "1"})
-
-    def valid(update: int, perplexity: float) -> str:
-        return json.dumps({"epoch": 1, "valid_loss": "9", "valid_ppl": str(perplexity), "valid_num_updates": update})
-
-    lines = ["a line {that is no JSON", training(10, 1), training(20, 99), valid(20, 500)]
-    lines += [training(20, 3), training(20, 3), valid(20, 400.5), training(30, 5)]
-    path = tmp_path / "train.log"
-    path.write_text("\n".join(lines))
-    log = read_log(path)
-    assert log.perplexity == {20: 400.5}
-    assert log.tokens_per_second == 3
-    path.write_text(training(10, 1))
-    with pytest.raises(ValueError, match="no training progress or no validation"):
-        read_log(path)
+def test_a_log_without_results_is_named(tmp_path: Path) -> None:
+    for model in ("linformer", "roberta"):
+        (tmp_path / f"pretrain_{model}").mkdir()
+        (tmp_path / f"pretrain_{model}" / "train.log").write_text('{"num_updates": "10", "wps": "1"}')
+    with pytest.raises(ValueError, match="pretrain_roberta/train.log: no training progress or no validation"):
+        measure(tmp_path, "roberta")
 
 
 def test_progress_says_how_far_and_how_long() -> None:
