@@ -75,8 +75,8 @@ cd "$repo" # so that python -m data_prep.NAME finds the programs
 open_output "${output:-$repo/quickstart}"
 
 data_code=(data_prep/*.py data_prep/*/*.py)
-model_code=(linformer_fairseq/*.py linformer_fairseq/{core,modules,models,compat}/*.py)
-tools=(scripts/quickstart_tools/*.py)
+model_code=(linformer_fairseq/*.py linformer_fairseq/{core,modules,models,compat,training,launch}/*.py)
+tools=(scripts/quickstart_tools/*.py linformer_fairseq/results/*.py)
 
 # ---- 1 to 3: text, tokenizer, fairseq's binary format. Paragraphs are compared, not only whole documents: a manual
 # repeats sections in longer ones, and the same passage on both sides of the split makes the perplexity too good.
@@ -115,17 +115,15 @@ pretrain() { # pretrain NAME TITLE ARCHITECTURE OPTION...
 pretrain linformer "Linformer (n = 256, k = 64)" linformer_roberta_small --projected-dim 64 --sharing layerwise
 pretrain roberta "RoBERTa of the same size" roberta
 
-# ---- 5: finetuning, through Hydra
+# ---- 5: finetuning, by a config
+device=cpu
+! python -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' || device=gpu
 finetune() { # finetune NAME TITLE
-    local classes
-    classes="$(wc -l <"$out/task_bin/label/dict.txt")"
     training_step "finetune_$1" "finetune $2" "$finetune_updates" "$out/pretrain_$1/checkpoint_best.pt" \
-        "$out"/task_bin/*/* configs/finetuning/stdlib_package.yaml configs/finetuning/model/*.yaml \
+        "$out"/task_bin/*/* configs/finetuning.yaml configs/task/stdlib_package.yaml "configs/run_config/$device.yaml" \
         "${model_code[@]}" -- \
-        fairseq-hydra-train --config-dir "$repo/configs/finetuning" --config-name stdlib_package "model=$1" \
-        "common.user_dir=$(quoted "$repo/linformer_fairseq")" "task.data=$(quoted "$out/task_bin")" \
-        "task.num_classes=$classes" "optimization.max_update=$finetune_updates" \
-        "checkpoint.finetune_from_model=$(quoted "$out/pretrain_$1/checkpoint_best.pt")" \
+        linformer finetune task=stdlib_package "run_config=$device" "task.data=$(quoted "$out/task_bin")" \
+        "pretrained=$(quoted "$out/pretrain_$1/checkpoint_best.pt")" "optimization.max_update=$finetune_updates" \
         "checkpoint.save_dir=$(quoted "$out/finetune_$1")"
 }
 finetune linformer Linformer

@@ -77,7 +77,7 @@ begin() { # begin NAME TITLE INPUT... -- COMMAND...: sets `key`, `command`; 1 if
     printf '%s\n' "$key" >"$out/.steps/$name.key.tmp"
     mv -- "$out/.steps/$name.key.tmp" "$out/.steps/$name.key"
     # shellcheck disable=SC2034 # quickstart.sh looks at `skipped`
-    step_log="$out/$name/console.log" running="$name" started="$SECONDS" skipped=0
+    step_log="$out/$name/output.log" running="$name" started="$SECONDS" skipped=0
     printf '\n==> %s\n' "$title"
     show "${command[@]}"
 }

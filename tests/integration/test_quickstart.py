@@ -60,7 +60,7 @@ def test_interrupted_twice_and_carried_on(tmp_path: Path) -> None:
     output, _ = process.communicate(timeout=400)
     assert "==> text: already done" in output
     assert (out / "text" / "train" / "00000.txt").stat().st_mtime_ns == text_written
-    console = (out / "pretrain_linformer" / "console.log").read_text()
+    console = (out / "pretrain_linformer" / "output.log").read_text()
     assert "(epoch 1 @ 10 updates)" in console or "(epoch 1 @ 20 updates)" in console, console[-3000:]
     assert console.count("num_updates: 30 >= max_update: 30") == 1
 
