@@ -33,10 +33,11 @@ def small(pretraining: DictConfig) -> Callable[..., DictConfig]:
     def make(name: str, num_classes: int = 0, **options: Any) -> DictConfig:
         config = pretraining.copy()
         with open_dict(config):
-            config.run.tokens_per_update = 96
+            config.run.model = name
             config.model = {"_name": name, "max_positions": N, **SMALL, **options}
             if num_classes:
                 config.task = {"_name": "sentence_prediction", "num_classes": num_classes, "max_positions": N}
+            config.dataset.batch_size, config.optimization.update_freq = 4, [1]
         return config
 
     return make

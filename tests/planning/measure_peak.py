@@ -1,4 +1,4 @@
-"""``measure_peak.py MODEL``: train a model for two updates on the CPU; print the process's peak memory and its estimate."""
+"""``measure_peak.py MODEL``: two updates on the CPU; prints the peak of the process's memory and its estimate."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from linformer_fairseq import launch
 from linformer_fairseq.planning.memory import memory_of
 from linformer_fairseq.planning.sizes import sizes_of, with_defaults
 
-SYMBOLS, N, BATCH = 5000, 512, 16
+SYMBOLS, N, BATCH = 5000, 512, 8
 MASKED = int(0.15 * N)
 OPTIONS = {"encoder_layers": 4, "encoder_embed_dim": 256, "encoder_ffn_embed_dim": 1024, "encoder_attention_heads": 4}
 

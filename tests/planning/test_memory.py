@@ -128,10 +128,7 @@ def test_a_checkpoint_is_as_large_as_what_fairseq_writes(small, build, tmp_path,
     config.checkpoint.no_save_optimizer_state = no_state
     model = build(config).to(torch.bfloat16 if bf16 else torch.float32)
     parameters = list(model.parameters())
-    if bf16:
-        optimizer = FP16Optimizer.build_optimizer(config, parameters)
-    else:
-        optimizer = FairseqAdam(config.optimizer, parameters)
+    optimizer = FP16Optimizer.build_optimizer(config, parameters) if bf16 else FairseqAdam(config.optimizer, parameters)
     optimizer.backward(sum(parameter.sum() for parameter in parameters))
     optimizer.step()
     state = {"model": model.state_dict(), "last_optimizer_state": None if no_state else optimizer.state_dict()}

@@ -1,0 +1,201 @@
+"""The plan of a whole run, and its report."""
+
+from __future__ import annotations
+
+import shutil
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from fairseq.data.indexed_dataset import MMapIndexedDataset
+from omegaconf import open_dict
+
+from linformer_fairseq import launch
+from linformer_fairseq.planning import plan, report
+from linformer_fairseq.planning.data import ASSUMED_VOCABULARY
+from linformer_fairseq.planning.memory import GIB
+from tests.planning.conftest import N
+
+LINFORMER, ROBERTA = "linformer_roberta", "roberta"
+
+
+def write_split(prefix, lengths):
+    """An index of items with these lengths, and as many ids."""
+    prefix.parent.mkdir(parents=True, exist_ok=True)
+    with MMapIndexedDataset.Index.writer(str(prefix.with_suffix(".idx")), np.uint16) as index:
+        index.write(lengths)
+    np.full(sum(lengths), 2, np.uint16).tofile(prefix.with_suffix(".bin"))
+
+
+@pytest.fixture
+def no_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+
+@pytest.fixture
+def run(small, no_gpu):
+    """``run(**{"group.option": value})``: plan and report of a small Linformer with these options."""
+
+    def make(name=LINFORMER, num_classes=0, **options):
+        config = small(name, num_classes, **({"projected_dim": 8} if name == LINFORMER else {}))
+        with open_dict(config):
+            for key, value in options.items():
+                group, _, option = key.rpartition(".")
+                node = config
+                for part in group.split("."):
+                    node = node[part]
+                node[option] = value
+        found = plan(config)
+        return found, "\n".join(report(found))
+
+    return make
+
+
+def test_an_update_is_batches_times_devices_times_frequency(run):
+    found, text = run(**{"dataset.batch_size": 4, "optimization.update_freq": [3], "optimization.max_update": 100})
+    assert (found.sequences_per_update, found.tokens_per_update, found.total_tokens) == (12, 12 * N, 1200 * N)
+    assert found.flops_per_update == 12 * found.flops.training
+    assert f"12 sequences of {N} = {12 * N} tokens" in text
+    more, _ = run(
+        **{"dataset.batch_size": 4, "optimization.update_freq": [3], "distributed_training.distributed_world_size": 5}
+    )
+    assert more.sequences_per_update == 60
+
+
+def test_a_batch_in_tokens_counts_whole_sequences(run):
+    options = {"dataset.batch_size": None, "dataset.max_tokens": 4 * N + 1, "optimization.update_freq": [1]}
+    assert run(**options)[0].sequences_per_update == 4
+    with pytest.raises(ValueError, match="neither dataset.batch_size nor dataset.max_tokens is set"):
+        run(**{**options, "dataset.max_tokens": None})
+
+
+def test_time_from_measured_speed_or_from_the_peak(run):
+    options = {
+        "dataset.batch_size": 10,
+        "optimization.update_freq": [1],
+        "optimization.max_update": 3600,
+        "distributed_training.distributed_world_size": 2,
+    }
+    found, text = run(**options, **{"run.plan.tokens_per_second": 100})
+    assert found.time.hours == pytest.approx(10 * N / 100)
+    assert f"{10 * N / 100:.1f} hours on 2 devices ({20 * N / 100:.1f} device hours) at 100 tokens/s each" in text
+    found, text = run(**options, **{"run.plan.mfu": 0.5, "run.plan.peak_tflops": 1e-6})
+    assert found.time.hours == pytest.approx(10 * found.flops.training / 0.5e6)
+    assert "at 50% (run.plan.mfu) of 1e-06 TFLOPS" in text
+    found, text = run(**options, **{"common.cpu": True})
+    assert found.time is None
+    assert "not known on 2 devices: measure it, then say run.plan.tokens_per_second=NUMBER" in text
+
+
+def test_without_data_the_vocabulary_is_assumed_and_that_is_said(run):
+    found, text = run()
+    assert found.sizes.vocabulary == ASSUMED_VOCABULARY
+    assert found.epochs is None
+    assert "vocabulary 50,265 (assumed, RoBERTa's: no task.data is given)" in text
+    assert "not there, so that epochs are not known" in text
+
+
+def test_data_give_vocabulary_and_epochs(run, tmp_path):
+    (tmp_path / "0").mkdir()
+    (tmp_path / "0" / "dict.txt").write_text("a 3\nb 2\n<mask> 1\n")
+    for shard, lengths in (("0", [500, 700]), ("1", [1100])):
+        write_split(tmp_path / shard / "train", lengths)
+    data = f"{tmp_path / '0'}:{tmp_path / '1'}"
+    options = {"dataset.batch_size": 10, "optimization.update_freq": [1], "optimization.max_update": 50}
+    found, text = run(**options, **{"task.data": data})
+    assert found.sizes.vocabulary == 4 + 3
+    # <s> at the beginning of each block is not in the data
+    assert found.epochs == pytest.approx(500 * (N - 1) / 2300)
+    assert "2,300 tokens: 5.00 epochs" in text
+    assert not found.warnings
+    found, _ = run(**{**options, "dataset.batch_size": 200}, **{"task.data": data})
+    assert "fewer than an update of 4,800" in found.warnings[0]
+
+
+def test_damaged_data_are_a_warning(run, tmp_path):
+    (tmp_path / "dict.txt").write_text("a 3\n")
+    write_split(tmp_path / "train", [500])
+    (tmp_path / "train.idx").write_bytes(b"no index")
+    found, _ = run(**{"task.data": str(tmp_path)})
+    assert "the data cannot be counted" in found.warnings[0] and "train.idx" in found.warnings[0]
+    (tmp_path / "train.idx").unlink()
+    assert "train.idx: missing" in run(**{"task.data": str(tmp_path)})[0].warnings[0]
+
+
+def test_a_task_has_examples_of_its_own_lengths(run, tmp_path):
+    for part in ("input0", "input1"):
+        (tmp_path / part).mkdir()
+        (tmp_path / part / "dict.txt").write_text("a 3\nb 2\n")
+    write_split(tmp_path / "input0" / "train", [5, 9, 30, 4])
+    write_split(tmp_path / "input1" / "train", [3, 2, 4, 6])
+    options = {"dataset.batch_size": 2, "optimization.update_freq": [1], "optimization.max_update": 10}
+    both = {"task.data": str(tmp_path), "task.init_token": 0, "task.separator_token": 2}
+    found, text = run(num_classes=3, **options, **both)
+    # <s> before the first text, </s> before the second, and no more than n
+    lengths = [5 + 3 + 2, 9 + 2 + 2, N, 4 + 6 + 2]
+    assert found.length == sum(lengths) / 4
+    assert found.epochs == 20 / 4
+    assert f"4 examples, {sum(lengths)} tokens: 5.00 epochs" in text
+    assert "2 sequences of 14.8 on average" in text
+    shutil.rmtree(tmp_path / "input1")
+    assert run(num_classes=3, **options, **both)[0].length == (6 + 10 + N + 5) / 4
+    found, text = run(num_classes=3, **options, **{"task.data": str(tmp_path / "none")})
+    assert found.length == N and f"2 sequences of at most {N}" in text
+
+
+def test_a_classification_counts_no_masked_positions(run):
+    task, language = run(num_classes=3)[0], run()[0]
+    assert task.flops.layers == language.flops.layers
+    assert task.flops.outside < 0.01 * language.flops.outside
+    assert task.parameters == language.parameters + 32 * 32 + 32 + 3 * 33
+
+
+def test_what_may_not_fit_is_said_with_what_to_lower(run):
+    found, text = run(**{"run.plan.device_gib": 1.0})
+    assert not found.memory.fits
+    assert "lower run.tokens_per_batch" in found.warnings[0]
+    assert "may not fit" in text
+    assert "lower dataset.batch_size" in run(num_classes=2, **{"run.plan.device_gib": 1.0})[0].warnings[0]
+    found, text = run(**{"run.plan.device_gib": 16.0})
+    assert found.memory.fits and not found.warnings
+    assert "of 16.0 GiB of a device (run.plan.device_gib): fits" in text
+
+
+def test_a_full_disk_is_said(run, monkeypatch, tmp_path):
+    def usage(folder):
+        assert folder == tmp_path
+        return SimpleNamespace(free=10 * 2**20)
+
+    monkeypatch.setattr(shutil, "disk_usage", usage)
+    found, text = run(**{"checkpoint.save_dir": str(tmp_path / "runs" / "run")})
+    assert found.disk.folder == tmp_path
+    assert "5 checkpoints need" in found.warnings[0] and "choose another run.runs" in found.warnings[0]
+    assert f"0.0 GiB free in {tmp_path}" in text
+    assert not run(**{"checkpoint.save_dir": str(tmp_path / "run"), "checkpoint.no_save": True})[0].warnings
+
+
+def test_another_optimizer_is_warned_of(run):
+    assert "optimizer._name is sgd" in run(**{"optimizer._name": "sgd"})[0].warnings[0]
+
+
+def test_frozen_recomputed_and_pooled_are_in_the_report(run):
+    frozen = run(**{"model.freeze_projection": True})[1]
+    assert f" and {8 * N} frozen numbers in E and F" in frozen
+    again = run(**{"model.checkpoint_activations": True})[1]
+    assert "the layers' forward pass twice (checkpoint_activations)" in again
+    assert "projection mean_pool" in run(**{"model.projection": "mean_pool"})[1]
+    assert "attention n x n" in run(ROBERTA)[1]
+
+
+def test_the_paper_run_in_numbers(no_gpu):
+    """RoBERTa-base has 124,696,665 parameters as fairseq builds it; a product costs 2 forward and 4 backward."""
+    found = plan(
+        launch.compose("pretraining", ["model=roberta_base", "distributed_training.distributed_world_size=64"])
+    )
+    assert found.parameters == 124_696_665
+    assert found.tokens_per_update == 2**20 and found.total_tokens == 250_000 * 2**20
+    layers = 12 * (4 * 768**2 + 2 * 768 * 3072 + 2 * 512 * 768)
+    head = 0.15 * (768**2 + 768 * 50_265)
+    assert found.flops.training / 512 == pytest.approx(6 * (layers + head))
+    assert found.memory.total < 16 * GIB
