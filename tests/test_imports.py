@@ -20,8 +20,10 @@ MAY_IMPORT = {
     "modules": {"core", "modules"},
     "models": {"core", "modules", "compat", "models"},
     "evaluation": {"evaluation"},
+    "launch": {"launch", "training", "models", "core", "compat", "evaluation"},
+    "planning": {"planning", "launch", "models", "core"},
     "results": {"results"},
-    "cli": {"cli", "evaluation", "results", "training"},
+    "cli": {"cli", "launch", "planning", "evaluation", "results", "training"},
     "": {"compat", "models", "training"},
 }
 # The same for data_prep; a program may import every part, and none but a program another program's function.

@@ -20,14 +20,12 @@ from fairseq.utils import reset_logging
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-from linformer_fairseq.compat.checkpoint_loading import CheckpointError
 from linformer_fairseq.launch.complete import complete
 from linformer_fairseq.launch.compose import VERSION_BASE, choices, compose, config_dir, jobs, register
-from linformer_fairseq.launch.errors import LaunchError
+from linformer_fairseq.launch.errors import EXPLAINED, LaunchError
 from linformer_fairseq.launch.processes import find_place, torchrun_command
 from linformer_fairseq.launch.run_folder import read_record
 from linformer_fairseq.launch.train import train
-from linformer_fairseq.training.joining import JoinError
 from linformer_fairseq.training.stopping import STOPPED_STATUS
 
 logger = logging.getLogger(__name__)
@@ -84,7 +82,7 @@ def launch(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | Non
     reset_logging()
     try:
         train(config, place, overrides, choices(stage, overrides, folder).get("experiment"))
-    except (CheckpointError, JoinError) as error:
+    except EXPLAINED as error:
         raise LaunchError(str(error)) from None
     return 0
 

@@ -8,7 +8,7 @@ from omegaconf import DictConfig, open_dict
 
 import linformer_fairseq
 from linformer_fairseq.launch.compose import resolved
-from linformer_fairseq.launch.data import check_pretraining_data, check_task_data
+from linformer_fairseq.launch.data import check_pretraining_data, check_task_data, longest_example
 from linformer_fairseq.launch.errors import LaunchError
 from linformer_fairseq.launch.pretrained import read_pretrained
 
@@ -58,6 +58,12 @@ def _complete_finetuning(config: DictConfig) -> None:
     labels = check_task_data(folder)
     pretrained = read_pretrained(checkpoint)
     pretrained.check_dictionary(folder / "input0" / "dict.txt")
+    longest = longest_example(folder)
+    if longest is not None and longest > pretrained.max_positions:
+        raise LaunchError(
+            f"{folder} was prepared with --max-positions {longest}, but {checkpoint} has n = "
+            f"{pretrained.max_positions}; prepare it again with --max-positions {pretrained.max_positions}"
+        )
     wanted = config.task.get("num_classes")
     if wanted is not None and wanted != labels:
         raise LaunchError(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from linformer_fairseq.evaluation.task_data import read_labels
 from linformer_fairseq.launch.errors import LaunchError
+from linformer_fairseq.mmap_files import Damaged, open_dataset
 
 _PRETRAINING = "scripts/prepare_pretraining.sh makes such a folder (DIR/bin)"
 _TASK = "scripts/prepare_task.sh makes such a folder"
@@ -16,27 +18,39 @@ def check_pretraining_data(folders: Sequence[Path]) -> None:
     """Raise unless fairseq's masked_lm can read the folders: the first with dict.txt and valid, each with train.
 
     Raises:
-        LaunchError: naming the folder or file that is missing.
+        LaunchError: naming the folder or file that is missing, damaged or empty.
     """
     for folder in folders:
         _require_folder(folder, _PRETRAINING)
-        _require(folder / "train.idx", _PRETRAINING)
-        _require(folder / "train.bin", _PRETRAINING)
-    for name in ("dict.txt", "valid.idx", "valid.bin"):
-        _require(folders[0] / name, _PRETRAINING)
+        _require_split(folder / "train", _PRETRAINING)
+    _require(folders[0] / "dict.txt", _PRETRAINING)
+    _require_split(folders[0] / "valid", _PRETRAINING)
 
 
 def check_task_data(folder: Path) -> int:
     """Raise unless fairseq's sentence_prediction can read the folder; returns the number of its classes.
 
     Raises:
-        LaunchError: naming the folder or file that is missing.
+        LaunchError: naming the folder or file that is missing, damaged or empty.
     """
     _require_folder(folder, _TASK)
     for part in ("input0", "label"):
-        for name in ("dict.txt", "train.idx", "train.bin", "valid.idx", "valid.bin"):
-            _require(folder / part / name, _TASK)
+        _require(folder / part / "dict.txt", _TASK)
+        for split in ("train", "valid"):
+            _require_split(folder / part / split, _TASK)
     return len(read_labels(folder / "label" / "dict.txt"))
+
+
+def longest_example(folder: Path) -> int | None:
+    """Tokens that the examples were cut to when the task was prepared; None where the folder does not say."""
+    manifest = folder / "manifest.json"
+    try:
+        value = json.loads(manifest.read_text(encoding="utf-8"))["options"]["max_positions"]
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise LaunchError(f"task.data: {manifest}: damaged ({type(error).__name__}: {error}); {_TASK}") from None
+    return None if value is None else int(value)
 
 
 def _require_folder(folder: Path, hint: str) -> None:
@@ -47,3 +61,14 @@ def _require_folder(folder: Path, hint: str) -> None:
 def _require(path: Path, hint: str) -> None:
     if not path.is_file():
         raise LaunchError(f"task.data: {path}: no such file; {hint}")
+
+
+def _require_split(prefix: Path, hint: str) -> None:
+    for suffix in (".idx", ".bin"):
+        _require(prefix.with_name(prefix.name + suffix), hint)
+    try:
+        items = open_dataset(prefix).items
+    except Damaged as error:
+        raise LaunchError(f"task.data: {error}; {hint}") from None
+    if not items:
+        raise LaunchError(f"task.data: {prefix}.idx: holds nothing to train or validate on; {hint}")

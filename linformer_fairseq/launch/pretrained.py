@@ -64,8 +64,11 @@ class Pretrained:
         for key, value in given.items():
             if key in _FREE:
                 options[key] = value
-            elif key == "_name" and _same("_name", value, self.name):
-                continue
+            elif key == "_name":
+                if value != self.name:
+                    raise LaunchError(
+                        f"model._name={value}, but {self.path} was pretrained with {self.name}; leave it out"
+                    )
             elif key not in options:
                 raise LaunchError(f"model.{key}={value}: no option of {self.name}, the model of {self.path}")
             elif value is not None and not _same(key, value, options[key]):

@@ -31,6 +31,7 @@ class Place:
     started_by: str
 
 
+_SRUN = "srun (SLURM_PROCID, SLURM_STEP_NUM_TASKS)"
 ALONE = Place(0, 1, 0, None, "this command")
 
 
@@ -76,12 +77,12 @@ def _slurm(environment: Mapping[str, str]) -> Place | None:
         int(environment["SLURM_PROCID"]),
         int(environment.get("SLURM_STEP_NUM_TASKS", environment["SLURM_NTASKS"])),
     )
-    local_rank = int(environment.get("SLURM_LOCALID", 0))
     if size == 1:
-        return Place(0, 1, 0, None, "srun")
+        # A shell inside `srun --pty` may start what it likes; one task of a job that is for several may not.
+        return None if int(environment["SLURM_NTASKS"]) == 1 else Place(0, 1, 0, None, _SRUN)
     host = environment.get("MASTER_ADDR") or first_host(environment["SLURM_STEP_NODELIST"])
     port = environment.get("MASTER_PORT") or str(port_of(environment))
-    return Place(rank, size, local_rank, f"tcp://{host}:{port}", "srun (SLURM_PROCID, SLURM_STEP_NUM_TASKS)")
+    return Place(rank, size, int(environment.get("SLURM_LOCALID", 0)), f"tcp://{host}:{port}", _SRUN)
 
 
 def port_of(environment: Mapping[str, str]) -> int:

@@ -2,8 +2,9 @@
 
 ``config.yaml`` is the config, ``console.log`` what the terminal showed, ``run.json`` one object: what the run is
 (schema, stage, name, experiment, seed, task, lr, pretrained, paper, overrides, model, parameters, max_update,
-warmup_updates, tokens_per_update, commit, versions), and ``attempts``, an entry for each time that it was started: start,
-end, status (running, finished, stopped, failed), updates_at_start, updates_at_end, world_size, hardware, slurm_job, error.
+warmup_updates, tokens_per_update, commit, versions), and ``attempts``, an entry for each time that it was started:
+start, end, status (running, finished, stopped, failed), updates_at_start, updates_at_end, world_size, hardware,
+slurm_job, error.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from fairseq_cli import train as fairseq_train
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from linformer_fairseq import provenance
-from linformer_fairseq.launch.errors import LaunchError
+from linformer_fairseq.launch.errors import EXPLAINED, LaunchError
 from linformer_fairseq.launch.processes import Place
 from linformer_fairseq.launch.run_folder import RunFolder, has_finished, read_record, updates_done
 from linformer_fairseq.training import signals
@@ -94,8 +94,8 @@ def _run(config: DictConfig, progress: Progress) -> None:
     distributed_utils.call_main(fairseq_config, fairseq_train.main)
     if not progress.trained:
         raise LaunchError(
-            f"no update happened: {config.task.data} gave no batch that fits; look at it with `linformer data "
-            "inspect`, and at the log above"
+            f"no update happened: fairseq found nothing to do with {config.task.data}, max_epoch "
+            f"{config.optimization.max_epoch} and stop_min_lr {config.optimization.stop_min_lr:g}; the log says more"
         )
 
 
@@ -125,6 +125,9 @@ def _console_log(path: Path) -> Iterator[None]:
     root.addHandler(handler)
     try:
         yield
+    except (LaunchError, *EXPLAINED) as error:
+        logger.error("the run failed: %s", error)
+        raise
     except Exception:
         logger.exception("the run failed")
         raise

@@ -1,0 +1,103 @@
+"""What the tests of starting runs share: folders that look like data, a small task, and small real runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fairseq")
+
+PROGRAM = Path(sys.executable).parent / "linformer"
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+TINY = (
+    *("run_config=cpu", "model._name=linformer_roberta_tiny", "model.projected_dim=8", "task.tokens_per_sample=32"),
+    *("run.tokens_per_batch=256", "run.tokens_per_update=512", "lr_scheduler.warmup_updates=2"),
+    *("common.log_interval=1", "checkpoint.save_interval_updates=1000"),
+)
+
+
+@pytest.fixture
+def own_data(tiny_corpus: Path, tmp_path: Path) -> Path:
+    """A copy of the tiny corpus, to be spoilt."""
+    return Path(shutil.copytree(tiny_corpus, tmp_path / "data"))
+
+
+@pytest.fixture(scope="session")
+def start_linformer() -> Callable[..., subprocess.Popen[str]]:
+    """``start_linformer(word, ..., cwd=folder)`` starts the command, on one thread, in a process group of its own."""
+
+    def start(*words: str, cwd: Path) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [str(PROGRAM), *words],
+            cwd=cwd,
+            env=os.environ | ONE_THREAD,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def linformer(start_linformer: Callable[..., subprocess.Popen[str]]) -> Callable[..., str]:
+    """``linformer(word, ..., cwd=folder, status=0)`` runs the command to its end and returns what it printed."""
+
+    def run(*words: str, cwd: Path, status: int = 0) -> str:
+        with start_linformer(*words, cwd=cwd) as process:
+            output = process.communicate(timeout=300)[0]
+        assert process.returncode == status, f"status {process.returncode}:\n{output[-4000:]}"
+        return output
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def pretraining(tiny_corpus: Path) -> Callable[..., Sequence[str]]:
+    """``pretraining(updates)``: the words of a tiny pretraining on the CPU."""
+
+    def words(updates: int) -> Sequence[str]:
+        return ("pretrain", *TINY, f"task.data={tiny_corpus}", f"optimization.max_update={updates}")
+
+    return words
+
+
+@pytest.fixture(scope="session")
+def pretrained(
+    linformer: Callable[..., str],
+    pretraining: Callable[..., Sequence[str]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    """The run folder of a finished pretraining of three updates: n = 32, k = 8, layerwise."""
+    folder = tmp_path_factory.mktemp("pretrained")
+    linformer(*pretraining(3), cwd=folder)
+    return folder / "runs" / "linformer_base_n32_k8_layerwise_s1"
+
+
+@pytest.fixture(scope="session")
+def task_data(tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny corpus as sentences of two classes."""
+    import torch
+    from fairseq.data import Dictionary, data_utils, indexed_dataset
+
+    folder = tmp_path_factory.mktemp("task")
+    shutil.copytree(tiny_corpus, folder / "input0")
+    (folder / "label").mkdir()
+    labels = Dictionary()
+    for name in ("0", "1"):
+        labels.add_symbol(name)
+    labels.save(str(folder / "label" / "dict.txt"))
+    for split in ("train", "valid"):
+        count = len(data_utils.load_indexed_dataset(str(tiny_corpus / split), Dictionary()))
+        builder = indexed_dataset.make_builder(str(folder / "label" / f"{split}.bin"), impl="mmap", vocab_size=100)
+        for i in range(count):
+            builder.add_item(torch.tensor([labels.nspecial + i % 2, labels.eos()]))
+        builder.finalize(str(folder / "label" / f"{split}.idx"))
+    return folder

@@ -1,0 +1,150 @@
+"""Configs are composed with fairseq's options and ours, and what is wrong is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from linformer_fairseq.launch import LaunchError, choices, complete, compose, jobs, resolved
+
+
+def test_the_papers_run_by_one_experiment() -> None:
+    config = resolved(compose("pretraining", ["task.data=x", "distributed_training.distributed_world_size=64"]))
+    assert (config.optimization.max_update, config.lr_scheduler.warmup_updates) == (250_000, 10_000)
+    assert list(config.optimization.lr) == [5e-4] and config.common.fp16 and not config.common.bf16
+    assert config.dataset.batch_size * config.task.tokens_per_sample * 64 == 2**20
+    assert list(config.optimization.update_freq) == [1]
+    assert config.run.name == "linformer_base_n512_k128_layerwise_s1"
+    assert config.checkpoint.save_dir == "runs/linformer_base_n512_k128_layerwise_s1"
+
+
+@pytest.mark.parametrize("length", [512, 1024, 2048, 4096])
+@pytest.mark.parametrize("world_size", [1, 8, 64])
+def test_tokens_per_update_are_equal_across_n_and_devices(length: int, world_size: int) -> None:
+    words = [
+        "task.data=x",
+        f"task.tokens_per_sample={length}",
+        f"distributed_training.distributed_world_size={world_size}",
+    ]
+    config = resolved(compose("pretraining", words))
+    assert config.dataset.batch_size * length * world_size * config.optimization.update_freq[0] == 2**20
+
+
+def test_bf16_by_one_override() -> None:
+    config = resolved(compose("pretraining", ["task.data=x", "run.precision=bf16"]))
+    assert config.common.bf16 and not config.common.fp16
+
+
+def test_cpu_takes_what_fairseq_needs_there() -> None:
+    config = resolved(compose("pretraining", ["task.data=x", "run_config=cpu"]))
+    assert config.common.cpu and not config.common.fp16
+    assert (config.distributed_training.ddp_backend, config.distributed_training.distributed_backend) == (
+        "legacy_ddp",
+        "gloo",
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "task.data: not given; say task.data=VALUE"),
+        (["task.data=x", "run.tokens_per_batch=1000"], "1,000 is not a whole multiple of 512"),
+        (
+            ["task.data=x", "distributed_training.distributed_world_size=3"],
+            "run.tokens_per_update is 1,048,576, but one batch on",
+        ),
+        (["common.sede=1"], "Key 'sede' not in 'CommonConfig'"),
+        (["run.precison=bf16"], "Key 'precison' not in 'RunOptions'"),
+        (["experiment=nonsense"], "Could not find 'experiment/nonsense'"),
+        (["optimization.max_update=abc"], "Value 'abc' of type 'str' could not be converted to Integer"),
+        (["task.data=x", "run.precision=fp8"], "run.precision is 'fp8'; expected one of fp16, bf16, fp32"),
+        (["task.data=x", "run_config=srun"], "Environment variable 'SLURM_NTASKS' not found"),
+        (["a b"], "a b"),
+    ],
+)
+def test_what_is_wrong_is_said(monkeypatch: pytest.MonkeyPatch, words: list[str], message: str) -> None:
+    monkeypatch.delenv("SLURM_NTASKS", raising=False)
+    with pytest.raises(LaunchError, match=message.replace("(", "\\(")):
+        resolved(compose("pretraining", words))
+
+
+def test_a_task_has_to_be_chosen() -> None:
+    with pytest.raises(LaunchError, match="You must specify 'task'"):
+        compose("finetuning", ["task.data=x", "pretrained=y"])
+
+
+@pytest.mark.parametrize(
+    ("task", "updates", "warmup"),
+    [("sst2", 20_935, 0.06), ("qnli", 33_112, 0.06), ("qqp", 113_272, 0.25), ("imdb", 7_812, 0.06)],
+)
+def test_robertas_finetuning(task: str, updates: int, warmup: float) -> None:
+    config = resolved(
+        compose("finetuning", [f"task={task}", "task.data=x", "pretrained=runs/some_run/checkpoint_best.pt"])
+    )
+    assert config.optimization.max_update == updates == config.lr_scheduler.total_num_update
+    assert config.lr_scheduler.warmup_updates == pytest.approx(warmup * updates, rel=2e-3)
+    assert config.dataset.batch_size * config.optimization.update_freq[0] == 32 and config.optimizer.weight_decay == 0.1
+    assert config.run.name == f"some_run/{task}_lr1e-05_s1"
+
+
+def test_the_grid_of_a_sweep() -> None:
+    words = ["task=sst2", "task.data=x", "pretrained=runs/a/b.pt"]
+    grid = jobs("finetuning", words)
+    assert len(grid) == 15 and {word for job in grid for word in job if word.startswith("lr=")} == {
+        "lr=1e-05",
+        "lr=2e-05",
+        "lr=3e-05",
+    }
+    assert len({resolved(compose("finetuning", job)).checkpoint.save_dir for job in grid}) == 15
+    chosen = jobs("finetuning", [*words, "lr=1e-4", "common.seed=7,8"])
+    assert [[word for word in job if word.startswith(("lr=", "common.seed="))] for job in chosen] == [
+        ["lr=0.0001", "common.seed=7"],
+        ["lr=0.0001", "common.seed=8"],
+    ]
+
+
+def test_the_experiment_of_a_run() -> None:
+    assert choices("pretraining", [])["experiment"] is None
+    assert choices("pretraining", ["run_config=cpu"])["run_config"] == "cpu"
+
+
+def test_paths_are_relative_to_where_the_user_stands(
+    own_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = complete(compose("pretraining", ["task.data=data:./data"]))
+    assert config.task.data == f"{own_data}:{own_data}"
+    assert config.checkpoint.save_dir == str(tmp_path / "runs" / "linformer_base_n512_k128_layerwise_s1")
+    assert config.common.log_file == f"{config.checkpoint.save_dir}/train.log"
+    assert Path(config.common.user_dir).is_absolute() and (Path(config.common.user_dir) / "core").is_dir()
+
+
+@pytest.mark.parametrize("missing", ["dict.txt", "train.idx", "train.bin", "valid.idx", "valid.bin"])
+def test_missing_data_are_said(own_data: Path, missing: str) -> None:
+    (own_data / missing).unlink()
+    with pytest.raises(LaunchError, match=f"task.data: .*{missing}: no such file; scripts/prepare_pretraining.sh"):
+        complete(compose("pretraining", [f"task.data={own_data}"]))
+
+
+def test_empty_and_truncated_data_are_said(own_data: Path) -> None:
+    from fairseq.data import indexed_dataset
+
+    with (own_data / "valid.bin").open("r+b") as stream:
+        stream.truncate(10)
+    with pytest.raises(LaunchError, match="valid.bin"):
+        complete(compose("pretraining", [f"task.data={own_data}"]))
+    builder = indexed_dataset.make_builder(str(own_data / "train.bin"), impl="mmap", vocab_size=64)
+    builder.finalize(str(own_data / "train.idx"))
+    with pytest.raises(LaunchError, match="train.idx: holds nothing to train or validate on"):
+        complete(compose("pretraining", [f"task.data={own_data}"]))
+
+
+def test_a_missing_folder_is_said(tmp_path: Path) -> None:
+    with pytest.raises(LaunchError, match="task.data: .*absent: no such folder"):
+        complete(compose("pretraining", [f"task.data={tmp_path / 'absent'}"]))
+
+
+def test_a_colon_in_the_run_folder_is_refused(own_data: Path, tmp_path: Path) -> None:
+    with pytest.raises(LaunchError, match="checkpoint.save_dir=.*a:b.*fairseq cannot use a path with a colon"):
+        complete(compose("pretraining", [f"task.data={own_data}", f"run.runs='{tmp_path}/a:b'"]))

@@ -1,0 +1,79 @@
+"""A finetuning builds the model of its checkpoint, and refuses what contradicts it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fairseq")
+
+from linformer_fairseq.launch import LaunchError, complete, compose
+
+
+@pytest.fixture
+def words(pretrained: Path, task_data: Path) -> list[str]:
+    return ["task=sst2", "run_config=cpu", f"task.data={task_data}", f"pretrained={pretrained / 'checkpoint_best.pt'}"]
+
+
+def test_what_the_model_is_comes_from_the_checkpoint(words: list[str], pretrained: Path) -> None:
+    config = complete(compose("finetuning", [*words, "model.dropout=0.3"]))
+    model = config.model
+    assert (model._name, model.max_positions, model.projected_dim) == ("linformer_roberta_tiny", 32, 8)
+    assert (model.sharing, model.projection, model.encoder_layers, model.encoder_embed_dim) == (
+        "layerwise",
+        "linear",
+        2,
+        64,
+    )
+    assert (model.dropout, model.attention_dropout) == (0.3, 0.1)
+    assert (config.task.max_positions, config.task.num_classes) == (32, 2)
+    assert config.checkpoint.finetune_from_model == str(pretrained / "checkpoint_best.pt")
+    assert config.run.name == "linformer_base_n32_k8_layerwise_s1/sst2_lr1e-05_s1"
+
+
+def test_the_same_said_twice_is_no_contradiction(words: list[str]) -> None:
+    said = ["+model.projected_dim=8", "+model.encoder_layers=2", "+model._name=linformer_roberta_tiny"]
+    assert complete(compose("finetuning", [*words, *said])).model.projected_dim == 8
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("+model.projected_dim=16", "model.projected_dim=16, but .* was pretrained with projected_dim=8"),
+        ("+model.max_positions=64", "model.max_positions=64, but .* was pretrained with max_positions=32"),
+        ("+model.sharing=none", "model.sharing=none, but .* was pretrained with sharing=layerwise"),
+        ("+model.encoder_layers=4", "model.encoder_layers=4, but .* was pretrained with encoder_layers=2"),
+        ("+model._name=roberta", "model._name=roberta, but .* was pretrained with linformer_roberta_tiny"),
+        ("+model.depth=4", "model.depth=4: no option of linformer_roberta_tiny"),
+        ("task.num_classes=3", "task.num_classes=3, but .* has 2 classes"),
+        ("pretrained=absent.pt", "pretrained=.*absent.pt: no such file; expected a checkpoint of a pretraining"),
+    ],
+)
+def test_contradictions_are_refused(words: list[str], word: str, message: str) -> None:
+    with pytest.raises(LaunchError, match=message):
+        complete(compose("finetuning", [*words, word]))
+
+
+def test_another_dictionary_is_refused(words: list[str], task_data: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(task_data, other)
+    with (other / "input0" / "dict.txt").open("a") as stream:
+        stream.write("more 1\n")
+    with pytest.raises(LaunchError, match="was pretrained with 65 symbols, but .* makes 66"):
+        complete(compose("finetuning", [*words, f"task.data={other}"]))
+
+
+def test_longer_examples_than_the_model_takes_are_refused(words: list[str], task_data: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(task_data, other)
+    (other / "manifest.json").write_text('{"options": {"max_positions": 64}}')
+    with pytest.raises(LaunchError, match="prepared with --max-positions 64, but .* n = 32"):
+        complete(compose("finetuning", [*words, f"task.data={other}"]))
+
+
+def test_a_file_that_is_no_checkpoint_is_refused(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "some.pt").write_text("text")
+    with pytest.raises(LaunchError, match="some.pt: cannot be read as a checkpoint"):
+        complete(compose("finetuning", [*words, f"pretrained={tmp_path / 'some.pt'}"]))

@@ -1,0 +1,90 @@
+"""A process finds its place among those of a run, and a wrong number of them is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from linformer_fairseq.launch import LaunchError
+from linformer_fairseq.launch.processes import ALONE, find_place, first_host, torchrun_command
+
+TORCHRUN = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "MASTER_ADDR": "a", "MASTER_PORT": "1"}
+SRUN = {
+    "SLURM_JOB_ID": "17",
+    "SLURM_STEP_ID": "0",
+    "SLURM_PROCID": "2",
+    "SLURM_NTASKS": "4",
+    "SLURM_STEP_NUM_TASKS": "4",
+    "SLURM_LOCALID": "1",
+    "SLURM_STEP_NODELIST": "gpu[07-08]",
+}
+
+
+def test_alone() -> None:
+    assert find_place({}, 1) == ALONE
+
+
+def test_torchrun() -> None:
+    place = find_place(TORCHRUN, 4)
+    assert place is not None
+    assert (place.rank, place.world_size, place.local_rank, place.init_method) == (3, 4, 1, "env://")
+
+
+def test_srun() -> None:
+    place = find_place(SRUN, 4)
+    assert place is not None
+    assert (place.rank, place.world_size, place.local_rank) == (2, 4, 1)
+    assert place.init_method == "tcp://gpu07:20017"
+    given = find_place({**SRUN, "MASTER_ADDR": "head", "MASTER_PORT": "4000"}, 4)
+    assert given is not None and given.init_method == "tcp://head:4000"
+
+
+def test_a_batch_script_is_not_a_task() -> None:
+    batch = {key: value for key, value in SRUN.items() if "STEP" not in key}
+    assert find_place(batch, 1) == ALONE
+
+
+def test_many_are_wanted_and_nothing_started_them() -> None:
+    assert find_place({}, 2) is None
+    # a shell inside `srun --pty`
+    assert find_place({**SRUN, "SLURM_NTASKS": "1", "SLURM_STEP_NUM_TASKS": "1"}, 8) is None
+
+
+@pytest.mark.parametrize(
+    ("environment", "world_size", "message"),
+    [
+        (TORCHRUN, 1, "torchrun .* started 4 processes, but the config is for 1.*4 copies would train side by side"),
+        (TORCHRUN, 8, "started 4 processes, but the config is for 8.*would wait for each other"),
+        (SRUN, 1, "srun .* started 4 processes, but the config is for 1"),
+        ({**SRUN, "SLURM_STEP_NUM_TASKS": "1"}, 4, "srun .* started 1 processes, but the config is for 4"),
+    ],
+)
+def test_another_number_is_refused(environment: dict[str, str], world_size: int, message: str) -> None:
+    with pytest.raises(LaunchError, match=message):
+        find_place(environment, world_size)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "host"),
+    [
+        ("one", "one"),
+        ("a1,a2", "a1"),
+        ("gpu[07-09,12],other", "gpu07"),
+        ("gpu[3],x", "gpu3"),
+        ("127.0.0.[1-2]", "127.0.0.1"),
+        ("rack[1-2]-node[5]", None),
+        ("broken[1-", None),
+        ("", None),
+    ],
+)
+def test_the_first_of_slurms_hosts(nodes: str, host: str | None) -> None:
+    if host is not None:
+        assert first_host(nodes) == host
+        return
+    with pytest.raises(LaunchError, match="cannot be read; say MASTER_ADDR=HOST"):
+        first_host(nodes)
+
+
+def test_torchrun_is_started_with_the_same_words() -> None:
+    command, _ = torchrun_command(4, ["pretrain", "task.data=x"])
+    assert command[1:3] == ["-m", "torch.distributed.run"] and "--nproc-per-node=4" in command
+    assert command[-4:] == ["--module", "linformer_fairseq.cli", "pretrain", "task.data=x"]

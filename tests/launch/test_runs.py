@@ -1,0 +1,214 @@
+"""`linformer pretrain` and `linformer finetune` on real, tiny data: from one command to a run folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fairseq")
+
+import torch
+
+Linformer = Callable[..., str]
+Start = Callable[..., "subprocess.Popen[str]"]
+Words = Callable[[int], Sequence[str]]
+NAME = "linformer_base_n32_k8_layerwise_s1"
+
+
+def record(folder: Path) -> dict[str, object]:
+    found: dict[str, object] = json.loads((folder / "run.json").read_text())
+    return found
+
+
+def attempts(folder: Path) -> list[dict[str, object]]:
+    return list(record(folder)["attempts"])  # type: ignore[call-overload]
+
+
+def weights(file: Path) -> dict[str, torch.Tensor]:
+    return dict(torch.load(file, weights_only=False)["model"])
+
+
+def updates_in(folder: Path) -> int:
+    log = folder / "train.log"
+    return log.read_text().count('"num_updates"') if log.exists() else 0
+
+
+def signal_after(process: subprocess.Popen[str], folder: Path, updates: int, number: signal.Signals) -> str:
+    """Send a signal to the command once it has trained; returns what it printed."""
+    deadline = time.monotonic() + 120
+    while updates_in(folder) < updates:
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline, "it did not train"
+        time.sleep(0.02)
+    process.send_signal(number)
+    return process.communicate(timeout=120)[0]
+
+
+def test_a_run_folder_holds_what_a_result_needs(pretrained: Path) -> None:
+    run = record(pretrained)
+    assert (run["stage"], run["name"], run["seed"], run["max_update"]) == ("pretraining", NAME, 1, 3)
+    assert run["parameters"] == sum(
+        tensor.numel()
+        for name, tensor in weights(pretrained / "checkpoint_last.pt").items()
+        if not name.endswith(("signature", "version")) and name != "encoder.lm_head.weight"
+    )
+    assert "optimization.max_update=3" in run["overrides"]  # type: ignore[operator]
+    assert run["versions"]["torch"] and run["commit"]  # type: ignore[index]
+    (only,) = attempts(pretrained)
+    assert (only["status"], only["updates_at_start"], only["updates_at_end"], only["world_size"]) == (
+        "finished",
+        0,
+        3,
+        1,
+    )
+    assert str(only["start"]) <= str(only["end"]) and only["hardware"]["processor"]  # type: ignore[index]
+    config = (pretrained / "config.yaml").read_text()
+    assert "max_update: 3" in config and "tokens_per_update: 512" in config
+    assert any((pretrained / "tensorboard").rglob("events.out.tfevents.*"))
+    assert '"valid_ppl"' in (pretrained / "train.log").read_text()
+    assert "done training" in (pretrained / "console.log").read_text()
+    # a checkpoint of fairseq's own kind, which fairseq alone can read
+    assert "run" not in torch.load(pretrained / "checkpoint_last.pt", weights_only=False)["cfg"]
+
+
+def test_a_finished_run_is_not_trained_again(linformer: Linformer, pretraining: Words, pretrained: Path) -> None:
+    before = (pretrained / "checkpoint_last.pt").stat().st_mtime_ns
+    output = linformer(*pretraining(3), cwd=pretrained.parents[1])
+    assert "already finished, after 3 updates" in output
+    assert (pretrained / "checkpoint_last.pt").stat().st_mtime_ns == before and len(attempts(pretrained)) == 1
+
+
+def test_one_run_at_a_time_in_a_folder(linformer: Linformer, pretraining: Words, tmp_path: Path) -> None:
+    from linformer_fairseq.launch.run_folder import RunFolder
+
+    held = RunFolder(tmp_path / "runs" / NAME)
+    output = linformer(*pretraining(3), cwd=tmp_path, status=1)
+    assert f"runs/{NAME}: another run trains in this folder (process " in output and "Traceback" not in output
+    del held
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_stopped_run_goes_on_bit_for_bit(
+    linformer: Linformer,
+    start_linformer: Start,
+    pretraining: Words,
+    tmp_path: Path,
+    number: signal.Signals,
+    processes: int,
+) -> None:
+    words = [*pretraining(60), f"distributed_training.distributed_world_size={processes}"]
+    if processes == 2:  # the same update by half as many batches on each
+        words.append("run.tokens_per_batch=128")
+    linformer(*words, "run.runs=whole", cwd=tmp_path)
+    folder = tmp_path / "stopped" / NAME
+    process = start_linformer(*words, "run.runs=stopped", cwd=tmp_path)
+    output = signal_after(process, folder, 5, number)
+    assert process.returncode == 85, output[-3000:]
+    assert "stopped after update" in output and "the same command goes on from it" in output
+    assert attempts(folder)[-1]["status"] == "stopped"
+    done = attempts(folder)[-1]["updates_at_end"]
+    assert isinstance(done, int) and 5 <= done < 60
+    assert not list(folder.glob("checkpoint_?_*.pt"))  # saved because of the signal, not by the interval
+    linformer(*words, "run.runs=stopped", cwd=tmp_path)
+    assert [(a["status"], a["updates_at_start"]) for a in attempts(folder)] == [("stopped", 0), ("finished", done)]
+    assert attempts(folder)[-1]["world_size"] == processes
+    ours, theirs = (weights(tmp_path / runs / NAME / "checkpoint_last.pt") for runs in ("stopped", "whole"))
+    assert ours.keys() == theirs.keys() and all(torch.equal(ours[key], theirs[key]) for key in ours)
+
+
+@pytest.mark.slow
+def test_a_signal_to_data_workers_as_well_does_no_harm(
+    linformer: Linformer, start_linformer: Start, pretraining: Words, tmp_path: Path
+) -> None:
+    words = [*pretraining(60), "dataset.num_workers=2"]
+    folder = tmp_path / "runs" / NAME
+    process = start_linformer(*words, cwd=tmp_path)
+    deadline = time.monotonic() + 120
+    while updates_in(folder) < 3 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGTERM)  # as SLURM does
+    output = process.communicate(timeout=120)[0]
+    assert process.returncode == 85, output[-3000:]
+    assert "DataLoader worker" not in output
+    linformer(*words, cwd=tmp_path)
+    assert [a["status"] for a in attempts(folder)] == ["stopped", "finished"]
+
+
+@pytest.mark.slow
+def test_two_processes_equal_one_with_twice_the_update_freq(
+    linformer: Linformer, pretraining: Words, tmp_path: Path
+) -> None:
+    exact = ["model.dropout=0", "model.attention_dropout=0", "common.log_interval=1"]
+    linformer(*pretraining(12), *exact, "run.runs=one", cwd=tmp_path)
+    output = linformer(
+        *pretraining(12), *exact, "run.runs=two", "distributed_training.distributed_world_size=2", cwd=tmp_path
+    )
+    assert "2 of 2 processes joined" in output
+    one, two = (weights(tmp_path / runs / NAME / "checkpoint_last.pt") for runs in ("one", "two"))
+    assert all(torch.equal(one[key], two[key]) for key in one)
+
+
+@pytest.mark.slow
+def test_unequal_batches_do_not_hang_two_processes(linformer: Linformer, pretraining: Words, tmp_path: Path) -> None:
+    # 53 blocks in batches of 8: seven, so one process has one more than the other, and the last one has five rows
+    words = ["run.tokens_per_update=null", "optimization.update_freq=[1]", "task.sample_break_mode=complete"]
+    linformer(
+        *pretraining(0), *words, "optimization.max_epoch=2", "lr_scheduler.total_num_update=100",
+        "distributed_training.distributed_world_size=2", cwd=tmp_path,
+    )  # fmt: skip
+    assert attempts(tmp_path / "runs" / NAME)[-1]["updates_at_end"] == 8
+
+
+@pytest.mark.slow
+def test_a_sweep_of_finetunings(
+    linformer: Linformer, start_linformer: Start, pretrained: Path, task_data: Path, tmp_path: Path
+) -> None:
+    words = [
+        *("finetune", "task=sst2", "run_config=cpu", f"task.data={task_data}", "optimization.max_update=3"),
+        *(f"pretrained={pretrained / 'checkpoint_best.pt'}", "lr_scheduler.warmup_updates=1"),
+    ]
+    output = linformer(*words, "--multirun", "lr=1e-5,1e-4", "common.seed=1,2", cwd=tmp_path)
+    assert "==> run 4 of 4: lr=0.0001 common.seed=2" in output
+    folders = sorted((tmp_path / "runs" / NAME).iterdir())
+    assert [folder.name for folder in folders] == [
+        f"sst2_lr{rate}_s{seed}" for rate in ("0.0001", "1e-05") for seed in (1, 2)
+    ]
+    for folder in folders:
+        run = record(folder)
+        assert run["task"] == "sst2" and run["pretrained"] == str(pretrained / "checkpoint_best.pt")
+        assert attempts(folder)[-1]["status"] == "finished"
+        assert (folder / "train.log").read_text().count('"valid_accuracy"') >= 1
+    seeds = [weights(folder / "checkpoint_last.pt")["classification_heads.sentence_classification_head.dense.weight"]
+             for folder in folders]  # fmt: skip
+    assert not torch.equal(seeds[0], seeds[1])
+    assert "already finished" in linformer(*words, "lr=1e-5", "common.seed=2", cwd=tmp_path)
+
+
+def test_a_run_without_updates_is_a_failure(linformer: Linformer, pretraining: Words, tmp_path: Path) -> None:
+    # fairseq itself ends with status 0 here
+    output = linformer(*pretraining(3), "optimization.stop_min_lr=1", cwd=tmp_path, status=1)
+    assert "linformer pretrain: error: no update happened" in output and "Traceback" not in output
+    assert attempts(tmp_path / "runs" / NAME)[-1]["status"] == "failed"
+
+
+def test_a_wrong_word_is_said_without_a_traceback(linformer: Linformer, tmp_path: Path) -> None:
+    output = linformer("pretrain", "task.data=absent", "run_config=cpu", cwd=tmp_path, status=1)
+    assert (
+        "linformer pretrain: error: task.data: " in output and "no such folder" in output and "Traceback" not in output
+    )
+    assert not (tmp_path / "runs").exists()
+    assert "unrecognized arguments: --speed" in linformer("pretrain", "--speed", cwd=tmp_path, status=2)
+
+
+def test_the_options_may_stand_anywhere(linformer: Linformer, tmp_path: Path) -> None:
+    output = linformer("pretrain", "task.data=absent", "--multirun", "common.seed=1,2", cwd=tmp_path, status=1)
+    assert "absent: no such folder" in output and "(in the run with task.data=absent common.seed=1)" in output
