@@ -12,7 +12,7 @@ import importlib.metadata
 import sys
 from collections.abc import Sequence
 
-from linformer_fairseq.cli import checkpoint, data, doctor, evaluate, finetune, pretrain, results
+from linformer_fairseq.cli import checkpoint, data, doctor, evaluate, experiments, finetune, pretrain, results
 from linformer_fairseq.cli.command import Command, CommandError
 
 COMMANDS: dict[str, Command] = {
@@ -20,6 +20,7 @@ COMMANDS: dict[str, Command] = {
     "data": Command(data, "look into binarised data and check it (`linformer data inspect DIR`)"),
     "doctor": Command(doctor, "print versions and say what is missing or wrong in this environment"),
     "evaluate": Command(evaluate, "score a finetuned checkpoint on a prepared task, and write its predictions"),
+    "experiments": Command(experiments, "the paper's runs as a table (`linformer experiments list`)"),
     "finetune": Command(finetune, "finetune a pretrained checkpoint on a prepared task, by a config"),
     "pretrain": Command(pretrain, "pretrain by a config: one of the paper's runs, or your own"),
     "results": Command(results, "collect the results of runs; the paper's Table 2 and Figure 3 from them"),
