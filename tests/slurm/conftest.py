@@ -15,13 +15,13 @@ from tests.conftest import REPOSITORY
 from tests.slurm.cluster import lacking
 from tests.slurm.queue import Queue
 
-UPDATES = 120
-NODES = 4
+UPDATES = 60
+NODES = 6
 
 
 @pytest.fixture(scope="session")
 def slurm_conf() -> Iterator[Path]:
-    """slurm.conf of a SLURM with four nodes on this machine."""
+    """slurm.conf of a SLURM with six nodes on this machine."""
     if missing := lacking():
         pytest.skip(f"no SLURM on this machine ({', '.join(missing)} missing): apt-get install slurm-wlm munge")
     with subprocess.Popen(
@@ -42,15 +42,27 @@ def slurm_conf() -> Iterator[Path]:
         process.wait(60)
 
 
+@pytest.fixture(scope="module")
+def user(slurm_conf: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Queue]]:
+    """``user()`` is someone in a new folder; all jobs end with the module."""
+    queues: list[Queue] = []
+
+    def make() -> Queue:
+        queues.append(Queue(slurm_conf, tmp_path_factory.mktemp("user")))
+        return queues[-1]
+
+    yield make
+    for queue in queues[:1]:
+        queue.run("scancel", "--state=PENDING")
+        queue.run("scancel", "--state=RUNNING")
+        nodes = ["sinfo", "--noheader", "--partition=main", "--states=idle", "--format=%D"]
+        queue.until(lambda: queue.run(*nodes).stdout.strip() == str(NODES), "the nodes did not become free")  # noqa: B023
+
+
 @pytest.fixture
-def queue(slurm_conf: Path, tmp_path: Path) -> Iterator[Queue]:
-    """A user in a folder of their own, whose jobs end with the test."""
-    queue = Queue(slurm_conf, tmp_path)
-    yield queue
-    queue.run("scancel", "--state=PENDING")
-    queue.run("scancel", "--state=RUNNING")
-    nodes = ["sinfo", "--noheader", "--partition=main", "--states=idle", "--format=%D"]
-    queue.until(lambda: queue.run(*nodes).stdout.strip() == str(NODES), "the nodes did not become free")
+def queue(user: Callable[[], Queue]) -> Queue:
+    """A user for one test."""
+    return user()
 
 
 @pytest.fixture(scope="session")

@@ -39,8 +39,9 @@ class Queue:
 
     def environment(self) -> dict[str, str]:
         """One thread and no GPU, so that results are the same bit for bit."""
-        extra = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-        return {**clean_environment(self.conf), **extra, "PYTHONPATH": str(PACE), "PACE_FILE": str(self.pace)}
+        numeric = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+        ours = {"PYTHONPATH": f"{PACE}:{REPOSITORY}", "PACE_FILE": str(self.pace)}
+        return {**clean_environment(self.conf), **numeric, **ours}
 
     def run(self, *words: object, **more: str) -> subprocess.CompletedProcess[str]:
         """A command to its end; ``more`` are environment variables."""
@@ -86,9 +87,13 @@ class Queue:
         """How often it was requeued."""
         return int(self.show(job)["Restarts"])
 
+    def over(self, job: str) -> bool:
+        """Whether it has ended and is not queued again."""
+        return self.show(job)["JobState"] in _OVER
+
     def wait(self, job: str) -> Mapping[str, str]:
         """Until the job is over; returns what `show` does."""
-        self.until(lambda: self.show(job)["JobState"] in _OVER, f"job {job} did not end")
+        self.until(lambda: self.over(job), f"job {job} did not end")
         return self.show(job)
 
     def until(self, condition: Callable[[], object], otherwise: str) -> None:
@@ -98,9 +103,9 @@ class Queue:
             assert time.monotonic() < deadline, f"{otherwise}:\n{self.output()}"
             time.sleep(0.2)
 
-    def output(self) -> str:
-        """Everything that the jobs of this folder have printed, the last of it."""
-        files = sorted(self.folder.glob("logs/**/*.out"))
+    def output(self, job: str = "") -> str:
+        """What the jobs of this folder have printed, or one of them and its tasks; the last of it."""
+        files = [file for file in sorted(self.folder.glob("logs/**/*.out")) if f"-{job}" in str(file)]
         return "\n".join(f"{file}:\n{file.read_text(errors='replace')[-3000:]}" for file in files)
 
     def log(self, job: str) -> str:

@@ -1,10 +1,8 @@
-"""Pretraining by scripts/slurm/pretrain.sbatch on a real SLURM, undisturbed and interrupted in every way.
-
-The interrupted jobs run beside each other: most of the time is waiting.
-"""
+"""Pretraining by scripts/slurm/pretrain.sbatch on a real SLURM, undisturbed and interrupted in every way."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,9 +15,14 @@ from tests.slurm.states import assert_same, attempts, updates_logged
 
 pytestmark = pytest.mark.slow
 
-
-def _named(keys: list[str], name: str) -> list[str]:
-    return [*keys, f"run.name={name}"]
+# How a run is interrupted, and what its job's log says of it.
+_SAVED = "==> the run was stopped and has saved a checkpoint; the job is requeued and goes on from there"
+INTERRUPTIONS = {
+    "time_limit": _SAVED,
+    "requeued": "srun: forcing job termination",
+    "node_down": "srun: error: Node failure on 127.0.0.4",
+    "preempted": _SAVED,
+}
 
 
 def test_two_nodes_train_what_one_process_does(queue: Queue, keys: list[str], undisturbed: Path) -> None:
@@ -33,30 +36,52 @@ def test_two_nodes_train_what_one_process_does(queue: Queue, keys: list[str], un
     assert {file.name for file in (queue.folder / "logs" / f"pretrain-{job}").iterdir()} == {"0.out", "1.out"}
 
 
-def test_interrupted_runs_end_as_if_nothing_had_happened(queue: Queue, keys: list[str], undisturbed: Path) -> None:
+@pytest.fixture(scope="module")
+def interrupted(user: Callable[[], Queue], keys: list[str]) -> tuple[Queue, dict[str, str]]:
+    """Four jobs beside each other, for most of the time is waiting; each was requeued and may end now."""
+    queue = user()
+    jobs: dict[str, str] = {}
+
+    def submit(name: str, *options: str) -> None:
+        jobs[name] = queue.pretrain(options, [*keys, f"run.name={name}"])
+
+    def until_begun(name: str) -> None:  # the first checkpoint is that of the first epoch, four updates
+        queue.until(lambda: updates_logged(queue.folder / "runs" / name) > 4, f"{name} did not begin")
+
     queue.pace.touch()
-    here, there = "--nodelist=127.0.0.[1-2]", "--nodelist=127.0.0.[3-4]"
-    jobs = {
-        # SLURM looks every half minute: the signal comes 20 to 50 seconds after the start
-        "time_limit": queue.pretrain([here, "--time=1", "--signal=B:USR1@10"], _named(keys, "time_limit")),
-        "requeue": queue.pretrain([here], _named(keys, "requeue")),
-        "node_down": queue.pretrain([there], _named(keys, "node_down")),
-    }
-    runs = {name: queue.folder / "runs" / name for name in jobs}
-    for name in ("requeue", "node_down"):
-        queue.until(lambda name=name: updates_logged(runs[name]) >= 2, f"{name} did not begin")  # type: ignore[misc]
-    assert queue.run("scontrol", "requeue", jobs["requeue"]).returncode == 0
-    down = ["scontrol", "update", "nodename=127.0.0.4", "state=down", "reason=test"]
-    assert queue.run(*down).returncode == 0
+    # SLURM looks every half minute: the signal comes 20 to 50 seconds after the start
+    submit("time_limit", "--nodelist=127.0.0.[1-2]", "--time=1", "--signal=B:USR1@10")
+    until_begun("time_limit")  # alone, or the time would be over before it has
+    submit("requeued", "--nodelist=127.0.0.[1-2]")
+    submit("node_down", "--nodelist=127.0.0.[3-4]")
+    submit("preempted", "--nodelist=127.0.0.[5-6]")
+    for name in jobs:
+        until_begun(name)
+    queue.pace.write_text("preempted")  # from now on its first process takes longer to save than SLURM waits (KillWait)
+    queue.run("scontrol", "requeue", jobs["requeued"])
+    queue.run("scontrol", "update", "nodename=127.0.0.4", "state=down", "reason=test")
+    urgent = ["--partition=urgent", "--nodelist=127.0.0.[5-6]", "--exclusive", "--output=/dev/null"]
+    queue.submit(*urgent, "--wrap=sleep 1")
     for job in jobs.values():
-        queue.until(lambda job=job: queue.restarts(job), f"job {job} was not requeued")  # type: ignore[misc]
+        queue.until(lambda job=job: queue.restarts(job) or queue.over(job), "not requeued")  # type: ignore[misc]
     queue.pace.unlink()
-    for name, job in jobs.items():
-        assert queue.wait(job)["JobState"] == "COMPLETED", queue.output()
-        assert_same(runs[name] / "checkpoint_last.pt", undisturbed)
-        first, *_, last = attempts(runs[name])
-        assert 0 < first["updates_at_end"] < UPDATES, f"{name}: interrupted in the middle"
-        assert last["updates_at_start"] > 0 and last["status"] == "finished", f"{name}: went on"
-    stopped = attempts(runs["time_limit"])[0]
-    assert stopped["status"] == "stopped" and stopped["error"].startswith("SIGUSR1 after update")
-    assert "the run was stopped and has saved a checkpoint; the job is requeued" in queue.log(jobs["time_limit"])
+    return queue, jobs
+
+
+@pytest.mark.parametrize("name", INTERRUPTIONS)
+def test_an_interrupted_run_ends_as_if_nothing_had_happened(
+    interrupted: tuple[Queue, dict[str, str]], undisturbed: Path, name: str
+) -> None:
+    queue, jobs = interrupted
+    assert queue.wait(jobs[name])["JobState"] == "COMPLETED", queue.output(jobs[name])
+    assert queue.restarts(jobs[name])
+    run = queue.folder / "runs" / name
+    assert_same(run / "checkpoint_last.pt", undisturbed)
+    first, *_, last = attempts(run)
+    assert (first["updates_at_end"] or 0) < UPDATES, "interrupted in the middle"
+    assert last["status"] == "finished"
+    assert INTERRUPTIONS[name] in queue.log(jobs[name])
+    tasks = (queue.folder / "logs" / f"pretrain-{jobs[name]}" / "0.out").read_text()
+    assert "Loaded checkpoint" in tasks, "it went on, and did not begin anew"
+    if INTERRUPTIONS[name] == _SAVED:
+        assert first["status"] == "stopped" and first["error"].startswith("SIGUSR1 after update")

@@ -1,7 +1,7 @@
 """Python runs this when it starts with this folder on PYTHONPATH: training takes its time as long as a file is there.
 
-Each update then takes half a second more. The file is the one that PACE_FILE names; a test that has done to a run what
-it wanted removes it, and the rest runs at full speed.
+Each update then takes a second more, and saving in a run of that name eight. The file is the one that PACE_FILE
+names, and may hold a name; a test that has done to a run what it wanted removes it, and the rest runs at full speed.
 """
 
 from __future__ import annotations
@@ -21,14 +21,20 @@ _MODULE = "fairseq.trainer"
 
 
 def _slow_down(trainer: Any) -> None:
-    train_step = trainer.train_step
+    train_step, save_checkpoint = trainer.train_step, trainer.save_checkpoint
+    pace = Path(os.environ.get("PACE_FILE", ""))
 
     def slow_train_step(*arguments: Any, **more: Any) -> Any:
-        if Path(os.environ.get("PACE_FILE", "")).is_file():
-            time.sleep(0.5)
+        if pace.is_file():
+            time.sleep(1)
         return train_step(*arguments, **more)
 
-    trainer.train_step = slow_train_step
+    def slow_save_checkpoint(self: Any, filename: str, *arguments: Any, **more: Any) -> Any:
+        if pace.is_file() and Path(filename).parent.name == pace.read_text():
+            time.sleep(8)
+        return save_checkpoint(self, filename, *arguments, **more)
+
+    trainer.train_step, trainer.save_checkpoint = slow_train_step, slow_save_checkpoint
 
 
 class _Finder(importlib.abc.MetaPathFinder):
