@@ -67,8 +67,12 @@ def _require_split(prefix: Path, hint: str) -> None:
     for suffix in (".idx", ".bin"):
         _require(prefix.with_name(prefix.name + suffix), hint)
     try:
-        items = open_dataset(prefix).items
+        dataset = open_dataset(prefix)
     except Damaged as error:
         raise LaunchError(f"task.data: {error}; {hint}") from None
-    if not items:
+    if not dataset.items:
         raise LaunchError(f"task.data: {prefix}.idx: holds nothing to train or validate on; {hint}")
+    expected = int(dataset.offsets[-1]) + int(dataset.sizes[-1]) * dataset.dtype.itemsize
+    found = prefix.with_name(prefix.name + ".bin").stat().st_size
+    if found < expected:
+        raise LaunchError(f"task.data: {prefix}.bin: {found:,} of {expected:,} bytes are there; {hint}")
