@@ -6,10 +6,13 @@ holds, with a warning, where fairseq is installed but cannot be imported, so tha
 """
 
 import importlib.util
+import logging
 import warnings
 
 _has_fairseq = importlib.util.find_spec("fairseq") is not None
 if _has_fairseq:
+    # It recommends tensorboardX, which a task that nobody here uses would like, to everyone who imports fairseq.
+    logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
     try:
         import fairseq  # noqa: F401
     except Exception as error:  # anything: PyPI's fairseq fails with a ValueError on Python >= 3.11
