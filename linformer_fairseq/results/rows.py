@@ -65,7 +65,8 @@ class Pretrained:
 class Score:
     """Validation perplexity, or accuracy in percent."""
 
-    final: float
+    final: float | None
+    """None where it was no finite number."""
     best: float
     update: int
     """The first update with the best."""

@@ -155,7 +155,7 @@ def _score(values: dict[int, float], best: Any, f1: dict[int, float] | None = No
     if not finite:
         return None
     update = best(finite, key=finite.__getitem__)  # of equal ones the first
-    return Score(finite[max(finite)], finite[update], update, (f1 or {}).get(update))
+    return Score(finite.get(max(values)), finite[update], update, (f1 or {}).get(update))
 
 
 def _seconds(attempt: Attempt) -> float | None:

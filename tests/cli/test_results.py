@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 
 import pytest
@@ -56,7 +57,9 @@ def test_from_run_folders_to_table_and_figure(
     assert results("table2", "--format", "latex") == 0
     assert r"\begin{tabular}" in capsys.readouterr().out
 
+    monkeypatch.setattr(logging.getLogger(), "level", logging.DEBUG)  # as fairseq leaves it
     assert results("figure3") == 0
+    assert not logging.getLogger("matplotlib.font_manager").isEnabledFor(logging.INFO), "it tells of every font"
     names = [f"figure3_2x32_20updates_256tokens.{ending}" for ending in ("png", "svg")]
     assert capsys.readouterr() == ("".join(f"results/{name}\n" for name in names), "")
     assert results("figure3", "--runs", "results/runs.jsonl", "--out", "figures") == 0

@@ -59,6 +59,9 @@ def test_the_best_is_the_first_of_the_best(tmp_path: Path) -> None:
     assert row.perplexity == Score(final=55, best=50, update=5)
     assert row.curve == [[5, 50], [10, None], [20, 55]]
     assert '"curve": [[5, 50.0], [10, null], [20, 55.0]]' in to_line(row)
+    row = read_run(run_folder(tmp_path / "run", [validation(5, ppl=50), validation(10, ppl="nan")]))
+    assert row.perplexity == Score(final=None, best=50, update=5)
+    assert read_run(run_folder(tmp_path / "run", [validation(5, ppl="nan")])).perplexity is None
 
 
 @pytest.mark.parametrize(

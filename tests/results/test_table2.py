@@ -149,7 +149,7 @@ def test_of_runs_with_one_name_the_newest_counts_and_a_finished_one_before() -> 
     old = tagged("sst2", 90.0, identity="1", started="2026-11-01T00:00:00+00:00")
     new = tagged("sst2", 91.0, identity="2", started="2026-11-02T00:00:00+00:00")
     newest = tagged("sst2", 99.0, identity="3", started="2026-11-03T00:00:00+00:00", finished=False)
-    tables, notes = table2([new, newest, old])
+    tables, notes = table2([old, newest, new])
     assert ours(tables)[0] == "91.0 (1, 1e-5)"
     assert any("3 runs are called linformer_s1/sst2_lr1e-05_s1: the one of 2026-11-02" in note for note in notes)
 
