@@ -77,6 +77,11 @@ def memory_of(config: DictConfig, sizes: Sizes, batch: float, length: float, mas
     )
 
 
+def size_text(count: float) -> str:
+    """A number of bytes, in MiB below a GiB."""
+    return f"{count / GIB:,.1f} GiB" if count >= GIB else f"{count / 2**20:,.0f} MiB"
+
+
 def is_half(config: DictConfig) -> bool:
     """Whether the model computes in fp16 or bf16."""
     common = config.common

@@ -9,7 +9,7 @@ from omegaconf import DictConfig
 from linformer_fairseq.planning.data import Data, data_of
 from linformer_fairseq.planning.disk import Disk, disk_of
 from linformer_fairseq.planning.flops import Flops, flops_of
-from linformer_fairseq.planning.memory import GIB, Memory, memory_of
+from linformer_fairseq.planning.memory import Memory, memory_of, size_text
 from linformer_fairseq.planning.sizes import Sizes, sizes_of, with_defaults
 
 
@@ -64,7 +64,7 @@ class Plan:
 
 
 def plan(config: DictConfig) -> Plan:
-    """Reckon what a run costs, without building its model.
+    """Reckon what a run costs, without building its model. Padding is not counted, nor is validation.
 
     Args:
         config: as `launch.compose` or `launch.complete` gives it.
@@ -154,11 +154,11 @@ def _warnings(
         )
     if not memory.fits:
         lower = "run.tokens_per_batch" if not sizes.classes else "dataset.batch_size"
-        found.append(f"{memory.total / GIB:,.1f} GiB may not fit into {memory.device / GIB:,.1f} GiB: lower {lower}")
+        found.append(f"{size_text(memory.total)} may not fit into {size_text(memory.device)}: lower {lower}")
     if disk.kept and not disk.suffices:
         found.append(
-            f"{disk.kept} checkpoints need {disk.kept * disk.checkpoint / GIB:,.1f} GiB, but {disk.folder} has "
-            f"{disk.free / GIB:,.1f} GiB free: choose another run.runs, or lower checkpoint.keep_interval_updates"
+            f"{disk.kept} checkpoints need {size_text(disk.kept * disk.checkpoint)}, but {disk.folder} has "
+            f"{size_text(disk.free)} free: choose another run.runs, or lower checkpoint.keep_interval_updates"
         )
     if config.optimizer._name != "adam":
         found.append(

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from linformer_fairseq.planning.memory import GIB
+from linformer_fairseq.planning.memory import size_text
 from linformer_fairseq.planning.plan import Plan
 
 _LABEL = 12
+_PREFIXES = ("", "k", "M", "G", "T", "P", "E", "Z")
 
 
 def report(plan: Plan) -> list[str]:
     """Lines with a label in front of each, numbers with separators of thousands; warnings last."""
     rows = {
         "run": f"{plan.name} ({plan.stage})",
-        "model": model_text(plan),
+        "model": _model(plan),
         "parameters": _parameters(plan),
         "per token": _per_token(plan),
         "update": f"{plan.sequences_per_update:,} {_sequences(plan)} = {plan.tokens_per_update:,.0f} tokens, "
-        f"{plan.flops_per_update / 1e12:,.2f} TFLOPs forward and backward",
+        f"{_flops(plan.flops_per_update)} forward and backward",
         "in all": f"{plan.updates:,} updates, {plan.total_tokens:,.0f} tokens, "
-        f"{plan.updates * plan.flops_per_update / 1e15:,.2f} PFLOPs",
+        f"{_flops(plan.updates * plan.flops_per_update)}",
         "data": _data(plan),
         "time": _time(plan),
         "memory": _memory(plan),
@@ -29,7 +30,7 @@ def report(plan: Plan) -> list[str]:
     ]
 
 
-def model_text(plan: Plan) -> str:
+def _model(plan: Plan) -> str:
     """The model's sizes, and what its attention is."""
     sizes = plan.sizes
     text = f"{sizes.layers} layers, width {sizes.width:,}, {sizes.heads} heads, n {sizes.n:,}, "
@@ -40,6 +41,12 @@ def model_text(plan: Plan) -> str:
     return text + f"k {settings.projected_dim}, sharing {settings.sharing}{kind}"
 
 
+def _flops(count: float) -> str:
+    """A number of operations with the prefix that suits it."""
+    power = next((p for p in range(len(_PREFIXES) - 1) if count < 1000 ** (p + 1)), len(_PREFIXES) - 1)
+    return f"{count / 1000**power:,.1f} {_PREFIXES[power]}FLOPs"
+
+
 def _parameters(plan: Plan) -> str:
     sizes = plan.sizes
     projections = f", {sizes.projections:,} of them in E and F" if sizes.projections and not sizes.frozen else ""
@@ -48,9 +55,9 @@ def _parameters(plan: Plan) -> str:
 
 
 def _per_token(plan: Plan) -> str:
-    forward, training = plan.flops.forward / plan.length / 1e6, plan.flops.training / plan.length / 1e6
+    forward, training = _flops(plan.flops.forward / plan.length), _flops(plan.flops.training / plan.length)
     again = ", the layers' forward pass twice (checkpoint_activations)" if plan.flops.recomputed else ""
-    return f"{forward:,.1f} MFLOPs forward, {training:,.1f} MFLOPs forward and backward{again}"
+    return f"{forward} forward, {training} forward and backward{again}"
 
 
 def _sequences(plan: Plan) -> str:
@@ -79,18 +86,16 @@ def _time(plan: Plan) -> str:
 def _memory(plan: Plan) -> str:
     memory = plan.memory
     parts = ", ".join(
-        f"{name} {getattr(memory, name) / GIB:,.1f}"
+        f"{name} {size_text(getattr(memory, name))}"
         for name in ("parameters", "gradients", "optimizer", "activations", "program")
     )
     verdict = "fits" if memory.fits else "may not fit"
-    device = f"{memory.device / GIB:,.1f} GiB {memory.device_name}"
-    return f"about {memory.total / GIB:,.1f} GiB ({parts}) of {device}: {verdict}"
+    return f"about {size_text(memory.total)} ({parts}) of {size_text(memory.device)} {memory.device_name}: {verdict}"
 
 
 def _disk(plan: Plan) -> str:
     disk = plan.disk
-    free = f"{disk.free / GIB:,.1f} GiB free in {disk.folder}"
-    one = f"{disk.checkpoint / GIB:,.2f} GiB a checkpoint"
+    one, free = f"{size_text(disk.checkpoint)} a checkpoint", f"{size_text(disk.free)} free in {disk.folder}"
     if disk.kept is None:
         return f"{one}, one an epoch; {free}"
-    return f"{one}, at most {disk.kept:,} at a time: {disk.kept * disk.checkpoint / GIB:,.1f} GiB; {free}"
+    return f"{one}, at most {disk.kept:,} at a time: {size_text(disk.kept * disk.checkpoint)}; {free}"

@@ -171,7 +171,7 @@ def test_a_full_disk_is_said(run, monkeypatch, tmp_path):
     found, text = run(**{"checkpoint.save_dir": str(tmp_path / "runs" / "run")})
     assert found.disk.folder == tmp_path
     assert "5 checkpoints need" in found.warnings[0] and "choose another run.runs" in found.warnings[0]
-    assert f"0.0 GiB free in {tmp_path}" in text
+    assert f"10 MiB free in {tmp_path}" in text
     assert not run(**{"checkpoint.save_dir": str(tmp_path / "run"), "checkpoint.no_save": True})[0].warnings
 
 
@@ -199,3 +199,7 @@ def test_the_paper_run_in_numbers(no_gpu):
     head = 0.15 * (768**2 + 768 * 50_265)
     assert found.flops.training / 512 == pytest.approx(6 * (layers + head))
     assert found.memory.total < 16 * GIB
+    text = "\n".join(report(found))
+    assert "200.5 MFLOPs forward, 601.5 MFLOPs forward and backward" in text
+    assert "2,048 sequences of 512 = 1,048,576 tokens, 630.7 TFLOPs forward and backward" in text
+    assert "250,000 updates, 262,144,000,000 tokens, 157.7 EFLOPs" in text
