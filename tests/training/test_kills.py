@@ -1,0 +1,163 @@
+"""A run that is killed 20 times and started again each time is the run that was never killed, bit for bit."""
+
+import json
+import random
+import re
+import shutil
+import time
+from collections.abc import Callable
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fairseq")
+
+import torch
+
+from linformer_fairseq.compat.checkpoint_loading import read_checkpoint
+from linformer_fairseq.training.examine import State, examine
+from linformer_fairseq.training.run_folder import checkpoints
+from tests.training.warm_training import start_warm
+
+KILLS, UPDATES, EVERY = 20, 100, 3
+
+# Updates take a while, so that a quick machine is not done before it is killed. Told to, the process is killed at one
+# of its fsyncs: in the midst of saving a checkpoint, before or after the bytes are on the disk, or of copying it.
+_PLUGIN = """
+import os, signal, time
+import linformer_fairseq
+from fairseq.tasks.masked_lm import MaskedLMTask
+
+_train_step, _fsync = MaskedLMTask.train_step, os.fsync
+_left = int(os.environ.get("FSYNCS", 10**9))
+
+def train_step(self, *args, **kwargs):
+    time.sleep(0.02)
+    return _train_step(self, *args, **kwargs)
+
+def fsync(descriptor):
+    global _left
+    _left -= 1
+    if _left == 0 and os.environ["SYNCED"] == "no":
+        os.kill(os.getpid(), signal.SIGKILL)
+    _fsync(descriptor)
+    if _left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+MaskedLMTask.train_step, os.fsync = train_step, fsync
+"""
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, torch.Tensor):
+        return isinstance(other, torch.Tensor) and torch.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(one == other)
+
+
+def _updates(folder: Path) -> int:
+    """Of the last checkpoint; 0 where there is none."""
+    path = folder / "checkpoint_last.pt"
+    return examine(path).updates or 0 if path.exists() else 0
+
+
+def _logged(output: str) -> dict[int, dict[str, str]]:
+    """What is logged of each update; where it was made twice, the second time."""
+    found = {}
+    for text in re.findall(r"\| train_inner \| (\{.*\})$", output, flags=re.MULTILINE):
+        line = json.loads(text)
+        found[int(line["num_updates"])] = {name: line[name] for name in ("epoch", "loss", "ppl", "lr", "gnorm", "bsz")}
+    return found
+
+
+class _Run:
+    """One run's folder and its log, over all the times that it is started."""
+
+    def __init__(self, words: list[str], folder: Path) -> None:
+        self.words, self.folder, self.output = words, folder, folder / "output.txt"
+        folder.mkdir()
+
+    def start(self, **environment: str) -> BaseProcess:
+        return start_warm(self.words, self.output, **environment)
+
+    def wait_for_checkpoint(self, process: BaseProcess) -> None:
+        path = self.folder / "checkpoint_last.pt"
+        before = path.stat().st_mtime_ns if path.exists() else 0
+        while process.is_alive() and not (path.exists() and path.stat().st_mtime_ns != before):
+            time.sleep(0.002)
+
+    def check_equal(self, expected: dict[str, Any], logged: dict[int, dict[str, str]]) -> None:
+        found = read_checkpoint(self.folder / "checkpoint_last.pt")
+        for part in ("model", "last_optimizer_state"):
+            assert _same(found[part], expected[part]), part
+        assert found["extra_state"]["train_iterator"] == expected["extra_state"]["train_iterator"]
+        assert _logged(self.output.read_text()) == logged
+        assert "damaged" not in self.output.read_text()
+
+
+@pytest.mark.slow
+def test_killed_twenty_times(
+    train: Callable[..., str],
+    train_words: Callable[..., list[str]],
+    tiny_settings: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    plugin = tmp_path / "slow_plugin"
+    plugin.mkdir()
+    (plugin / "__init__.py").write_text(_PLUGIN)
+    settings = {
+        **tiny_settings,
+        "common.user_dir": str(plugin),
+        "common.log_format": "json",
+        "common.log_interval": 1,
+        "dataset.num_workers": 1,
+        "dataset.disable_validation": True,
+        "checkpoint.save_interval_updates": EVERY,
+        "checkpoint.keep_interval_updates": 2,
+        "checkpoint.keep_last_epochs": 2,
+        "optimization.max_update": UPDATES,
+    }
+    logged = _logged(train("fairseq-train", settings, tmp_path / "whole"))
+    expected = read_checkpoint(tmp_path / "whole" / "checkpoint_last.pt")
+    assert _updates(tmp_path / "whole") == UPDATES == len(logged)
+
+    run = _Run(train_words("fairseq-train", settings, tmp_path / "killed"), tmp_path / "killed")
+    generator, kills, resumed, in_saving, number = random.Random(3), 0, 0, 0, 0
+    while kills < KILLS:
+        assert number < 5 * KILLS, "it ends before it can be killed"
+        if number % 4 == 3:  # it is killed in the midst of saving
+            process = run.start(FSYNCS=str(generator.randint(1, 12)), SYNCED=generator.choice(["no", "yes"]))
+            process.join()
+        else:
+            process = run.start()
+            if number % 4:  # sometime between two checkpoints; otherwise anywhere from the start on
+                run.wait_for_checkpoint(process)
+            time.sleep(generator.uniform(0, 0.3 if number % 4 else 4.0))
+            process.kill()
+            process.join()
+        killed = process.exitcode == -9
+        assert killed or process.exitcode == 0, run.output.read_text()[-4000:]
+        kills += killed
+        in_saving += killed and number % 4 == 3
+        resumed += killed and _updates(run.folder) > 0
+        number += 1
+        states = {examine(path).state for path in checkpoints(run.folder)}
+        assert states <= {State.SOUND}  # whenever it is killed, every checkpoint is whole
+        if _updates(run.folder) == UPDATES:  # it was quicker: once more from the beginning
+            run.check_equal(expected, logged)
+            shutil.rmtree(run.folder)
+            run = _Run(run.words, run.folder)
+    assert kills == KILLS and in_saving >= 3 and resumed > KILLS // 2
+
+    output = train("fairseq-train", settings, run.folder)
+    with run.output.open("a") as file:
+        file.write(output)
+    run.check_equal(expected, logged)
