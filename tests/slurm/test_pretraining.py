@@ -49,8 +49,8 @@ def interrupted(user: Callable[[], Queue], keys: list[str]) -> tuple[Queue, dict
         queue.until(lambda: updates_logged(queue.folder / "runs" / name) > 4, f"{name} did not begin")
 
     queue.pace.touch()
-    # SLURM looks every half minute: the signal comes 20 to 50 seconds after the start
-    submit("time_limit", "--nodelist=127.0.0.[1-2]", "--time=1", "--signal=B:USR1@10")
+    # SLURM looks every half minute, and ahead: the signal comes 29 to 59 seconds after the start
+    submit("time_limit", "--nodelist=127.0.0.[1-2]", "--time=1", "--signal=B:USR1@1")
     until_begun("time_limit")  # alone, or the time would be over before it has
     submit("requeued", "--nodelist=127.0.0.[1-2]")
     submit("node_down", "--nodelist=127.0.0.[3-4]")
@@ -64,6 +64,7 @@ def interrupted(user: Callable[[], Queue], keys: list[str]) -> tuple[Queue, dict
     queue.submit(*urgent, "--wrap=sleep 1")
     for job in jobs.values():
         queue.until(lambda job=job: queue.restarts(job) or queue.over(job), "not requeued")  # type: ignore[misc]
+    queue.run("scontrol", "update", f"jobid={jobs['time_limit']}", "timelimit=30")  # once is enough
     queue.pace.unlink()
     return queue, jobs
 
