@@ -42,8 +42,11 @@ def data_of(config: DictConfig) -> Data:
         source = str(dictionary)
     except (OSError, UnicodeDecodeError):
         vocabulary, source = ASSUMED_VOCABULARY, f"assumed, RoBERTa's: {dictionary} cannot be read"
+    split = str(config.dataset.train_subset)
+    first = folders[0] / ("input0" if classifies else "") / split
+    if not first.with_suffix(".idx").exists() and not first.with_suffix(".bin").exists():
+        return Data(vocabulary, source, None, None)
     try:
-        split = str(config.dataset.train_subset)
         if classifies:
             lengths = _example_lengths(config, folders[0], split)
             return Data(vocabulary, source, int(lengths.sum()), len(lengths))

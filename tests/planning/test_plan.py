@@ -142,6 +142,7 @@ def test_a_task_has_examples_of_its_own_lengths(run, tmp_path):
     assert run(num_classes=3, **options, **both)[0].length == (6 + 10 + N + 5) / 4
     found, text = run(num_classes=3, **options, **{"task.data": str(tmp_path / "none")})
     assert found.length == N and f"2 sequences of at most {N}" in text
+    assert not found.warnings and "not there, so that epochs are not known" in text
 
 
 def test_a_classification_counts_no_masked_positions(run):
