@@ -1,0 +1,49 @@
+"""run_config=slurm: Hydra's submitit launcher submits the run, and submitit requeues it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fairseq")
+
+from tests.slurm.queue import Queue
+from tests.slurm.states import assert_same, attempts, updates_logged
+
+pytestmark = pytest.mark.slow
+
+# What submitit asks for; the SLURM of the tests keeps no accounts.
+_SACCT = """#!/bin/sh
+echo "JobID|State|NodeList"
+squeue --noheader --states=all --format="%i|%T|%N"
+"""
+_CPU = ("run.slurm.nodes=2", "run.slurm.gpus_per_node=0", "run.slurm.tasks_per_node=1", "run.slurm.cpus_per_task=1")
+
+
+def test_a_run_is_submitted_and_goes_on_after_its_signal(queue: Queue, keys: list[str], undisturbed: Path) -> None:
+    programs = queue.folder / "bin"
+    programs.mkdir()
+    (programs / "sacct").write_text(_SACCT)
+    (programs / "sacct").chmod(0o755)
+    queue.pace.touch()
+    linformer = (sys.executable, "-m", "linformer_fairseq.cli", "pretrain")
+    path = f"{programs}{os.pathsep}{queue.environment()['PATH']}"
+    submitting = queue.start("env", f"PATH={path}", *linformer, *keys, "run_config=slurm", *_CPU, "run.slurm.time=30")
+    run = queue.folder / "runs" / "tiny"
+    queue.until(lambda: updates_logged(run) > 4 or submitting.poll() is not None, "training did not begin")
+    job = attempts(run)[0]["slurm_job"]
+    assert queue.show(job)["JobName"] == "pretraining" and queue.show(job)["TimeLimit"] == "00:30:00"
+    queue.run("scancel", "--signal=USR2", job)
+    queue.until(lambda: queue.restarts(job) or queue.over(job), "not requeued")
+    queue.pace.unlink()
+    output, _ = submitting.communicate(timeout=240)
+    assert submitting.returncode == 0, output + queue.output()
+    assert [attempt["status"] for attempt in attempts(run)] == ["stopped", "finished"]
+    assert attempts(run)[1]["updates_at_start"] > 0
+    assert_same(run / "checkpoint_last.pt", undisturbed)
+    assert {file.name for file in queue.folder.glob(f"logs/submitit/{job}/*.out")} == {
+        f"{job}_{task}_log.out" for task in (0, 1)
+    }
