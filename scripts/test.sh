@@ -46,7 +46,7 @@ check() { # check NAME COMMAND...
     ((status != 0)) || status=$rc
 }
 
-mapfile -d '' -t shell_scripts < <(find scripts -name '*.sh' -print0 && printf '.ci/run\0')
+mapfile -d '' -t shell_scripts < <(find scripts \( -name '*.sh' -o -name '*.sbatch' \) -print0 && printf '.ci/run\0')
 check "ruff check" ruff check .
 check "ruff format" ruff format --check .
 check "mypy" mypy

@@ -22,7 +22,14 @@ def test_what_is_requeued(queue: Queue) -> None:
         *(*TWO_NODES, SCRIPTS / "pretrain.sbatch"),
         LINFORMER_PYTHON=_stub(queue, "sleeps", "echo began; exec sleep 100"),
     )
-    failing = queue.submit(*TWO_NODES, SCRIPTS / "pretrain.sbatch", LINFORMER_PYTHON=_stub(queue, "fails", "exit 1"))
+    fails = _stub(queue, "fails", "((SLURM_PROCID)) || exec sleep 300; exit 1")  # the other task would wait for it
+    failing = queue.submit(*TWO_NODES, SCRIPTS / "pretrain.sbatch", LINFORMER_PYTHON=fails)
+    misses = """[[ ! -f missed_$SLURM_PROCID ]] || exit 0
+trap '[[ ! -f missed_$SLURM_PROCID ]] || exit 85; touch missed_$SLURM_PROCID' USR1
+touch listens; for ((i = 0; i < 900; i++)); do sleep 0.1; done"""
+    missing = queue.submit(*TWO_NODES, SCRIPTS / "pretrain.sbatch", LINFORMER_PYTHON=_stub(queue, "misses", misses))
+    queue.until((queue.folder / "listens").is_file, "not begun")
+    queue.run("scancel", "--batch", "--signal=USR1", missing)
     endless = queue.submit(
         *(*TWO_NODES, SCRIPTS / "pretrain.sbatch"),
         LINFORMER_PYTHON=_stub(queue, "stops", "exit 85"),
@@ -34,7 +41,8 @@ def test_what_is_requeued(queue: Queue) -> None:
         queue.run("scancel", "--batch", "--signal=USR1", early)
     assert queue.wait(early)["JobState"] == "FAILED" and queue.restarts(early) == 2
     assert "told to stop 3 times in a row before the run could save anything" in queue.log(early)
-    assert queue.wait(failing)["ExitCode"] == "1:0" and queue.restarts(failing) == 0
+    assert queue.wait(failing)["JobState"] == "FAILED" and queue.restarts(failing) == 0
+    assert queue.wait(missing)["JobState"] == "COMPLETED" and queue.restarts(missing) == 1, "told again"
     assert queue.wait(endless)["JobState"] == "FAILED" and queue.restarts(endless) == 1
     assert "has been restarted 1 times, the most that LINFORMER_MAX_REQUEUES allows" in queue.log(endless)
 

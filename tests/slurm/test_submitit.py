@@ -44,6 +44,7 @@ def test_a_run_is_submitted_and_goes_on_after_its_signal(queue: Queue, keys: lis
     assert [attempt["status"] for attempt in attempts(run)] == ["stopped", "finished"]
     assert attempts(run)[1]["updates_at_start"] > 0
     assert_same(run / "checkpoint_last.pt", undisturbed)
-    assert {file.name for file in queue.folder.glob(f"logs/submitit/{job}/*.out")} == {
-        f"{job}_{task}_log.out" for task in (0, 1)
-    }
+    logs = queue.folder / "logs" / "submitit" / job
+    assert {file.name for file in logs.glob("*.out")} == {f"{job}_0_log.out", f"{job}_1_log.out"}
+    submitted = (logs / f"{job}_submission.sh").read_text()
+    assert "--signal=USR2@120" in submitted and "SLURM_KILL_BAD_EXIT=1" in submitted

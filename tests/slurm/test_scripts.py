@@ -1,0 +1,137 @@
+"""The batch scripts and submit_chain.sh without a SLURM: what they print, refuse and would submit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY
+
+SCRIPTS = REPOSITORY / "scripts" / "slurm"
+BATCH_SCRIPTS = sorted(SCRIPTS.glob("*.sbatch"))
+
+Chain = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def _run(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM", "LINFORMER"))}
+    return subprocess.run(
+        [*map(str, words)], env={**kept, **environment}, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize("script", BATCH_SCRIPTS, ids=lambda script: script.name)
+def test_a_batch_script_explains_itself(script: Path) -> None:
+    done = _run("bash", script, "--help")
+    assert done.returncode == 0 and done.stdout.startswith("usage: sbatch ") and not done.stderr
+    outside = _run("bash", script, "task.data=x")
+    assert outside.returncode == 2 and "submit it with sbatch" in outside.stderr
+    text = script.read_text()
+    for option in ("--requeue", "--open-mode=append", "--signal=B:USR1@120", "--time=", "--gpus-per-node="):
+        assert f"\n#SBATCH {option}" in text
+
+
+def test_the_grid_is_that_of_the_config() -> None:
+    """Three learning rates and five seeds stand in the config, in the array script and in submit_chain.sh."""
+    config = (REPOSITORY / "configs" / "finetuning.yaml").read_text()
+    assert "lr: 1e-5,2e-5,3e-5\n" in config and "common.seed: 1,2,3,4,5\n" in config
+    array = (SCRIPTS / "finetune_array.sbatch").read_text()
+    chain = (SCRIPTS / "submit_chain.sh").read_text()
+    for text in (array, chain):
+        assert "${LINFORMER_LRS:-1e-5 2e-5 3e-5}" in text and "${LINFORMER_SEEDS:-1 2 3 4 5}" in text
+    assert "#SBATCH --array=0-14\n" in array
+
+
+@pytest.fixture
+def chain(tmp_path: Path) -> Chain:
+    """``chain(*words, fails_at=N)`` runs submit_chain.sh; the N-th sbatch fails. `log` tells the calls."""
+    log = tmp_path / "log"
+    stubs = {
+        "sbatch": f'n=$(grep -c ^sbatch {log})\nprintf "sbatch" >>{log}; printf " [%s]" "$@" >>{log}; echo >>{log}\n'
+        "((n + 1 != FAILS_AT)) || exit 1\necho $((n + 101))",
+        "scancel": f'echo "scancel $*" >>{log}',
+        "python": f'echo "python $*" >>{log}; [[ $* != *bad* ]] && echo "/r u n/x/checkpoint_best.pt"',
+    }
+    log.touch()
+    for name, body in stubs.items():
+        (tmp_path / name).write_text(f"#!/usr/bin/env bash\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+
+    def run(*words: object, fails_at: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
+        log.write_text("")
+        path = f"{tmp_path}:{os.environ['PATH']}"
+        fixed = {"PATH": path, "FAILS_AT": str(fails_at), "LINFORMER_PYTHON": str(tmp_path / "python")}
+        return _run("env", f"--chdir={tmp_path}", SCRIPTS / "submit_chain.sh", *words, **fixed, **environment)
+
+    return run
+
+
+def test_jobs_of_a_chain_wait_for_each_other(chain: Chain, tmp_path: Path) -> None:
+    done = chain(
+        *("--nodes", "2", "--all", "--partition=gpu --account=nlp", "--finetune", "--time=60", "--pretrain", "--qos=x"),
+        *("experiment=e", "task.data=a b", "--", "sst2=w/sst2", "dataset.batch_size=8", "qnli=w/qnli"),
+        LINFORMER_SEEDS="1 2",
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["pretrain", "101", "finetune-sst2", "102", "finetune-qnli", "103", "collect", "104"]
+    check, pretrain, sst2, qnli, collect = (tmp_path / "log").read_text().splitlines()
+    assert check.endswith(
+        "check_chain.py 16 experiment=e task.data=a b -- sst2=w/sst2 qnli=w/qnli -- dataset.batch_size=8"
+    )
+    for words in (
+        "[--partition=gpu] [--account=nlp] [--qos=x]",
+        "[--nodes=2] [--ntasks-per-node=8] [--gpus-per-node=8]",
+    ):
+        assert words in pretrain
+    assert pretrain.endswith("pretrain.sbatch] [experiment=e] [task.data=a b]") and "--time" not in pretrain
+    for name, line in (("sst2", sst2), ("qnli", qnli)):
+        assert "[--partition=gpu] [--account=nlp] [--time=60]" in line and f"[--job-name=finetune-{name}]" in line
+        assert "[--array=0-5] [--dependency=afterok:101] [--kill-on-invalid-dep=yes]" in line
+        words = f"[task={name}] [task.data=w/{name}] [pretrained=/r u n/x/checkpoint_best.pt] [dataset.batch_size=8]"
+        assert line.endswith(f"finetune_array.sbatch] {words}")
+    assert "--qos" not in sst2 + qnli + collect
+    assert "[--dependency=afterany:102:103]" in collect and "[--partition=gpu] [--account=nlp]" in collect
+    assert collect.endswith(r"-m linformer_fairseq.cli results collect /r\ u\ n/x ]")
+    assert (tmp_path / "logs").is_dir()
+
+
+def test_without_gpus_the_finetunings_have_none_either(chain: Chain, tmp_path: Path) -> None:
+    assert chain("--gpus-per-node", "0", "a=b", "--", "sst2=x").returncode == 0
+    pretrain, sst2 = (line for line in (tmp_path / "log").read_text().splitlines() if "--gpus-per-node" in line)
+    assert "[--gpus-per-node=0]" in pretrain and "[--gpus-per-node=0]" in sst2
+
+
+def test_a_chain_is_queued_whole_or_not_at_all(chain: Chain, tmp_path: Path) -> None:
+    done = chain("a=b", "--", "sst2=x", fails_at=3)
+    assert done.returncode == 1 and "those before it were taken back" in done.stderr
+    assert (tmp_path / "log").read_text().splitlines()[-1] == "scancel 101 102"
+    done = chain("bad=b", "--", "sst2=x")
+    assert done.returncode == 1 and "sbatch" not in (tmp_path / "log").read_text()
+
+
+def test_a_dry_run_submits_nothing(chain: Chain, tmp_path: Path) -> None:
+    done = chain("--dry-run", "a=b", "--", "sst2=x")
+    assert done.returncode == 0 and "sbatch" not in (tmp_path / "log").read_text()
+    assert done.stdout.count("$ sbatch ") == 3 and "--dependency=afterok:JOB1" in done.stdout
+    assert not (tmp_path / "logs").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["a=b"], "expected -- and the tasks"),
+        (["a=b", "--"], "expected a task behind --"),
+        (["a=b", "--", "cola=x"], "expected a task behind --"),
+        (["--", "sst2=x"], "the keys of the pretraining come before --"),
+        (["--partition=gpu", "a=b", "--", "sst2=x"], "unknown argument: --partition=gpu"),
+        (["--nodes"], "--nodes: expected a value"),
+    ],
+)
+def test_wrong_usage_of_the_chain(chain: Chain, tmp_path: Path, words: list[str], said: str) -> None:
+    done = chain(*words)
+    assert done.returncode == 2 and said in done.stderr
+    assert (tmp_path / "log").read_text() == ""
