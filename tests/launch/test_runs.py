@@ -159,8 +159,8 @@ def test_two_processes_equal_one_with_twice_the_update_freq(
 
 @pytest.mark.slow
 def test_unequal_batches_do_not_hang_two_processes(linformer: Linformer, pretraining: Words, tmp_path: Path) -> None:
-    # 53 blocks in batches of 8: seven, so one process has one more than the other, and the last one has five rows
-    words = ["run.tokens_per_update=null", "optimization.update_freq=[1]", "task.sample_break_mode=complete"]
+    # 53 blocks in batches of 8: seven, the last one of five rows, so one process has a batch more than the other
+    words = ["run.tokens_per_update=null", "optimization.update_freq=[1]"]
     linformer(
         *pretraining(0), *words, "optimization.max_epoch=2", "lr_scheduler.total_num_update=100",
         "distributed_training.distributed_world_size=2", cwd=tmp_path,

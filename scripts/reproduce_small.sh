@@ -1,0 +1,143 @@
+#!/usr/bin/env bash
+# The paper's Figure 3 (a, c, d) and Table 2 with models and data of a size that fits two CPU cores. See usage() below.
+set -euo pipefail
+# shellcheck source-path=SCRIPTDIR source=lib/common.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/common.sh"
+
+updates=2000 finetune_updates=300 vocab_size=2000
+
+usage() {
+    cat <<EOT
+usage: scripts/reproduce_small.sh [options] [TEXT...]
+
+From text to tables and figures: corpus, vocabulary of $vocab_size pieces, binary data and the four tasks; nine
+pretrainings (a RoBERTa, and Linformers with different k, sharing and n); finetunings of the RoBERTa and of one
+Linformer on four tasks with three seeds; then rows, Table 2 and Figure 3. On two cores it takes about half an
+hour. What it shows and what not, results/small/README.md says.
+
+Data: the folder that LINFORMER_DATA names, with corpus/books.txt.xz and corpus/wiki.txt.xz (or each TEXT in their
+place: a file of paragraphs, a blank line between documents), glue/SST-2, glue/QNLI, glue/QQP and aclImdb.tar.xz.
+
+Stop it whenever you like: the same command carries on, and does not repeat what has finished.
+
+  --out DIR              folder for data and runs (default: reproduce_small in the repository root)
+  --results DIR          folder for rows, tables and figures (default: results/small)
+  --updates N            of each pretraining (default: $updates)
+  --finetune-updates N   of each finetuning (default: $finetune_updates)
+  --jobs N               runs at a time, one thread each (default: one per core)
+  --help                 show this text
+
+Exit status: 0 all is there; 1 something failed, which is said; 130 stopped by Ctrl-C.
+EOT
+}
+
+out="$repo/reproduce_small" results="$repo/results/small" jobs="$(nproc)" text=()
+while (($#)); do
+    option="$1"
+    shift
+    case "$option" in
+        --help | -h) usage && exit 0 ;;
+        --out | --results | --updates | --finetune-updates | --jobs) ;;
+        --*) die "unknown argument: $option (scripts/reproduce_small.sh --help lists what there is)" ;;
+        *) text+=("$(realpath -m -- "$option")") && continue ;;
+    esac
+    (($#)) || die "$option: expected a value"
+    case "$option" in
+        --out) out="$(realpath -m -- "$1")" ;;
+        --results) results="$(realpath -m -- "$1")" ;;
+        --updates) number "$option" "$1" && updates="$1" ;;
+        --finetune-updates) number "$option" "$1" && finetune_updates="$1" ;;
+        --jobs) number "$option" "$1" && jobs="$1" ;;
+    esac
+    shift
+done
+data="${LINFORMER_DATA:-}"
+[[ -n $data ]] || die "LINFORMER_DATA is not set: the folder with the tasks' files, see --help"
+data="$(realpath -m -- "$data")"
+((${#text[@]})) || text=("$data/corpus/books.txt.xz" "$data/corpus/wiki.txt.xz")
+for path in "${text[@]}" "$data"/glue/{SST-2,QNLI,QQP} "$data/aclImdb.tar.xz"; do
+    [[ -r $path ]] || die "$path: not there, or not readable; --help tells what is expected"
+done
+[[ $out != *[:\$\'\"\\]* ]] || die "--out $out: fairseq cannot read a path with a colon, quotation marks, \$ or \\"
+
+"$repo/scripts/setup.sh"
+export PATH="$venv/bin:$PATH" PYTHONPATH="$repo${PYTHONPATH:+:$PYTHONPATH}" OMP_NUM_THREADS=1
+mkdir -p -- "$out/logs"
+exec 9>"$out/.lock"
+flock -n 9 || die "$out: another reproduce_small.sh is at work in this folder"
+
+# ---- Data. Each program knows what it has finished.
+program() {
+    show python -m "data_prep.$1" "${@:2}"
+    python -m "data_prep.$1" "${@:2}"
+}
+program build_corpus --out "$out/text" --valid-share 0.0005 --workers "$jobs" "${text[@]}"
+program train_sentencepiece --out "$out/tokenizer" --vocab-size "$vocab_size" "$out/text"
+program binarize --tokenizer "$out/tokenizer" --out "$out/bin" --workers "$jobs" "$out/text"
+length=256 # n of the finetuned models
+declare -A source=([sst2]=glue/SST-2 [qnli]=glue/QNLI [qqp]=glue/QQP [imdb]=aclImdb.tar.xz)
+for task in sst2 qnli qqp imdb; do
+    [[ -f $out/$task/manifest.json ]] || program prepare_task "$task" --from "$data/${source[$task]}" \
+        --tokenizer "$out/tokenizer" --max-positions "$length" --cut head+tail --out "$out/$task"
+done
+
+# ---- Runs, some at a time. A line of the list is a name for its log and the words of `linformer`, apart by blanks:
+# nothing in them has one but the folder of the runs, where all of them stand.
+cd -- "$out"
+run_all() { # run_all TITLE LINE...
+    local title="$1" line words
+    shift
+    say "$title: $# runs, $jobs at a time; what they print is in $out/logs"
+    for line in "$@"; do
+        read -ra words <<<"${line#* }"
+        show linformer "${words[@]}"
+    done
+    # shellcheck disable=SC2016 # the inner shell expands
+    printf '%s\n' "$@" | xargs -d '\n' -P "$jobs" -I LINE bash -c '
+        read -r name words <<<"$1"
+        started=$SECONDS
+        if linformer $words >"logs/$name.log" 2>&1; then
+            printf "==> %s: finished after %d s\n" "$name" "$((SECONDS - started))" >&2
+        else
+            printf "error: %s failed; the end of logs/%s.log:\n%s\n" "$name" "$name" "$(tail -n 3 "logs/$name.log")" >&2
+            exit 1
+        fi' - LINE || die "not all runs finished; the same command goes on with those that did not"
+}
+common="run_config=cpu optimization.max_update=$updates lr_scheduler.warmup_updates=$((updates / 10 + 1)) task.data=bin"
+pretrain() { # pretrain MODEL N K SHARING PANELS: a line of the list
+    local words="pretrain experiment=small/$1 task.tokens_per_sample=$2" name="$1_n$2"
+    [[ $1 == roberta ]] || words+=" model.projected_dim=$3 model.sharing=$4" name+="_k$3_$4"
+    printf '%s %s run.paper.figure3=[%s] %s' "$name" "$words" "$5" "$common"
+}
+run_all "pretraining" \
+    "$(pretrain linformer 512 64 layerwise d)" \
+    "$(pretrain roberta 256 - - a,c)" \
+    "$(pretrain linformer 256 64 layerwise a,c,d)" \
+    "$(pretrain linformer 256 32 layerwise a)" \
+    "$(pretrain linformer 256 16 layerwise a)" \
+    "$(pretrain linformer 256 64 none c)" \
+    "$(pretrain linformer 256 64 headwise c)" \
+    "$(pretrain linformer 256 64 key_value c)" \
+    "$(pretrain linformer 128 64 layerwise d)"
+
+# RoBERTa's learning rates are for large models that saw much text; these need a higher one.
+common="run_config=cpu optimization.max_update=$finetune_updates lr_scheduler.warmup_updates=$((finetune_updates / 16 + 1))"
+common+=" lr=1e-3 run.sentences_per_update=16 dataset.batch_size=16 dataset.num_workers=0 optimization.clip_norm=1.0"
+lines=()
+for task in imdb qnli qqp sst2; do
+    for model in roberta_mini_n256 linformer_mini_n256_k64_layerwise; do
+        for seed in 1 2 3; do
+            lines+=("${model}_${task}_s$seed finetune task=$task task.data=$task common.seed=$seed $common \
+pretrained=runs/${model}_s1/checkpoint_best.pt")
+        done
+    done
+done
+run_all "finetuning" "${lines[@]}"
+
+# ---- Results
+mkdir -p -- "$results"
+linformer results collect runs --out "$results/runs.jsonl"
+linformer results table2 --runs "$results/runs.jsonl" --out "$results/table2.md"
+linformer results table2 --runs "$results/runs.jsonl" --format latex --out "$results/table2.tex"
+linformer results figure3 --runs "$results/runs.jsonl" --out "$results"
+say "results are in $results"
