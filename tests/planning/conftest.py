@@ -44,14 +44,14 @@ def small(pretraining: DictConfig) -> Callable[..., DictConfig]:
 
 
 @pytest.fixture
-def build() -> Callable[[DictConfig], nn.Module]:
-    """``build(config)``: the model as fairseq builds it, on a dictionary of SYMBOLS symbols."""
-    dictionary = Dictionary()
-    for number in range(SYMBOLS - len(dictionary)):
-        dictionary.add_symbol(f"w{number}")
+def build() -> Callable[..., nn.Module]:
+    """``build(config, symbols=SYMBOLS)``: the model as fairseq builds it, on a dictionary of that size."""
 
-    def make(config: DictConfig) -> nn.Module:
+    def make(config: DictConfig, symbols: int = SYMBOLS) -> nn.Module:
         config = with_defaults(config)
+        dictionary = Dictionary()
+        for number in range(symbols - len(dictionary)):
+            dictionary.add_symbol(f"w{number}")
         task = SimpleNamespace(cfg=config.task, source_dictionary=dictionary, max_positions=lambda: N)
         model = models.build_model(config.model, task)
         if config.task._name == "sentence_prediction":
