@@ -13,6 +13,7 @@ and its search for the module where it began stay as they are.
 
 import functools
 import math
+import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -23,17 +24,73 @@ from fairseq.trainer import Trainer
 from linformer_fairseq.compat.patching import replace
 from linformer_fairseq.training.run_log import LOG
 
+_UPDATE = "_linformer_update"
+
 
 class NotFiniteError(FloatingPointError):
     """A loss or a gradient is NaN or infinite; the message says at which update."""
 
 
+class _Update:
+    """One call of the trainer's train_step: what this process has in its hands."""
+
+    def __init__(self, trainer: Trainer, samples: list[Any]) -> None:
+        self.number = trainer.get_num_updates() + 1
+        self._trainer, self._samples = trainer, samples
+        self._losses: list[torch.Tensor] = []
+        self._logged = False
+
+    def take_loss(self, _module: Any, _inputs: Any, output: Any) -> None:
+        """A forward hook of the criterion; behind those of the micro-batches come what fairseq computes again."""
+        self._losses.append(output[0].detach())
+
+    def _values(self) -> list[float]:
+        return [loss.double().sum().item() for loss in self._losses[: len(self._samples)]]
+
+    def finite_everywhere(self) -> bool:
+        """Whether the losses are finite on every process; all of them have to ask."""
+        bad = torch.tensor([float(not all(map(math.isfinite, self._values())))], device=self._trainer.device)
+        if self._trainer.data_parallel_world_size > 1:
+            utils.all_reduce(bad, group=self._trainer.data_parallel_process_group)
+        return not bad.item()
+
+    def log(self) -> None:
+        """Say once which examples there were."""
+        if self._logged:
+            return
+        self._logged = True
+        values, count = self._values(), len(self._samples)
+        for number, sample in enumerate(self._samples):
+            loss = f"{values[number]:g}" if number < len(values) else "not computed"
+            LOG.error(
+                f"update {self.number}, process {self._trainer.data_parallel_rank}, "
+                f"micro-batch {number + 1} of {count}: loss {loss} (summed), ids {_ids(sample)}"
+            )
+
+    def end(self) -> NoReturn:
+        """Log, and raise."""
+        self.log()
+        what = "the gradient" if all(map(math.isfinite, self._values())) else "the loss"
+        raise NotFiniteError(
+            f"update {self.number}: {what} is not finite on process {self._trainer.data_parallel_rank} or another one. "
+            "The log above names the examples of each micro-batch. The checkpoints saved before are kept. A lower "
+            "learning rate, a longer warm-up or --clip-norm helps where it diverged; otherwise look at these examples"
+        )
+
+
+def _ids(sample: Any) -> Any:
+    if not sample:
+        return "none (a batch that only fills up)"
+    ids = sample.get("id")
+    return ids.tolist() if isinstance(ids, torch.Tensor) else "unknown"
+
+
 def _with_batches_named(train_step: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(train_step)
     def step(self: Trainer, samples: list[Any], *args: Any, **kwargs: Any) -> Any:
-        update = self.get_num_updates() + 1
-        losses: list[Any] = []
-        hook = self.criterion.register_forward_hook(lambda _module, _inputs, output: losses.append(output[0].detach()))
+        update = _Update(self, samples)
+        setattr(self, _UPDATE, update)
+        hook = self.criterion.register_forward_hook(update.take_loss)
         try:
             output = train_step(self, samples, *args, **kwargs)
         except NotFiniteError:  # amp tries a batch again from within
@@ -41,14 +98,15 @@ def _with_batches_named(train_step: Callable[..., Any]) -> Callable[..., Any]:
         except Exception as error:
             if not _is_floating_point(error):
                 raise
-            _end(self, update, samples, losses)
+            update.end()
         finally:
             hook.remove()
+            vars(self).pop(_UPDATE, None)
         # No output in fp16 is an overflow, on every process: rare enough to ask the others about their losses.
         scaled = self.cfg.common.fp16 or self.cfg.common.amp
-        finite = math.isfinite(output.get("loss", 0.0)) if output else not scaled or _finite_everywhere(self, losses)
+        finite = math.isfinite(output.get("loss", 0.0)) if output else not scaled or update.finite_everywhere()
         if not finite:
-            _end(self, update, samples, losses)
+            update.end()
         return output
 
     return step
@@ -63,43 +121,18 @@ def _is_floating_point(error: BaseException | None) -> bool:
     return False
 
 
-def _finite_everywhere(trainer: Trainer, losses: list[torch.Tensor]) -> bool:
-    bad = torch.tensor([float(not all(loss.isfinite().all() for loss in losses))], device=trainer.device)
-    if trainer.data_parallel_world_size > 1:
-        utils.all_reduce(bad, group=trainer.data_parallel_process_group)
-    return not bad.item()
+def _named_before_crash(save_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(save_checkpoint)
+    def save(self: Trainer, *args: Any, **kwargs: Any) -> Any:
+        # The first process may be ended by the end of another one while it writes a large crash.pt.
+        if isinstance(sys.exception(), FloatingPointError) and hasattr(self, _UPDATE):
+            getattr(self, _UPDATE).log()
+        return save_checkpoint(self, *args, **kwargs)
 
-
-def _end(trainer: Trainer, update: int, samples: list[Any], losses: list[torch.Tensor]) -> NoReturn:
-    """Log what this process had in its hands, and raise.
-
-    Args:
-        samples: the micro-batches of the update.
-        losses: of each micro-batch, and behind them those that fairseq computed again.
-    """
-    values = [loss.double().sum().item() for loss in losses[: len(samples)]]
-    what = "the gradient" if all(map(math.isfinite, values)) else "the loss"
-    rank = trainer.data_parallel_rank
-    for number, sample in enumerate(samples):
-        loss = f"{values[number]:g}" if number < len(values) else "not computed"
-        LOG.error(
-            f"update {update}, process {rank}, micro-batch {number + 1} of {len(samples)}: loss {loss} (summed), "
-            f"ids {_ids(sample)}"
-        )
-    raise NotFiniteError(
-        f"update {update}: {what} is not finite on process {rank} or another one. The log above names the examples of "
-        "each micro-batch. The checkpoints saved before are kept. A lower learning rate, a longer warm-up or "
-        "--clip-norm helps where it diverged; otherwise look at these examples"
-    )
-
-
-def _ids(sample: Any) -> Any:
-    if not sample:
-        return "none (a batch that only fills up)"
-    ids = sample.get("id")
-    return ids.tolist() if isinstance(ids, torch.Tensor) else "unknown"
+    return save
 
 
 def install() -> None:
     """Make every training step name the batches where something is not finite."""
     replace(Trainer, "train_step", _with_batches_named)
+    replace(Trainer, "save_checkpoint", _named_before_crash)

@@ -63,7 +63,10 @@ def test_nan_loss(trainer: Trainer, updates: Any, tmp_path: Path, caplog: pytest
     assert f"update 2, process 0, micro-batch 2 of 2: loss nan (summed), ids {bad['id'].tolist()}" in caplog.text
     line = next(record.message for record in caplog.records if "micro-batch 1 of 2" in record.message)
     assert "loss nan" not in line and str(good["id"].tolist()) in line
-    assert (tmp_path / "crash.pt").is_file()  # as fairseq has it
+    assert (tmp_path / "crash.pt").is_file()  # as fairseq has it; the examples are named before it is written
+    messages = [record.message for record in caplog.records]
+    assert messages.index(f"Saving checkpoint to {tmp_path}/crash.pt") > messages.index(line)
+    assert sum("micro-batch" in message for message in messages) == 2
     assert not trainer.criterion._forward_hooks
 
 
