@@ -26,6 +26,9 @@ from linformer_fairseq.results.paper import TABLE2, TASKS
 SYMBOLS = 1000
 CONFIGS = config_dir()
 EXPERIMENTS = sorted(path.stem for path in (CONFIGS / "experiment").glob("*.yaml"))
+OTHERS = sorted(
+    str(path.relative_to(CONFIGS / "experiment").with_suffix("")) for path in CONFIGS.glob("experiment/*/*.yaml")
+)
 RUN_CONFIGS = sorted(path.stem for path in (CONFIGS / "run_config").glob("*.yaml"))
 TASK_CONFIGS = sorted(path.stem for path in (CONFIGS / "task").glob("*.yaml"))
 MODELS = sorted(path.stem for path in (CONFIGS / "model").glob("*.yaml"))
@@ -175,6 +178,13 @@ def assert_row_is_of_model(row: str, model: DictConfig) -> None:
 def test_every_model_is_built(build: Callable[..., nn.Module], name: str) -> None:
     config = pretraining(f"model={name}", "task.tokens_per_sample=1024")
     check_model(build(config), config)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_experiments_that_are_not_the_papers_are_built(build: Callable[..., nn.Module], name: str) -> None:
+    config = pretraining(f"experiment={name}", "run_config=cpu")
+    check_model(build(config), config)
+    assert not config.run.paper.table2
 
 
 @pytest.mark.parametrize("run_config", RUN_CONFIGS)
