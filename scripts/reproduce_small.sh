@@ -105,9 +105,9 @@ run_all() { # run_all TITLE LINE...
 }
 common="run_config=cpu optimization.max_update=$updates lr_scheduler.warmup_updates=$((updates / 10 + 1)) task.data=bin"
 pretrain() { # pretrain MODEL N K SHARING PANELS: a line of the list
-    local words="pretrain experiment=small/$1 task.tokens_per_sample=$2" name="$1_n$2"
-    [[ $1 == roberta ]] || words+=" model.projected_dim=$3 model.sharing=$4" name+="_k$3_$4"
-    printf '%s %s run.paper.figure3=[%s] %s' "$name" "$words" "$5" "$common"
+    local line="experiment=small/$1 task.tokens_per_sample=$2" name="$1_n$2"
+    [[ $1 == roberta ]] || line+=" model.projected_dim=$3 model.sharing=$4" name+="_k$3_$4"
+    printf '%s pretrain %s run.paper.figure3=[%s] %s' "$name" "$line" "$5" "$common"
 }
 run_all "pretraining" \
     "$(pretrain linformer 512 64 layerwise d)" \
