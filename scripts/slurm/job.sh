@@ -34,14 +34,16 @@ set_environment() {
     export OMP_NUM_THREADS="${OMP_NUM_THREADS:-${SLURM_CPUS_PER_TASK:-1}}"
 }
 
-# Sends USR1 to the step, and again while it goes on: one that is just being started does not get it.
+# Sends USR1 to the step, and again while it goes on: one that is just being started does not get it. Nothing of this may
+# outlive the step: it would stop the next one of the same job.
 tell_step() {
-    ((!telling)) || return 0
-    say "SIGUSR1: the time limit is near, or another job wants the nodes; the run is told to save and stop"
-    while :; do
-        scancel --signal=USR1 "$id.0" || true
-        sleep 15
-    done &
+    if ((telling)); then
+        kill "$telling" 2>/dev/null || true
+    else
+        say "SIGUSR1: the time limit is near, or another job wants the nodes; the run is told to save and stop"
+    fi
+    timeout 10 scancel --signal=USR1 "$id.0" || true
+    (sleep 15 && kill -USR1 $$) &
     telling=$!
 }
 
