@@ -18,7 +18,7 @@ FEW = {"mini_n64_k8": (64, 8, "none"), "mini_n128_k8": (128, 8, "layerwise"), "m
 def configs(tmp_path):
     """Configs with three experiments of small models, so that a test takes no time."""
     for path in (REPOSITORY / "configs").rglob("*.yaml"):
-        if path.parent.name != "experiment":
+        if "experiment" not in path.parts:
             copy = tmp_path / path.relative_to(REPOSITORY / "configs")
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_text(path.read_text())
