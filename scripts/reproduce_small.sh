@@ -65,25 +65,37 @@ export PATH="$venv/bin:$PATH" PYTHONPATH="$repo${PYTHONPATH:+:$PYTHONPATH}" OMP_
 mkdir -p -- "$out/logs"
 exec 9>"$out/.lock"
 flock -n 9 || die "$out: another reproduce_small.sh is at work in this folder"
+interrupted() {
+    trap '' INT
+    # The runs have had the signal, too, and have inherited the lock: it is free when the last of them has ended.
+    exec 9>&-
+    flock -w 60 -- "$out/.lock" true || true
+    printf '\nStopped by Ctrl-C. The same command carries on from here: what is finished is kept.\n' >&2
+    exit 130
+}
+trap interrupted INT
 
 # ---- Data. Each program knows what it has finished.
 program() {
     show python -m "data_prep.$1" "${@:2}"
     python -m "data_prep.$1" "${@:2}"
 }
-program build_corpus --out "$out/text" --valid-share 0.0005 --workers "$jobs" "${text[@]}"
+# Whole documents are held out: with a share below this it would be a handful. A sample of them is validated on (recipe.yaml).
+program build_corpus --out "$out/text" --valid-share 0.004 --workers "$jobs" "${text[@]}"
 program train_sentencepiece --out "$out/tokenizer" --vocab-size "$vocab_size" "$out/text"
 program binarize --tokenizer "$out/tokenizer" --out "$out/bin" --workers "$jobs" "$out/text"
 length=256 # n of the finetuned models
 declare -A source=([sst2]=glue/SST-2 [qnli]=glue/QNLI [qqp]=glue/QQP [imdb]=aclImdb.tar.xz)
 for task in sst2 qnli qqp imdb; do
-    [[ -f $out/$task/manifest.json ]] || program prepare_task "$task" --from "$data/${source[$task]}" \
+    cmp -s -- "$out/bin/dict.txt" "$out/$task/input0/dict.txt" || program prepare_task "$task" --from "$data/${source[$task]}" \
         --tokenizer "$out/tokenizer" --max-positions "$length" --cut head+tail --out "$out/$task"
 done
 
 # ---- Runs, some at a time. A line of the list is a name for its log and the words of `linformer`, apart by blanks:
 # nothing in them has one but the folder of the runs, where all of them stand.
 cd -- "$out"
+# Runs of other text or another length are other runs, not earlier parts of these.
+runs="runs_$(cat bin/dict.txt bin/train.bin bin/valid.bin | sha256sum | cut -c 1-8)_${updates}_$finetune_updates"
 run_all() { # run_all TITLE LINE...
     local title="$1" line words
     shift
@@ -103,7 +115,7 @@ run_all() { # run_all TITLE LINE...
             exit 1
         fi' - LINE || die "not all runs finished; the same command goes on with those that did not"
 }
-common="run_config=cpu optimization.max_update=$updates lr_scheduler.warmup_updates=$((updates / 10 + 1)) task.data=bin"
+common="run_config=cpu run.runs=$runs optimization.max_update=$updates lr_scheduler.warmup_updates=$((updates / 10 + 1)) task.data=bin"
 pretrain() { # pretrain MODEL N K SHARING PANELS: a line of the list
     local line="experiment=small/$1 task.tokens_per_sample=$2" name="$1_n$2"
     [[ $1 == roberta ]] || line+=" model.projected_dim=$3 model.sharing=$4" name+="_k$3_$4"
@@ -121,23 +133,27 @@ run_all "pretraining" \
     "$(pretrain linformer 128 64 layerwise d)"
 
 # RoBERTa's learning rates are for large models that saw much text; these need a higher one.
-common="run_config=cpu optimization.max_update=$finetune_updates lr_scheduler.warmup_updates=$((finetune_updates / 16 + 1))"
+common="run_config=cpu run.runs=$runs optimization.max_update=$finetune_updates lr_scheduler.warmup_updates=$((finetune_updates / 16 + 1))"
 common+=" lr=1e-3 run.sentences_per_update=16 dataset.batch_size=16 dataset.num_workers=0 optimization.clip_norm=1.0"
 lines=()
 for task in imdb qnli qqp sst2; do
     for model in roberta_mini_n256 linformer_mini_n256_k64_layerwise; do
         for seed in 1 2 3; do
             lines+=("${model}_${task}_s$seed finetune task=$task task.data=$task common.seed=$seed $common \
-pretrained=runs/${model}_s1/checkpoint_best.pt")
+pretrained=$runs/${model}_s1/checkpoint_best.pt")
         done
     done
 done
 run_all "finetuning" "${lines[@]}"
 
-# ---- Results
+# ---- Results, made anew: rows of other runs have no place among them
+command="scripts/reproduce_small.sh --updates $updates --finetune-updates $finetune_updates"
 mkdir -p -- "$results"
-linformer results collect runs --out "$results/runs.jsonl"
-linformer results table2 --runs "$results/runs.jsonl" --out "$results/table2.md"
-linformer results table2 --runs "$results/runs.jsonl" --format latex --out "$results/table2.tex"
-linformer results figure3 --runs "$results/runs.jsonl" --out "$results"
+rm -f -- rows.jsonl "$results"/figure3*
+linformer results collect "$runs" --out rows.jsonl
+cp -- rows.jsonl "$results/runs.jsonl"
+linformer results table2 --runs rows.jsonl --out "$results/table2.md"
+linformer results table2 --runs rows.jsonl --format latex --out "$results/table2.tex"
+linformer results figure3 --runs rows.jsonl --out "$results"
+python -m scripts.reproduce_tools.page --work "$out" --results "$results" --command "$command"
 say "results are in $results"

@@ -1,0 +1,1 @@
+"""What ``scripts/reproduce_small.sh`` writes at its end: the page about its results."""
