@@ -202,8 +202,8 @@ def _limits(pretrainings: list[Row]) -> str:
             "Which of two close curves is better: there is one pretraining of each model, validated on a sample of the "
             "held-out text. At another n the sample and its masks are others, too.",
             f"Speed. Runs share the machine, and n is at most {longest}; what a Linformer saves grows with n.",
-            "The tasks as they are reported elsewhere: the training files may be parts of the official ones (sizes are in "
-            "the table above), a few hundred updates see a part of them only, and long reviews are cut to n.",
+            "The tasks as they are reported elsewhere: the training files may be parts of the official ones (the table "
+            "has their sizes), a few hundred updates see a part of them only, and long reviews are cut to n.",
         )
     )
 
