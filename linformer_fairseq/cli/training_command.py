@@ -45,7 +45,10 @@ def run(stage: str, arguments: argparse.Namespace) -> int:
         configs = check(*options)
     except LaunchError as error:
         raise CommandError(str(error)) from None
-    _describe(configs)
+    try:
+        _describe(configs)
+    except ValueError as error:  # a model that planning does not know
+        raise CommandError(str(error)) from None
     return 0
 
 

@@ -31,7 +31,7 @@ class PlanOptions:
     tokens_per_second: Optional[float] = None
     """Measured, of one device; in its place stands mfu x peak_tflops where it is not known."""
     mfu: float = 0.3
-    """Share of the device's peak that the model's own operations reach."""
+    """Share of the device's peak that the run's operations reach, those of recomputed activations included."""
     peak_tflops: float = 125.0
     """10^12 operations a second of one device at the run's precision; 125: V100, fp16 (NVIDIA's data sheet)."""
     device_gib: float = 32.0
