@@ -70,7 +70,10 @@ def choose(folder: Path, suffix: str = "", look: Look = examine) -> Choice:
 def put_right(choice: Choice, folder: Path, suffix: str = "") -> list[Path]:
     """Put the damaged files aside, as NAME.damaged, and the chosen one in checkpoint_last.pt's place.
 
-    Nothing is touched where there is nothing to go on from.
+    Args:
+        choice: with a chosen file; where there is none, nothing should be touched.
+        folder: the run's ``--save-dir``.
+        suffix: fairseq's ``--checkpoint-suffix``.
 
     Returns:
         the new names of the damaged files, in the order of ``choice.damaged``.
@@ -78,8 +81,7 @@ def put_right(choice: Choice, folder: Path, suffix: str = "") -> list[Path]:
     Raises:
         OSError: if a file cannot be renamed or copied. Nothing is lost then, and it can be tried again.
     """
-    if choice.chosen is None:
-        return []
+    assert choice.chosen is not None
     aside = [put_aside(examined.path) for examined in choice.damaged]
     last = last_checkpoint(folder, suffix)
     if choice.chosen.path != last:

@@ -10,6 +10,7 @@ pytest.importorskip("fairseq")
 import torch
 
 from linformer_fairseq.cli import main
+from linformer_fairseq.training import examine
 from linformer_fairseq.training.saving import write_checkpoint
 from tests.training.checkpoint_files import damage, state_after
 
@@ -99,6 +100,25 @@ def test_wrong_usage(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         status, output = _verify(capsys, *words)
         assert status == 1
         assert output.startswith("linformer checkpoint: error: ") and message in output
+
+
+def test_last_one_that_cannot_be_loaded(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    torch.save({"weight": torch.ones(2)}, folder / "checkpoint_last.pt")
+    before = sorted(folder.iterdir())
+    for words in ([], ["--set-aside"]):
+        status, output = _verify(capsys, *words, folder)
+        assert status == 1 and output.splitlines()[-1] == f"{folder}: nothing to go on from"
+    assert sorted(folder.iterdir()) == before
+
+
+def test_each_file_is_read_once(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    check = examine.check_bytes
+    monkeypatch.setattr(examine, "check_bytes", lambda path: (read.append(path.name), check(path))[1])
+    _verify(capsys, folder)
+    assert sorted(read) == sorted(path.name for path in folder.iterdir())
 
 
 def test_several_folders(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,11 +46,13 @@ def _nan(output: Any) -> Any:
 
 
 def test_finite_updates_are_as_ever(trainer: Trainer, updates: Any, caplog: pytest.LogCaptureFixture) -> None:
+    held = set(vars(trainer))
     for number in (1, 2, 3):
         assert math.isfinite(trainer.train_step(next(updates))["loss"])
         assert trainer.get_num_updates() == number
     assert "not finite" not in caplog.text
     assert not trainer.criterion._forward_hooks
+    assert not [name for name in set(vars(trainer)) - held if "linformer" in name]  # no batch is kept
 
 
 def test_nan_loss(trainer: Trainer, updates: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,6 +1,8 @@
 """Saving through fairseq's own functions: whole and on the disk, or an error that says what is still there."""
 
+import contextlib
 import errno
+import io
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -78,10 +80,23 @@ def test_full_disk_leaves_the_old_file(tmp_path: Path, save: Save, monkeypatch: 
     assert path.read_bytes() == old and _names(tmp_path) == ["checkpoint1.pt"]
 
 
-def test_torchs_own_reason_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "c.pt.tmp").symlink_to("/dev/full")
+@pytest.mark.parametrize("closes", [True, False])
+def test_torchs_own_reason_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, closes: bool) -> None:
+    """Closing a file may fail once more with what could not be written; then that is the error anyway."""
+    path = tmp_path / "c.pt"
+    if closes:
+
+        class Full(io.BytesIO):
+            def write(self, data: Any) -> int:
+                if self.tell() > 500 and len(data):
+                    raise OSError(errno.ENOSPC, "No space left on device")
+                return super().write(data)
+
+        monkeypatch.setattr(saving, "whole_file", lambda _: contextlib.nullcontext(Full()))
+    else:
+        path.with_name("c.pt.tmp").symlink_to("/dev/full")
     with pytest.raises(OSError, match="No space left on device") as caught:
-        saving.write_checkpoint({"weight": torch.ones(10**6)}, str(tmp_path / "c.pt"))
+        saving.write_checkpoint({"weight": torch.ones(10**6)}, str(path))
     assert caught.value.errno == errno.ENOSPC
     assert _names(tmp_path) == []
 
