@@ -203,14 +203,14 @@ def _stop(conf: Path) -> None:
     environment = clean_environment(conf)
     with contextlib.suppress(subprocess.TimeoutExpired, OSError):
         everyone = ["scancel", f"--user={getpass.getuser()}"]
-        subprocess.run(everyone, env=environment, capture_output=True, timeout=10)
-        deadline = time.monotonic() + 10
+        subprocess.run(everyone, env=environment, capture_output=True, timeout=5)
+        deadline = time.monotonic() + 10  # KillWait and a little
         while time.monotonic() < deadline:
             left = subprocess.run(["squeue", "--noheader"], env=environment, capture_output=True, timeout=10)
             if left.returncode or not left.stdout.strip():
                 break
             time.sleep(0.1)
-    for number, seconds in ((signal.SIGTERM, 10.0), (signal.SIGKILL, 10.0)):
+    for number, seconds in ((signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0)):
         deadline = time.monotonic() + seconds
         for pid in _descendants():
             with contextlib.suppress(ProcessLookupError):
