@@ -4,7 +4,7 @@ set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/common.sh"
 
-updates=2000 finetune_updates=300 vocab_size=2000
+updates=1000 finetune_updates=200 vocab_size=2000
 
 usage() {
     cat <<EOT

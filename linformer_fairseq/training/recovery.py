@@ -20,9 +20,9 @@ from fairseq.file_io import PathManager
 
 from linformer_fairseq.compat.checkpoint_loading import CheckpointError
 from linformer_fairseq.compat.patching import replace
+from linformer_fairseq.training.checkpoint_folder import Choice, choose, last_checkpoint, put_right, remove_unfinished
 from linformer_fairseq.training.examine import State, examine
 from linformer_fairseq.training.ranks import on_first_rank, wait_for_all
-from linformer_fairseq.training.checkpoint_folder import Choice, choose, last_checkpoint, put_right, remove_unfinished
 from linformer_fairseq.training.run_log import LOG
 
 _DEFAULT = "checkpoint_last.pt"

@@ -17,8 +17,8 @@ pytest.importorskip("fairseq")
 import torch
 
 from linformer_fairseq.compat.checkpoint_loading import read_checkpoint
-from linformer_fairseq.training.examine import State, examine
 from linformer_fairseq.training.checkpoint_folder import checkpoints
+from linformer_fairseq.training.examine import State, examine
 from tests.training.warm_training import start_warm
 
 KILLS, UPDATES, EVERY = 20, 100, 3
