@@ -42,6 +42,8 @@ AuthType=auth/munge
 CredType=cred/munge
 # A requeued job waits until its old credential has expired (two minutes by default).
 AuthInfo=socket={folder}/munge.socket,cred_expire=5
+# A job's port follows from its number: not the same ones in two test runs at once.
+FirstJobId={first_job}
 StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool/%n
 SlurmctldPidFile={folder}/slurmctld.pid
@@ -94,18 +96,18 @@ def clean_environment(conf: Path | None = None) -> dict[str, str]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on, below those that the kernel gives to outgoing connections."""
+    """Ports that nobody listens on, below those of the jobs (scripts/slurm/job.sh)."""
     with contextlib.ExitStack() as stack:
         found: list[int] = []
         for _ in range(1000):
-            port = random.SystemRandom().randrange(12000, 32000)
+            port = random.SystemRandom().randrange(12000, 20000)
             server = stack.enter_context(socket.socket())
             with contextlib.suppress(OSError):
                 server.bind(("127.0.0.1", port))
                 found.append(port)
             if len(found) == count:
                 return found
-    raise ClusterError(f"{count} free ports between 12000 and 32000: not found")
+    raise ClusterError(f"{count} free ports between 12000 and 20000: not found")
 
 
 @contextlib.contextmanager
@@ -159,9 +161,14 @@ def _prepare(folder: Path, nodes: int, cpus: int, gpus: int) -> None:
         f" Gres=gpu:{gpus} State=UNKNOWN"
         for node, port in enumerate(ports, start=1)
     ]
-    names = f"127.0.0.[1-{nodes}]"
     text = CONF.format(
-        host=host, port=first, user=getpass.getuser(), folder=folder, nodes="\n".join(lines), names=names
+        host=host,
+        port=first,
+        user=getpass.getuser(),
+        folder=folder,
+        first_job=random.SystemRandom().randrange(1, 60000),
+        nodes="\n".join(lines),
+        names=f"127.0.0.[1-{nodes}]",
     )
     (folder / "slurm.conf").write_text(text)
     for gpu in range(gpus):  # SLURM looks whether they are there, and no further

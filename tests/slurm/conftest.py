@@ -52,9 +52,8 @@ def user(slurm_conf: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         return queues[-1]
 
     yield make
-    for queue in queues[:1]:
-        queue.run("scancel", "--state=PENDING")
-        queue.run("scancel", "--state=RUNNING")
+    for queue in queues:
+        queue.close()
         nodes = ["sinfo", "--noheader", "--partition=main", "--states=idle", "--format=%D"]
         queue.until(lambda: queue.run(*nodes).stdout.strip() == str(NODES), "the nodes did not become free")  # noqa: B023
 

@@ -6,7 +6,7 @@ import re
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.conftest import REPOSITORY
@@ -17,7 +17,7 @@ PACE = Path(__file__).with_name("pace")
 # Two nodes with a process each, no GPUs: what a user of a CPU cluster says.
 TWO_NODES = ("--nodes=2", "--ntasks-per-node=1", "--gpus-per-node=0", "--cpus-per-task=1")
 _OVER = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL", "OUT_OF_MEMORY", "DEADLINE")
-_WAIT_SECONDS = 240
+_WAIT_SECONDS = 600
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class Queue:
 
     conf: Path
     folder: Path
+    _started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     @property
     def pace(self) -> Path:
@@ -56,8 +57,8 @@ class Queue:
         )
 
     def start(self, *words: object) -> subprocess.Popen[str]:
-        """A command that goes on while the test does something else."""
-        return subprocess.Popen(
+        """A command that goes on while the test does something else; it does not outlive the tests of the module."""
+        process = subprocess.Popen(
             [*map(str, words)],
             cwd=self.folder,
             env=self.environment(),
@@ -66,6 +67,20 @@ class Queue:
             stderr=subprocess.STDOUT,
             text=True,
         )
+        self._started.append(process)
+        return process
+
+    def end_of(self, process: subprocess.Popen[str]) -> str:
+        """Wait for a started command; returns what it printed."""
+        return process.communicate(timeout=_WAIT_SECONDS)[0]
+
+    def close(self) -> None:
+        """End what was started, and all jobs."""
+        for process in self._started:
+            process.kill()
+            process.communicate()
+        for state in ("PENDING", "RUNNING"):
+            self.run("scancel", f"--state={state}")
 
     def submit(self, *words: object, **more: str) -> str:
         """``sbatch WORDS``; returns the job's number."""
@@ -97,7 +112,7 @@ class Queue:
         return self.show(job)
 
     def until(self, condition: Callable[[], object], otherwise: str) -> None:
-        """Until something holds; fails after four minutes with what the jobs have printed."""
+        """Until something holds; fails after ten minutes with what the jobs have printed."""
         deadline = time.monotonic() + _WAIT_SECONDS
         while not condition():
             assert time.monotonic() < deadline, f"{otherwise}:\n{self.output()}"

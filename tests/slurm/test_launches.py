@@ -25,10 +25,10 @@ def test_wrong_launches_are_refused(queue: Queue, keys: list[str]) -> None:
     )
     no_data = queue.pretrain([], [*keys, "task.data=absent", "run.name=no_data"])
 
-    output, _ = copies.communicate(timeout=120)
+    output = queue.end_of(copies)
     assert copies.returncode not in (0, 85), output  # 1, or that of the other process, which SLURM ends then
     assert "started 2 processes, but the config is for 1" in output
-    output, _ = alone.communicate(timeout=120)
+    output = queue.end_of(alone)
     assert alone.returncode not in (0, 85), output
     assert "not all processes met" in output and "within 5 s (run.join_timeout)" in output
     job = queue.wait(no_data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -23,15 +24,20 @@ squeue --noheader --states=all --format="%i|%T|%N"
 _CPU = ("run.slurm.nodes=2", "run.slurm.gpus_per_node=0", "run.slurm.tasks_per_node=1", "run.slurm.cpus_per_task=1")
 
 
-def test_a_run_is_submitted_and_goes_on_after_its_signal(queue: Queue, keys: list[str], undisturbed: Path) -> None:
+def _submit(queue: Queue, *keys: str) -> subprocess.Popen[str]:
+    """The command that submits a pretraining and waits for it."""
     programs = queue.folder / "bin"
     programs.mkdir()
     (programs / "sacct").write_text(_SACCT)
     (programs / "sacct").chmod(0o755)
-    queue.pace.touch()
+    path = f"PATH={programs}{os.pathsep}{queue.environment()['PATH']}"
     linformer = (sys.executable, "-m", "linformer_fairseq.cli", "pretrain")
-    path = f"{programs}{os.pathsep}{queue.environment()['PATH']}"
-    submitting = queue.start("env", f"PATH={path}", *linformer, *keys, "run_config=slurm", *_CPU, "run.slurm.time=30")
+    return queue.start("env", path, *linformer, *keys, "run_config=slurm", *_CPU, "run.slurm.time=30")
+
+
+def test_a_run_is_submitted_and_goes_on_after_its_signal(queue: Queue, keys: list[str], undisturbed: Path) -> None:
+    queue.pace.touch()
+    submitting = _submit(queue, *keys)
     run = queue.folder / "runs" / "tiny"
     queue.until(lambda: updates_logged(run) > 4 or submitting.poll() is not None, "training did not begin")
     job = attempts(run)[0]["slurm_job"]
@@ -39,7 +45,7 @@ def test_a_run_is_submitted_and_goes_on_after_its_signal(queue: Queue, keys: lis
     queue.run("scancel", "--signal=USR2", job)
     queue.until(lambda: queue.restarts(job) or queue.over(job), "not requeued")
     queue.pace.unlink()
-    output, _ = submitting.communicate(timeout=240)
+    output = queue.end_of(submitting)
     assert submitting.returncode == 0, output + queue.output()
     assert [attempt["status"] for attempt in attempts(run)] == ["stopped", "finished"]
     assert attempts(run)[1]["updates_at_start"] > 0
@@ -48,3 +54,12 @@ def test_a_run_is_submitted_and_goes_on_after_its_signal(queue: Queue, keys: lis
     assert {file.name for file in logs.glob("*.out")} == {f"{job}_0_log.out", f"{job}_1_log.out"}
     submitted = (logs / f"{job}_submission.sh").read_text()
     assert "--signal=USR2@120" in submitted and "SLURM_KILL_BAD_EXIT=1" in submitted
+
+
+def test_a_run_that_fails_is_said_to(queue: Queue, keys: list[str]) -> None:
+    submitting = _submit(queue, *keys, "common.cpu=false")
+    output = queue.end_of(submitting)
+    assert submitting.returncode not in (0, 85), output
+    states = queue.run("squeue", "--noheader", "--states=all", "--format=%T").stdout.split()
+    assert states.count("FAILED") == 1, states
+    assert "this run is for GPUs, but torch sees none" in output + queue.output()
