@@ -31,8 +31,7 @@ from linformer_fairseq.training.stopping import STOPPED_STATUS
 logger = logging.getLogger(__name__)
 
 COMMANDS = {"pretraining": "pretrain", "finetuning": "finetune"}
-_INTERRUPTED = 130
-_HANDED_ON = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+_HANDED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 
 
 def check(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | None = None) -> list[DictConfig]:
@@ -48,6 +47,12 @@ def check(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | None
             configs.append(complete(compose(stage, job, folder)))
         except LaunchError as error:
             raise LaunchError(f"{error} (in the run with {' '.join(job)})" if sweep else str(error)) from None
+    folders = [config.checkpoint.save_dir for config in configs]
+    if twice := next((path for path in folders if folders.count(path) > 1), None):
+        raise LaunchError(
+            f"several runs of this sweep would be in {twice}: its name does not tell what is swept over; say so in "
+            "run.name, as in 'run.name=${run.model}_lr${optimization.lr.0}_s${common.seed}'"
+        )
     return configs
 
 
@@ -76,13 +81,18 @@ def launch(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | Non
     if place is None:
         words = [COMMANDS[stage], *_folder_option(folder), *overrides]
         command, environment = torchrun_command(config.distributed_training.distributed_world_size, words)
-        # torchrun knows SIGTERM, and passes it on to its workers; of SIGUSR1 it would die alone
-        status = _child(command, environment, as_signal=signal.SIGTERM)
-        return STOPPED_STATUS if status and _was_stopped(Path(config.checkpoint.save_dir)) else status
+        path = Path(config.checkpoint.save_dir)
+        before = _attempts(path)
+        status, told = _child(command, environment, torchrun=True)
+        attempts = _attempts(path)
+        if status and len(attempts) > len(before) and attempts[-1]["status"] == "stopped":
+            logger.warning("stopped in order; the same command goes on from %s", path)
+            return STOPPED_STATUS
+        return 128 + told if status and told else status
     reset_logging()
     try:
         train(config, place, overrides, choices(stage, overrides, folder).get("experiment"))
-    except EXPLAINED as error:
+    except (*EXPLAINED, OSError) as error:
         raise LaunchError(str(error)) from None
     return 0
 
@@ -92,9 +102,9 @@ def _sweep(stage: str, wanted: Sequence[Sequence[str]], folder: Path | None) -> 
     for number, job in enumerate(wanted, 1):
         print(f"==> run {number} of {len(wanted)}: {' '.join(job)}", flush=True)
         words = [COMMANDS[stage], *_folder_option(folder), *job]
-        status = _child([sys.executable, "-m", "linformer_fairseq.cli", *words], {})
-        if status in (STOPPED_STATUS, _INTERRUPTED):
-            return status
+        status, told = _child([sys.executable, "-m", "linformer_fairseq.cli", *words], {})
+        if told:  # whatever the run made of it, no other one begins
+            return status or 128 + told
         if status:
             failed.append(f"{' '.join(job)} (status {status})")
     for job in failed:
@@ -102,31 +112,33 @@ def _sweep(stage: str, wanted: Sequence[Sequence[str]], folder: Path | None) -> 
     return 1 if failed else 0
 
 
-def _child(command: Sequence[str], environment: Mapping[str, str], as_signal: signal.Signals | None = None) -> int:
-    """Run a command, pass on the signals that ask to stop, and return its status as a shell would."""
-    with subprocess.Popen(command, env={**os.environ, **environment}) as process:
+def _child(command: Sequence[str], environment: Mapping[str, str], torchrun: bool = False) -> tuple[int, int]:
+    """Run a command, and pass on the first signal that asks to stop.
+
+    Returns:
+        its status as a shell would give it, and the number of that signal, 0 without one.
+    """
+    told: list[int] = []
+    # In a session of its own: a signal to the whole group, Ctrl-C's for example, would reach it twice.
+    with subprocess.Popen(command, env={**os.environ, **environment}, start_new_session=True) as process:
 
         def pass_on(number: int, frame: FrameType | None) -> None:
-            process.send_signal(as_signal or number)
+            told.append(number)
+            if len(told) == 1:
+                # torchrun knows SIGTERM and SIGINT, and passes them on to its workers; of SIGUSR1 it would die alone
+                process.send_signal(signal.SIGTERM if torchrun and number != signal.SIGINT else number)
 
         before = {number: signal.signal(number, pass_on) for number in _HANDED_ON}
         try:
-            while True:
-                try:
-                    status = process.wait()
-                    break
-                except KeyboardInterrupt:
-                    continue  # the terminal has sent it to the child as well; its end is waited for
+            status = process.wait()
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-    return status if status >= 0 else 128 - status
+    return status if status >= 0 else 128 - status, told[0] if told else 0
 
 
-def _was_stopped(path: Path) -> bool:
-    # torchrun ends with 1 whatever its workers ended with
-    attempts = (read_record(path) or {}).get("attempts", [])
-    return bool(attempts) and attempts[-1]["status"] == "stopped"
+def _attempts(path: Path) -> list[Mapping[str, object]]:
+    return list((read_record(path) or {}).get("attempts", []))
 
 
 def _folder_option(folder: Path | None) -> list[str]:
@@ -147,9 +159,17 @@ def _submitted(config: DictConfig) -> None:
     """What each task of a job runs that submitit has submitted."""
     register()
     hydra_config = HydraConfig.get()
-    completed = complete(config)
-    place = find_place(os.environ, completed.distributed_training.distributed_world_size)
-    if place is None:
-        raise LaunchError("no task of a SLURM job; run_config=slurm is for Hydra's submitit launcher")
-    reset_logging()
-    train(completed, place, list(hydra_config.overrides.task), hydra_config.runtime.choices.get("experiment"))
+    try:
+        completed = complete(config)
+        place = find_place(os.environ, completed.distributed_training.distributed_world_size)
+        if place is None:
+            raise LaunchError("no task of a SLURM job; run_config=slurm is for Hydra's submitit launcher")
+        reset_logging()
+        train(completed, place, list(hydra_config.overrides.task), hydra_config.runtime.choices.get("experiment"))
+    except Exception as error:
+        # Hydra would keep it for later and end this task with 0, and the others would wait for it.
+        if isinstance(error, LaunchError | EXPLAINED):
+            logger.error("%s", error)
+        else:
+            logger.exception("the run failed")
+        raise SystemExit(1) from None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
+from fairseq.dataclass.initialize import add_defaults
 from omegaconf import DictConfig, open_dict
+from omegaconf.errors import OmegaConfBaseException
 
 import linformer_fairseq
 from linformer_fairseq.launch.compose import resolved
@@ -37,7 +40,16 @@ def complete(config: DictConfig) -> DictConfig:
         check_pretraining_data([Path(part) for part in config.task.data.split(":")])
     else:
         _complete_finetuning(config)
+    _check_options(config)
     return config
+
+
+def _check_options(config: DictConfig) -> None:
+    """Raise at an option that fairseq would refuse when it builds the model, the task or the optimizer."""
+    try:
+        add_defaults(copy.deepcopy(config))
+    except OmegaConfBaseException as error:
+        raise LaunchError(str(error).split("\n")[0]) from None
 
 
 def _make_absolute(config: DictConfig, key: str) -> None:

@@ -127,7 +127,10 @@ def _hydra(folder: Path | None) -> Iterator[None]:
 
 def _plain(error: BaseException) -> str:
     """What is wrong in a line: Hydra puts the reason into the cause, and its search path below."""
-    text = str(error).split("\n")[0]
+    lines = str(error).split("\n")
+    text = lines[0]
     text = re.sub(r"^\w+ raised while resolving interpolation: ", "", text)
     cause = str(error.__cause__ or "").split("\n")[0]
-    return f"{text.removesuffix('.')}: {cause}" if cause and cause not in text else text
+    text = f"{text.removesuffix('.')}: {cause}" if cause and cause not in text else text
+    hint = next((line for line in lines if line.startswith("To append to your config use")), "")
+    return f"{text}. {hint}, if there is such an option" if hint else text

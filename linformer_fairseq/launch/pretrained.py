@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -102,6 +103,12 @@ def read_pretrained(path: Path) -> Pretrained:
         raise LaunchError(
             f"pretrained={path}: no such file; expected a checkpoint of a pretraining, RUN/checkpoint_best.pt"
         )
+    status = path.stat()
+    return _read(path, status.st_mtime_ns, status.st_size)
+
+
+@functools.lru_cache(maxsize=1)  # the runs of a sweep begin with the same one
+def _read(path: Path, modified: int, size: int) -> Pretrained:
     try:
         state = read_checkpoint(path)
     except CheckpointError as error:

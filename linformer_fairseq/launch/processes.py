@@ -86,8 +86,9 @@ def _slurm(environment: Mapping[str, str]) -> Place | None:
 
 
 def port_of(environment: Mapping[str, str]) -> int:
-    """A port that every task of a job finds by itself, and that two jobs on a node seldom share."""
-    return 20000 + int(environment["SLURM_JOB_ID"]) % 40000
+    """A port that every task of a job finds by itself, that two jobs on a node seldom share, and that lies below those
+    that the kernel gives to outgoing connections."""
+    return 20000 + int(environment["SLURM_JOB_ID"]) % 12000
 
 
 def first_host(nodes: str) -> str:

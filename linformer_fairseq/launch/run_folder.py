@@ -1,7 +1,7 @@
 """What a run leaves on record beside its checkpoints, and that it runs once at a time.
 
 ``config.yaml`` is the config, ``console.log`` what the terminal showed, ``run.json`` one object: what the run is
-(schema, stage, name, experiment, seed, task, lr, pretrained, paper, overrides, model, parameters, max_update,
+(schema, stage, name, experiment, seed, task, data, lr, pretrained, paper, overrides, model, parameters, max_update,
 warmup_updates, tokens_per_update, commit, versions), and ``attempts``, an entry for each time that it was started:
 start, end, status (running, finished, stopped, failed), updates_at_start, updates_at_end, world_size, hardware,
 slurm_job, error.
@@ -22,6 +22,7 @@ from typing import IO, Any
 from omegaconf import DictConfig, OmegaConf
 
 from linformer_fairseq.launch.errors import LaunchError
+from linformer_fairseq.training.progress import Progress
 
 logger = logging.getLogger(__name__)
 
@@ -52,11 +53,6 @@ class RunFolder:
         self._lock = _lock(path / ".lock")
         self._record = read_record(path) or {}
 
-    @property
-    def record(self) -> dict[str, Any]:
-        """What run.json says; empty in a new folder."""
-        return self._record
-
     def begin(self, config: DictConfig, facts: Mapping[str, Any], attempt: Mapping[str, Any]) -> None:
         """Write config.yaml and run.json, with a new attempt that is running."""
         attempts = self._record.get("attempts", [])
@@ -68,18 +64,19 @@ class RunFolder:
         self._record = {"schema": SCHEMA, **facts, "attempts": [*attempts, started]}
         self._save()
 
-    def note(self, **facts: Any) -> None:
-        """Add to what the run is: its number of parameters is known once it is built."""
-        self._record.update(facts)
-        self._save()
-
-    def end(self, status: str, updates: int | None, error: str | None = None) -> None:
+    def end(self, status: str, progress: Progress, error: str | None = None) -> None:
         """Close the attempt."""
+        self._record["parameters"] = progress.parameters
         last = self._record["attempts"][-1]
         last.update(end=now(), status=status, error=error)
-        if updates is not None:
-            last["updates_at_end"] = updates
-        self._save()
+        if progress.first is not None:
+            last["updates_at_start"] = progress.first
+        if progress.last is not None:
+            last["updates_at_end"] = progress.last
+        try:
+            self._save()
+        except OSError as problem:  # what ended the run says more than that its end could not be noted
+            logger.error("%s: %s", self.path / "run.json", problem)
 
     def _save(self) -> None:
         _write(self.path / "run.json", json.dumps(self._record, indent=1, ensure_ascii=False) + "\n")
@@ -115,7 +112,12 @@ def has_finished(record: Mapping[str, Any], max_update: int) -> bool:
 
 
 def _lock(path: Path) -> IO[str] | None:
-    stream = path.open("a+")
+    try:
+        stream = path.open("a+")
+    except OSError as error:
+        raise LaunchError(f"{path}: {error.strerror}; the run folder must be one that can be written to") from None
+    # Data workers that outlive a killed run for some seconds must not hold its lock.
+    os.register_at_fork(after_in_child=stream.close)
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

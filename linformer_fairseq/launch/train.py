@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from linformer_fairseq import provenance
 from linformer_fairseq.launch.errors import EXPLAINED, LaunchError
 from linformer_fairseq.launch.processes import Place
 from linformer_fairseq.launch.run_folder import RunFolder, has_finished, read_record, updates_done
+from linformer_fairseq.models.config import LinformerRobertaConfig
 from linformer_fairseq.training import signals
 from linformer_fairseq.training.joining import join
 from linformer_fairseq.training.progress import Progress
@@ -27,6 +29,7 @@ from linformer_fairseq.training.stopping import Stopped, attach
 logger = logging.getLogger(__name__)
 
 # What fairseq has no part for; a checkpoint's config is then one that fairseq alone can read.
+_WHAT_IT_IS = ("stage", "task", "data", "pretrained", "seed", "lr")
 _OURS = ("run", "pretrained", "lr")
 
 
@@ -49,8 +52,10 @@ def train(config: DictConfig, place: Place, overrides: Sequence[str], experiment
     add_defaults(config)
     OmegaConf.set_struct(config, True)
     path = Path(config.checkpoint.save_dir)
+    facts = _facts(config, overrides, experiment)
     folder = RunFolder(path) if place.rank == 0 else None
     record = read_record(path) or {}
+    _same_run(path, record, facts)
     if has_finished(record, config.optimization.max_update):
         logger.info("%s: already finished, after %d updates", path, updates_done(record))
         return
@@ -66,9 +71,29 @@ def train(config: DictConfig, place: Place, overrides: Sequence[str], experiment
         "hardware": {**provenance.hardware(), "hosts": hosts},
         "slurm_job": os.environ.get("SLURM_JOB_ID"),
     }
-    folder.begin(config, _facts(config, overrides, experiment), attempt)
+    folder.begin(config, facts, attempt)
     with _console_log(path), _recorded(folder, progress):
         _run(config, progress)
+
+
+def _same_run(path: Path, record: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
+    """Raise where the folder holds another run, which would go on with these settings, or pass for this one."""
+    if not record:
+        return
+    for (key, ours), (_, theirs) in zip(_identity(facts), _identity(record), strict=False):
+        if ours != theirs:
+            raise LaunchError(
+                f"{path} holds a run with {key} {theirs!r}, but this one has {ours!r}; say another run.name, or move "
+                "its run.json away to go on with the new value"
+            )
+
+
+def _identity(facts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for key in _WHAT_IT_IS:
+        yield key, facts.get(key)
+    model = facts.get("model", {})
+    for key in sorted({field.name for field in fields(LinformerRobertaConfig)} - {"_name"}):
+        yield f"model.{key}", model.get(key)
 
 
 def _meet(config: DictConfig, place: Place) -> list[str]:
@@ -79,6 +104,11 @@ def _meet(config: DictConfig, place: Place) -> list[str]:
         distributed.distributed_init_method = place.init_method
         # with a GPU for each task alone, every task sees its own as number 0
         distributed.device_id = place.local_rank % (torch.cuda.device_count() or 1)
+    if not config.common.cpu and place.local_rank >= (devices := torch.cuda.device_count()) > 1:
+        raise LaunchError(
+            f"process {place.local_rank} of this machine finds {devices} GPUs; start as many processes as there are, "
+            f"with distributed_training.distributed_world_size={devices} on one machine"
+        )
     if place.init_method is None:
         return [os.uname().nodename]
     if not config.common.cpu:
@@ -102,8 +132,7 @@ def _run(config: DictConfig, progress: Progress) -> None:
 @contextmanager
 def _recorded(folder: RunFolder, progress: Progress) -> Iterator[None]:
     def end(status: str, error: str | None = None) -> None:
-        folder.note(parameters=progress.parameters)
-        folder.end(status, progress.last, error)
+        folder.end(status, progress, error)
 
     try:
         yield
@@ -144,6 +173,7 @@ def _facts(config: DictConfig, overrides: Sequence[str], experiment: str | None)
         "experiment": experiment,
         "seed": config.common.seed,
         "task": run.task,
+        "data": config.task.data,
         "lr": config.optimization.lr[0],
         "pretrained": config.pretrained,
         "paper": OmegaConf.to_container(run.paper),

@@ -9,7 +9,6 @@ import logging
 import os
 import socket
 from datetime import timedelta
-from urllib.parse import urlsplit
 
 import torch.distributed as dist
 
@@ -43,17 +42,9 @@ def join(backend: str, init_method: str, rank: int, world_size: int, seconds: in
     """
     limit = timedelta(seconds=seconds)
     try:
-        if init_method.startswith("tcp://"):
-            address = urlsplit(init_method)
-            store = dist.TCPStore(
-                str(address.hostname), int(address.port or 0), world_size, is_master=rank == 0, timeout=limit
-            )
-            store.set_timeout(_COLLECTIVE)
-            dist.init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=_COLLECTIVE)
-        else:
-            dist.init_process_group(
-                backend, init_method=init_method, rank=rank, world_size=world_size, timeout=_COLLECTIVE
-            )
+        store, _, _ = next(iter(dist.rendezvous(init_method, rank, world_size, timeout=limit)))
+        store.set_timeout(_COLLECTIVE)
+        dist.init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=_COLLECTIVE)
         here = gather(f"{socket.gethostname()} (process {os.getpid()})")
     except (RuntimeError, ValueError) as error:  # torch's DistError is a RuntimeError
         reason = str(error).split("\n")[0]

@@ -33,10 +33,16 @@ _progress = Progress()  # a process trains once
 
 
 class Stopped(SystemExit):
-    """The run ended because a signal asked for it, with a checkpoint saved."""
+    """The run ended because a signal asked for it; its status is the process's.
 
-    def __init__(self, updates: int, number: int) -> None:
-        super().__init__(STOPPED_STATUS)
+    Args:
+        status: 85 with a checkpoint saved, 128 + the signal's number before the first update.
+        updates: done in all.
+        number: the signal's.
+    """
+
+    def __init__(self, status: int, updates: int, number: int) -> None:
+        super().__init__(status)
         self.updates = updates
         self.signal = signal.Signals(number).name
 
@@ -44,7 +50,10 @@ class Stopped(SystemExit):
 def _save_and_stop(cfg: Any, trainer: Any, epoch_itr: Any, number: int) -> NoReturn:
     updates = trainer.get_num_updates()
     checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, None)
-    stopped = Stopped(updates, number)
+    # The others wait here until the first process has saved, and end with 0: srun kills all at the first status that is
+    # not, and reports the highest.
+    highest(0)
+    stopped = Stopped(STOPPED_STATUS if trainer.is_data_parallel_master else 0, updates, number)
     say = logger.warning if trainer.is_data_parallel_master else logger.debug
     say(
         "%s: stopped after update %d, status %d. %s",
@@ -92,7 +101,7 @@ def _listening(progress: Progress) -> Callable[..., Any]:
                 if trainer.is_data_parallel_master:
                     logger.warning("%s: stopped before update %d", signal.Signals(number).name, updates + 1)
                 signals.hand_on(number)
-                raise Stopped(updates, number)
+                raise Stopped(128 + number, updates, number)
             return train(cfg, trainer, task, epoch_itr)
 
         return listen_and_train

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from linformer_fairseq.launch import LaunchError, choices, complete, compose, jobs, resolved
+from linformer_fairseq.launch.application import check
 
 
 def test_the_papers_run_by_one_experiment() -> None:
@@ -102,6 +103,26 @@ def test_the_grid_of_a_sweep() -> None:
         ["lr=0.0001", "common.seed=7"],
         ["lr=0.0001", "common.seed=8"],
     ]
+
+
+def test_runs_of_a_sweep_that_would_share_a_folder_are_refused(own_data: Path) -> None:
+    with pytest.raises(LaunchError, match="several runs of this sweep would be in .*_s1: its name does not tell"):
+        check("pretraining", [f"task.data={own_data}", "optimization.lr=[1e-4],[5e-4]"], sweep=True)
+    apart = "run.name=x_${optimization.lr.0}"
+    assert len(check("pretraining", [f"task.data={own_data}", "optimization.lr=[1e-4],[5e-4]", apart], sweep=True)) == 2
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("model.encoder_depth=6", r"To append to your config use \+model.encoder_depth=6, if there is such an option"),
+        ("+model.projectoin=linear", "Key 'projectoin' (is )?not in"),
+        ("+task.mask_probability=0.2", "Key 'mask_probability' (is )?not in"),
+    ],
+)
+def test_misspelled_options_of_parts_are_refused(own_data: Path, word: str, message: str) -> None:
+    with pytest.raises(LaunchError, match=message):
+        check("pretraining", [f"task.data={own_data}", word], sweep=False)
 
 
 def test_the_experiment_of_a_run() -> None:

@@ -85,6 +85,22 @@ def test_a_finished_run_is_not_trained_again(linformer: Linformer, pretraining: 
     assert (pretrained / "checkpoint_last.pt").stat().st_mtime_ns == before and len(attempts(pretrained)) == 1
 
 
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("optimization.lr=[0.1]", "holds a run with lr 0.0005, but this one has 0.1"),
+        ("+model.projection=mean_pool", "holds a run with model.projection 'linear', but this one has 'mean_pool'"),
+        ("model.dropout=0.3", "holds a run with model.dropout 0.1, but this one has 0.3"),
+    ],
+)
+def test_another_run_does_not_pass_for_a_finished_one(
+    linformer: Linformer, pretraining: Words, pretrained: Path, word: str, message: str
+) -> None:
+    output = linformer(*pretraining(3), word, cwd=pretrained.parents[1], status=1)
+    assert message in output and "say another run.name" in output and "Traceback" not in output
+    assert len(attempts(pretrained)) == 1
+
+
 def test_one_run_at_a_time_in_a_folder(linformer: Linformer, pretraining: Words, tmp_path: Path) -> None:
     from linformer_fairseq.launch.run_folder import RunFolder
 
@@ -123,6 +139,33 @@ def test_a_stopped_run_goes_on_bit_for_bit(
     assert attempts(folder)[-1]["world_size"] == processes
     ours, theirs = (weights(tmp_path / runs / NAME / "checkpoint_last.pt") for runs in ("stopped", "whole"))
     assert ours.keys() == theirs.keys() and all(torch.equal(ours[key], theirs[key]) for key in ours)
+
+
+@pytest.mark.slow
+def test_a_signal_before_the_first_update(
+    linformer: Linformer, start_linformer: Start, pretraining: Words, tmp_path: Path
+) -> None:
+    words = [*pretraining(5), "run.join_timeout=600"]
+    folder = tmp_path / "runs" / NAME
+    process = start_linformer(*words, cwd=tmp_path)
+    deadline = time.monotonic() + 120
+    while not (folder / "run.json").exists():  # written before the data and the model are made
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    output = process.communicate(timeout=120)[0]
+    assert process.returncode == 143, output[-2000:]  # not 85: nothing was saved
+    assert "SIGTERM: stopped before update 1" in output
+    assert attempts(folder)[-1]["status"] == "stopped"
+
+
+@pytest.mark.slow
+def test_a_sweep_ends_with_the_run_that_was_stopped(start_linformer: Start, pretraining: Words, tmp_path: Path) -> None:
+    process = start_linformer(*pretraining(200), "--multirun", "common.seed=1,2", cwd=tmp_path)
+    output = signal_after(process, tmp_path / "runs" / NAME, 3, signal.SIGTERM)
+    assert process.returncode == 85, output[-2000:]
+    assert "==> run 1 of 2" in output and "==> run 2 of 2" not in output
+    assert not (tmp_path / "runs" / NAME.replace("_s1", "_s2")).exists()
 
 
 @pytest.mark.slow
