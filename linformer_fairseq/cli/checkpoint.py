@@ -59,8 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _folder(folder: Path, look: Look, set_aside: bool) -> bool:
     """Print a line per checkpoint and what a run goes on from; whether all is well."""
-    from linformer_fairseq.training.examine import State
     from linformer_fairseq.training.checkpoint_folder import choose, put_aside, put_right
+    from linformer_fairseq.training.examine import State
 
     files = sorted({*folder.glob("checkpoint*.pt"), *folder.glob("crash.pt")})
     if not files:

@@ -11,7 +11,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 import linformer_fairseq
 from linformer_fairseq.launch.compose import resolved
-from linformer_fairseq.launch.data import check_pretraining_data, check_task_data, longest_example
+from linformer_fairseq.launch.data import TASKS, check_pretraining_data, check_task_data, prepared
 from linformer_fairseq.launch.errors import LaunchError
 from linformer_fairseq.launch.pretrained import read_pretrained
 
@@ -41,6 +41,7 @@ def complete(config: DictConfig) -> DictConfig:
     else:
         _complete_finetuning(config)
     _check_options(config)
+    _check_numbers(config)
     return config
 
 
@@ -64,13 +65,38 @@ def _make_absolute(config: DictConfig, key: str) -> None:
     node[name] = str(path)
 
 
+def _check_task(config: DictConfig, folder: Path) -> None:
+    theirs = prepared(folder).get("task")
+    if theirs is not None and config.run.task in TASKS and theirs != config.run.task:
+        raise LaunchError(f"task={config.run.task}, but {folder} was prepared as {theirs}; change task or task.data")
+
+
+def _check_numbers(config: DictConfig) -> None:
+    """Raise where a run would do nothing useful, or end in torch's own words."""
+    scheduler = config.lr_scheduler
+    last = scheduler.get("total_num_update")
+    if last and scheduler.warmup_updates >= float(last):
+        raise LaunchError(
+            f"lr_scheduler.warmup_updates={scheduler.warmup_updates}, but the run ends after {float(last):,.0f} "
+            "updates, before its learning rate is reached; say a smaller number"
+        )
+    if config.common.cpu and config.common.fp16 and not config.common.fp16_no_flatten_grads:
+        raise LaunchError("run.precision=fp16 is for GPUs; on a CPU say fp32 or bf16")
+
+
 def _complete_finetuning(config: DictConfig) -> None:
     folder = Path(config.task.data)
     checkpoint = Path(config.pretrained)
     labels = check_task_data(folder)
     pretrained = read_pretrained(checkpoint)
     pretrained.check_dictionary(folder / "input0" / "dict.txt")
-    longest = longest_example(folder)
+    _check_task(config, folder)
+    given = config.task.max_positions
+    if given is not None and given != pretrained.max_positions:
+        raise LaunchError(
+            f"task.max_positions={given}, but {checkpoint} has n = {pretrained.max_positions}; leave it out"
+        )
+    longest = prepared(folder).get("options", {}).get("max_positions")
     if longest is not None and longest > pretrained.max_positions:
         raise LaunchError(
             f"{folder} was prepared with --max-positions {longest}, but {checkpoint} has n = "

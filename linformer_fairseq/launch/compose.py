@@ -62,7 +62,7 @@ def compose(stage: str, overrides: Sequence[str] = (), folder: Path | None = Non
         try:
             return hydra_compose(stage, overrides=list(overrides))
         except (HydraException, OmegaConfBaseException) as error:
-            raise LaunchError(_plain(error)) from None
+            raise LaunchError(_plain(error, folder)) from None
 
 
 def choices(stage: str, overrides: Sequence[str], folder: Path | None = None) -> dict[str, str | None]:
@@ -75,7 +75,7 @@ def choices(stage: str, overrides: Sequence[str], folder: Path | None = None) ->
         try:
             config = hydra_compose(stage, overrides=list(overrides), return_hydra_config=True)
         except (HydraException, OmegaConfBaseException) as error:
-            raise LaunchError(_plain(error)) from None
+            raise LaunchError(_plain(error, folder)) from None
         return dict(config.hydra.runtime.choices)
 
 
@@ -97,7 +97,7 @@ def jobs(stage: str, overrides: Sequence[str], folder: Path | None = None) -> li
             swept = parser.parse_overrides([f"{key}={value}" for key, value in grid.items()])
             return [list(job) for job in BasicSweeper.split_arguments([*swept, *given], None)[0]]
         except (HydraException, OmegaConfBaseException) as error:
-            raise LaunchError(_plain(error)) from None
+            raise LaunchError(_plain(error, folder)) from None
 
 
 def resolved(config: DictConfig) -> DictConfig:
@@ -125,12 +125,15 @@ def _hydra(folder: Path | None) -> Iterator[None]:
         yield
 
 
-def _plain(error: BaseException) -> str:
+def _plain(error: BaseException, folder: Path | None = None) -> str:
     """What is wrong in a line: Hydra puts the reason into the cause, and its search path below."""
     lines = str(error).split("\n")
     text = lines[0]
     text = re.sub(r"^\w+ raised while resolving interpolation: ", "", text)
     cause = str(error.__cause__ or "").split("\n")[0]
     text = f"{text.removesuffix('.')}: {cause}" if cause and cause not in text else text
+    if missing := re.search(r"Could not find '(\w+)/", text):
+        there = sorted(path.stem for path in (folder or config_dir()).glob(f"{missing[1]}/*.yaml"))
+        text += f"; there are: {', '.join(there)}"
     hint = next((line for line in lines if line.startswith("To append to your config use")), "")
     return f"{text}. {hint}, if there is such an option" if hint else text

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from linformer_fairseq.evaluation.task_data import read_labels
 from linformer_fairseq.launch.errors import LaunchError
 from linformer_fairseq.mmap_files import Damaged, open_dataset
 
 _PRETRAINING = "scripts/prepare_pretraining.sh makes such a folder (DIR/bin)"
+TASKS = ("sst2", "qnli", "qqp", "imdb")
 _TASK = "scripts/prepare_task.sh makes such a folder"
 
 
@@ -41,16 +43,22 @@ def check_task_data(folder: Path) -> int:
     return len(read_labels(folder / "label" / "dict.txt"))
 
 
-def longest_example(folder: Path) -> int | None:
-    """Tokens that the examples were cut to when the task was prepared; None where the folder does not say."""
+def prepared(folder: Path) -> dict[str, Any]:
+    """What prepare_task noted of a task's folder: ``task``, ``options`` and more; empty where it was made otherwise.
+
+    Raises:
+        LaunchError: it cannot be read.
+    """
     manifest = folder / "manifest.json"
     try:
-        value = json.loads(manifest.read_text(encoding="utf-8"))["options"]["max_positions"]
+        found = json.loads(manifest.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return None
-    except (ValueError, KeyError, TypeError) as error:
-        raise LaunchError(f"task.data: {manifest}: damaged ({type(error).__name__}: {error}); {_TASK}") from None
-    return None if value is None else int(value)
+        return {}
+    except (OSError, ValueError) as error:
+        raise LaunchError(f"task.data: {manifest}: cannot be read ({error}); {_TASK}") from None
+    if not isinstance(found, dict) or not isinstance(found.get("options", {}), dict):
+        raise LaunchError(f"task.data: {manifest}: damaged; {_TASK}")
+    return found
 
 
 def _require_folder(folder: Path, hint: str) -> None:

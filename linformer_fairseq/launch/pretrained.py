@@ -63,6 +63,8 @@ class Pretrained:
         """
         options = {key: value for key, value in self.options.items() if key not in _FREE}
         for key, value in given.items():
+            if value is None:
+                continue
             if key in _FREE:
                 options[key] = value
             elif key == "_name":
@@ -72,7 +74,7 @@ class Pretrained:
                     )
             elif key not in options:
                 raise LaunchError(f"model.{key}={value}: no option of {self.name}, the model of {self.path}")
-            elif value is not None and not _same(key, value, options[key]):
+            elif not _same(key, value, options[key]):
                 raise LaunchError(
                     f"model.{key}={value}, but {self.path} was pretrained with {key}={options[key]}; leave it out: "
                     "what the model is, its checkpoint says"

@@ -34,19 +34,22 @@ def test_what_the_model_is_comes_from_the_checkpoint(words: list[str], pretraine
 
 
 def test_the_same_said_twice_is_no_contradiction(words: list[str]) -> None:
-    said = ["+model.projected_dim=8", "+model.encoder_layers=2", "+model._name=linformer_roberta_tiny"]
+    said = ["model.projected_dim=8", "model.encoder_layers=2", "model._name=linformer_roberta_tiny"]
     assert complete(compose("finetuning", [*words, *said])).model.projected_dim == 8
 
 
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("+model.projected_dim=16", "model.projected_dim=16, but .* was pretrained with projected_dim=8"),
-        ("+model.max_positions=64", "model.max_positions=64, but .* was pretrained with max_positions=32"),
-        ("+model.sharing=none", "model.sharing=none, but .* was pretrained with sharing=layerwise"),
-        ("+model.encoder_layers=4", "model.encoder_layers=4, but .* was pretrained with encoder_layers=2"),
-        ("+model._name=roberta", "model._name=roberta, but .* was pretrained with linformer_roberta_tiny"),
+        ("model.projected_dim=16", "model.projected_dim=16, but .* was pretrained with projected_dim=8"),
+        ("model.max_positions=64", "model.max_positions=64, but .* was pretrained with max_positions=32"),
+        ("model.sharing=none", "model.sharing=none, but .* was pretrained with sharing=layerwise"),
+        ("model.encoder_layers=4", "model.encoder_layers=4, but .* was pretrained with encoder_layers=2"),
+        ("model._name=roberta", "model._name=roberta, but .* was pretrained with linformer_roberta_tiny"),
         ("+model.depth=4", "model.depth=4: no option of linformer_roberta_tiny"),
+        ("task.max_positions=64", "task.max_positions=64, but .* has n = 32"),
+        ("lr_scheduler.warmup_updates=30000", "warmup_updates=30000, but the run ends after 20,935 updates"),
+        ("run.precision=fp16", "run.precision=fp16 is for GPUs; on a CPU say fp32 or bf16"),
         ("task.num_classes=3", "task.num_classes=3, but .* has 2 classes"),
         ("pretrained=absent.pt", "pretrained=.*absent.pt: no such file; expected a checkpoint of a pretraining"),
     ],
@@ -71,6 +74,15 @@ def test_longer_examples_than_the_model_takes_are_refused(words: list[str], task
     (other / "manifest.json").write_text('{"options": {"max_positions": 64}}')
     with pytest.raises(LaunchError, match="prepared with --max-positions 64, but .* n = 32"):
         complete(compose("finetuning", [*words, f"task.data={other}"]))
+
+
+def test_data_of_another_task_are_refused(words: list[str], task_data: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(task_data, other)
+    (other / "manifest.json").write_text('{"task": "qnli", "options": {"max_positions": 32}}')
+    with pytest.raises(LaunchError, match="task=sst2, but .* was prepared as qnli; change task or task.data"):
+        complete(compose("finetuning", [*words, f"task.data={other}"]))
+    assert complete(compose("finetuning", [*words, f"task.data={other}", "task=qnli"])).run.task == "qnli"
 
 
 def test_a_file_that_is_no_checkpoint_is_refused(words: list[str], tmp_path: Path) -> None:
