@@ -124,6 +124,7 @@ finetune() { # finetune NAME TITLE
         "${model_code[@]}" -- \
         linformer finetune task=stdlib_package "run_config=$device" "task.data=$(quoted "$out/task_bin")" \
         "pretrained=$(quoted "$out/pretrain_$1/checkpoint_best.pt")" "optimization.max_update=$finetune_updates" \
+        "lr_scheduler.warmup_updates=$((finetune_updates / 20))" \
         "checkpoint.save_dir=$(quoted "$out/finetune_$1")"
 }
 finetune linformer Linformer
