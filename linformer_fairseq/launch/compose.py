@@ -20,7 +20,9 @@ from linformer_fairseq.launch import resolvers, schema
 from linformer_fairseq.launch.errors import LaunchError
 
 STAGES = ("pretraining", "finetuning")
-VERSION_BASE = "1.3"
+# Hydra keeps it for the whole process, and from 1.2 on it refuses the call by which fairseq reads the options of
+# fairseq-train's checkpoints.
+VERSION_BASE = "1.1"
 
 
 def config_dir() -> Path:

@@ -125,6 +125,16 @@ def test_misspelled_options_of_parts_are_refused(own_data: Path, word: str, mess
         check("pretraining", [f"task.data={own_data}", word], sweep=False)
 
 
+def test_fairseqs_own_use_of_hydra_goes_on(tiny_corpus: Path) -> None:
+    from fairseq import options
+    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+    compose("pretraining", ["task.data=x"])
+    words = [str(tiny_corpus), "--task", "masked_lm", "--arch", "roberta", "--batch-size", "1"]
+    args = options.parse_args_and_arch(options.get_training_parser(), words)
+    assert convert_namespace_to_omegaconf(args).task.data == str(tiny_corpus)
+
+
 def test_the_experiment_of_a_run() -> None:
     assert choices("pretraining", [])["experiment"] is None
     assert choices("pretraining", ["run_config=cpu"])["run_config"] == "cpu"
