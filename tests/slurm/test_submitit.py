@@ -60,6 +60,6 @@ def test_a_run_that_fails_is_said_to(queue: Queue, keys: list[str]) -> None:
     submitting = _submit(queue, *keys, "common.cpu=false")
     output = queue.end_of(submitting)
     assert submitting.returncode not in (0, 85), output
-    states = queue.run("squeue", "--noheader", "--states=all", "--format=%T").stdout.split()
-    assert states.count("FAILED") == 1, states
+    (log,) = queue.folder.glob("logs/submitit/*/*_0_log.out")
+    assert queue.show(log.parent.name)["JobState"] == "FAILED"
     assert "this run is for GPUs, but torch sees none" in output + queue.output()
