@@ -50,11 +50,9 @@ def _with_steady_workers(get_iterator: Callable[..., Any]) -> Callable[..., Any]
     @functools.wraps(get_iterator)
     def get_iterator_for_epoch(self: EpochBatchIterator, *args: Any, **kwargs: Any) -> Any:
         iterator = get_iterator(self, *args, **kwargs)
-        loader = iterator
-        while loader is not None and not isinstance(loader, DataLoader):
-            # CountingIterator around BufferedIterator around the loader, which starts its workers when it is read
-            loader = getattr(loader, "iterable", getattr(loader, "_iterable", None))
-        if loader is not None and loader.worker_init_fn is None:
+        # CountingIterator around BufferedIterator around the loader, which starts its workers when it is first read
+        loader = getattr(getattr(iterator, "_itr", None), "_iterable", None)
+        if isinstance(loader, DataLoader) and loader.worker_init_fn is None:
             loader.worker_init_fn = heed_parent_only
         return iterator
 
