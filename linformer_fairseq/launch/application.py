@@ -168,7 +168,7 @@ def _submitted(config: DictConfig) -> None:
         train(completed, place, list(hydra_config.overrides.task), hydra_config.runtime.choices.get("experiment"))
     except Exception as error:
         # Hydra would keep it for later and end this task with 0, and the others would wait for it.
-        if isinstance(error, LaunchError | EXPLAINED):
+        if isinstance(error, (LaunchError, *EXPLAINED)):
             logger.error("%s", error)
         else:
             logger.exception("the run failed")

@@ -122,7 +122,7 @@ def _read(path: Path, modified: int, size: int) -> Pretrained:
     name = str(stored.get("_name") or stored.get("arch"))
     # n as the weights show it: the config may leave it to the task
     stored["max_positions"] = int(weights[_POSITIONS].shape[0]) - _UNUSED_POSITIONS
-    return Pretrained(path, name, _options(name, stored), stored["max_positions"], int(weights[_EMBEDDING].shape[0]))
+    return Pretrained(path, name, all_options(name, stored), stored["max_positions"], int(weights[_EMBEDDING].shape[0]))
 
 
 def _stored_options(state: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,7 +133,8 @@ def _stored_options(state: Mapping[str, Any]) -> dict[str, Any]:
     return dict(vars(options)) if isinstance(options, Namespace) else dict(options)
 
 
-def _options(name: str, stored: Mapping[str, Any]) -> dict[str, Any]:
+def all_options(name: str, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Every option of a RoBERTa or Linformer: what is stored, and what its architecture fills in."""
     linformer = name.startswith(MODEL)
     wanted = [option for option in _OPTIONS if linformer or option not in _LINFORMER]
     args = Namespace(**{key: stored[key] for key in wanted if stored.get(key) is not None})

@@ -18,6 +18,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from linformer_fairseq import provenance
 from linformer_fairseq.launch.errors import EXPLAINED, LaunchError
+from linformer_fairseq.launch.pretrained import all_options
 from linformer_fairseq.launch.processes import Place
 from linformer_fairseq.launch.run_folder import RunFolder, has_finished, read_record, updates_done
 from linformer_fairseq.models.config import LinformerRobertaConfig
@@ -165,6 +166,11 @@ def _console_log(path: Path) -> Iterator[None]:
         handler.close()
 
 
+def _model(options: Any) -> dict[str, Any]:
+    """The model's options with the sizes of its architecture filled in."""
+    return {**options, **all_options(options["_name"], options)}
+
+
 def _facts(config: DictConfig, overrides: Sequence[str], experiment: str | None) -> dict[str, Any]:
     run = config.run
     return {
@@ -178,7 +184,7 @@ def _facts(config: DictConfig, overrides: Sequence[str], experiment: str | None)
         "pretrained": config.pretrained,
         "paper": OmegaConf.to_container(run.paper),
         "overrides": list(overrides),
-        "model": OmegaConf.to_container(config.model, enum_to_str=True),
+        "model": _model(OmegaConf.to_container(config.model, enum_to_str=True)),
         "parameters": None,
         "max_update": config.optimization.max_update,
         "warmup_updates": config.lr_scheduler.warmup_updates,

@@ -6,6 +6,7 @@ submitit has put its own handler, that handler is called after the checkpoint is
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
 from types import FrameType
@@ -48,7 +49,14 @@ def received() -> int:
 
 
 def hand_on(number: int) -> None:
-    """Call what was there for a signal before `listen`, if that was a function: submitit's handler, for example."""
+    """Call what was there for a signal before `listen`, if that was a function: submitit's handler, which requeues.
+
+    From here on the process ends, and further signals are ignored: at its exit Python puts the default handlers back,
+    and a second one would change its status.
+    """
+    for other in STOPPING:
+        signal.signal(other, signal.SIG_IGN)
     before = _before.get(number)
     if callable(before):
-        before(number, None)
+        with contextlib.suppress(SystemExit):  # submitit's own status; the caller ends the process with ours
+            before(number, None)
