@@ -196,8 +196,8 @@ def _limits(pretrainings: list[Row]) -> str:
     return "\n".join(
         f"- {sentence}"
         for sentence in (
-            "How good Linformers are. These models are more than a hundred times smaller and have seen a vanishing part "
-            "of the text; what separates them after so few updates need not separate them at the end, and the paper's "
+            "How good Linformers are. These models are more than a hundred times smaller and have seen a vanishing "
+            "part of the text; what separates them after so few updates need not separate them at the end, and the paper's "
             "statements are about the end.",
             "Which of two close curves is better: there is one pretraining of each model, validated on a sample of the "
             "held-out text. At another n the sample and its masks are others, too.",
