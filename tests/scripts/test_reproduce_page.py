@@ -83,12 +83,20 @@ def test_the_page(work: Path) -> None:
     assert f"| RoBERTa, n = 256 | 1,000 | {0.5 * unigram:,.1f} | 50% | 1500.0 |" in text
     assert "| Linformer, n = 256, k = 64, layerwise (unfinished) | 1,000 | - | - | 1500.0 |" in text
     assert "1 of 3 models end at least a tenth below the perplexity of word frequencies" in text
+    assert "0 of 2 Linformers with n = 256 end below the RoBERTa in perplexity." in text
     name = "Linformer, n = 256, k = 64, layerwise"
     assert f"| {name}, lowest to highest seed | 78.0 to 90.0 % | - | 76.0 to 80.0 % | - |" in text
     assert "| always the most frequent answer | 75.0 % | 75.0 % | 75.0 % | 75.0 % |" in text
     assert f"above the most frequent answer with every seed: SST-2 ({name})." in text
     assert f"nothing that is certain, was learned: QNLI ({name})." in text
     assert str(work.parent) not in text
+
+
+def test_how_the_linformers_stand_beside_the_roberta(work: Path) -> None:
+    baseline = Row(**{**vars(small("roberta_s1", 100.0)), "model": model("roberta", n=256, size=SIZE)})
+    rows = [baseline, small("a", 99.0), small("b", 101.0), small("c", None)]
+    text = made(work, rows)
+    assert "- 1 of 3 Linformers with n = 256 end below the RoBERTa in perplexity." in text
 
 
 def test_what_is_missing_is_named(work: Path) -> None:
