@@ -224,7 +224,8 @@ def test_the_header_of_pretraining_says_what_is_in_it() -> None:
 def test_every_task_is_composed_and_its_model_built(build: Callable[..., nn.Module], task: str, model: str) -> None:
     config = compose("finetuning", [f"task={task}", "task.data=data", "pretrained=run/checkpoint_best.pt"])
     with open_dict(config):  # what the checkpoint and the data say
-        config.model.update({"_name": model, "max_positions": 512})
+        own = {key: value for key, value in config.model.items() if value is not None}
+        config.model = {**own, "_name": model, "max_positions": 512}
         config.task.update({"max_positions": 512, "num_classes": 2})
     config = resolved(config)
     built = build(config)

@@ -155,7 +155,9 @@ def test_two_processes_and_damaged_checkpoints(
     def run(status: int) -> list[str]:
         processes = start_two(settings, folder)
         outputs = [process.communicate(timeout=300)[0] for process in processes]
-        assert [process.returncode for process in processes] == [status, status], outputs[0] + outputs[1]
+        # gloo may abort a process that ends while the other one does, so that a failure is any status but 0
+        failed = [process.returncode != 0 for process in processes]
+        assert failed == [status != 0] * 2, outputs[0] + outputs[1]
         return outputs
 
     folder = tmp_path / "run"
