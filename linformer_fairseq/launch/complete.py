@@ -65,8 +65,7 @@ def _make_absolute(config: DictConfig, key: str) -> None:
     node[name] = str(path)
 
 
-def _check_task(config: DictConfig, folder: Path) -> None:
-    theirs = prepared(folder).get("task")
+def _check_task(config: DictConfig, folder: Path, theirs: str | None) -> None:
     if theirs is not None and config.run.task in TASKS and theirs != config.run.task:
         raise LaunchError(f"task={config.run.task}, but {folder} was prepared as {theirs}; change task or task.data")
 
@@ -90,13 +89,14 @@ def _complete_finetuning(config: DictConfig) -> None:
     labels = check_task_data(folder)
     pretrained = read_pretrained(checkpoint)
     pretrained.check_dictionary(folder / "input0" / "dict.txt")
-    _check_task(config, folder)
+    manifest = prepared(folder)
+    _check_task(config, folder, manifest.get("task"))
     given = config.task.max_positions
     if given is not None and given != pretrained.max_positions:
         raise LaunchError(
             f"task.max_positions={given}, but {checkpoint} has n = {pretrained.max_positions}; leave it out"
         )
-    longest = prepared(folder).get("options", {}).get("max_positions")
+    longest = manifest.get("options", {}).get("max_positions")
     if longest is not None and longest > pretrained.max_positions:
         raise LaunchError(
             f"{folder} was prepared with --max-positions {longest}, but {checkpoint} has n = "

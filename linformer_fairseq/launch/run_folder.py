@@ -111,7 +111,7 @@ def has_finished(record: Mapping[str, Any], max_update: int) -> bool:
     return bool(attempts) and attempts[-1]["status"] == "finished" and record.get("max_update", 0) >= max_update
 
 
-def _lock(path: Path) -> IO[str] | None:
+def _lock(path: Path) -> IO[str]:
     try:
         stream = path.open("a+")
     except OSError as error:

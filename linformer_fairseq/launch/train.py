@@ -29,8 +29,9 @@ from linformer_fairseq.training.stopping import Stopped, attach
 
 logger = logging.getLogger(__name__)
 
-# What fairseq has no part for; a checkpoint's config is then one that fairseq alone can read.
+# What makes a run another one, beside the options of its model.
 _WHAT_IT_IS = ("stage", "task", "data", "pretrained", "seed", "lr")
+# What fairseq has no part for; a checkpoint's config is then one that fairseq alone can read.
 _OURS = ("run", "pretrained", "lr")
 
 
@@ -132,18 +133,15 @@ def _run(config: DictConfig, progress: Progress) -> None:
 
 @contextmanager
 def _recorded(folder: RunFolder, progress: Progress) -> Iterator[None]:
-    def end(status: str, error: str | None = None) -> None:
-        folder.end(status, progress, error)
-
     try:
         yield
     except Stopped as stopped:
-        end("stopped", f"{stopped.signal} after update {stopped.updates}")
+        folder.end("stopped", progress, f"{stopped.signal} after update {stopped.updates}")
         raise
     except BaseException as error:
-        end("failed", f"{type(error).__name__}: {error}".split("\n")[0])
+        folder.end("failed", progress, f"{type(error).__name__}: {error}".split("\n")[0])
         raise
-    end("finished")
+    folder.end("finished", progress)
 
 
 @contextmanager
