@@ -1,5 +1,6 @@
 """A loss or a gradient that is not finite ends the run, with its update and its examples in the log."""
 
+import logging
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -56,6 +57,7 @@ def test_finite_updates_are_as_ever(trainer: Trainer, updates: Any, caplog: pyte
 
 
 def test_nan_loss(trainer: Trainer, updates: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="fairseq.trainer")  # programs tested before may have made fairseq quiet
     trainer.train_step(next(updates))
     good, bad = next(updates)
     _spoil(trainer, lambda sample: torch.equal(sample["id"], bad["id"]), _nan)
