@@ -1,8 +1,10 @@
 """Fixtures for everybody: a tiny binarised corpus, and fairseq's two command lines as subprocesses."""
 
+import gc
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +15,12 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 _WORDS = [f"word{i}" for i in range(60)]
+
+
+def pytest_collection_finish() -> None:
+    """Take what the imports made out of garbage collection, which would go through it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def _binarise(folder: Path, split: str, sentences: Sequence[str]) -> None:
@@ -37,6 +45,30 @@ def tiny_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
             " ".join(generator.choices(_WORDS[: 10 + i % 50], k=generator.randint(5, 20))) for i in range(count)
         ]
         _binarise(folder, split, sentences)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def task_data(tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny corpus as sentences with a class (three, as a dataset) and a number (two, as text) each."""
+    import torch
+    from fairseq.data import Dictionary, data_utils, indexed_dataset
+
+    folder = tmp_path_factory.mktemp("task")
+    shutil.copytree(tiny_corpus, folder / "input0")
+    (folder / "label").mkdir()
+    labels = Dictionary()
+    for name in ("one", "two", "three"):
+        labels.add_symbol(name)
+    labels.save(str(folder / "label" / "dict.txt"))
+    for split in ("train", "valid"):
+        count = len(data_utils.load_indexed_dataset(str(tiny_corpus / split), Dictionary()))
+        builder = indexed_dataset.make_builder(str(folder / "label" / f"{split}.bin"), impl="mmap", vocab_size=100)
+        for i in range(count):
+            builder.add_item(torch.tensor([labels.nspecial + i % 3, labels.eos()]))
+        builder.finalize(str(folder / "label" / f"{split}.idx"))
+        numbers = "".join(f"{i / count:.3f} {-i / count:.3f}\n" for i in range(count))
+        (folder / "label" / f"{split}.label").write_text(numbers)
     return folder
 
 

@@ -42,7 +42,7 @@ def run(stage: str, arguments: argparse.Namespace) -> int:
     try:
         if not arguments.dry_run:
             return launch(*options)
-        configs = check(*options)
+        configs = [run.config for run in check(*options)]
     except LaunchError as error:
         raise CommandError(str(error)) from None
     try:

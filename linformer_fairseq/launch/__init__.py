@@ -1,7 +1,7 @@
 """A run from its config: composed, checked, started on the right processes, and on record in its folder."""
 
 from linformer_fairseq.launch.complete import complete
-from linformer_fairseq.launch.compose import STAGES, choices, compose, config_dir, jobs, resolved
+from linformer_fairseq.launch.compose import STAGES, compose, config_dir, jobs, resolved
 from linformer_fairseq.launch.errors import LaunchError
 
-__all__ = ["STAGES", "LaunchError", "choices", "complete", "compose", "config_dir", "jobs", "resolved"]
+__all__ = ["STAGES", "LaunchError", "complete", "compose", "config_dir", "jobs", "resolved"]

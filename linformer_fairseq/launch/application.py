@@ -14,17 +14,18 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import NamedTuple
 
 import hydra
 from fairseq.utils import reset_logging
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig
+from omegaconf import DictConfig, open_dict
 
 from linformer_fairseq.launch.complete import complete
-from linformer_fairseq.launch.compose import VERSION_BASE, choices, compose, config_dir, jobs, register
+from linformer_fairseq.launch.compose import VERSION_BASE, compose, config_dir, jobs, register
 from linformer_fairseq.launch.errors import EXPLAINED, LaunchError
 from linformer_fairseq.launch.processes import find_place, torchrun_command
-from linformer_fairseq.launch.run_folder import read_record
+from linformer_fairseq.launch.run_folder import CONSOLE_LOG, read_record
 from linformer_fairseq.launch.train import train
 from linformer_fairseq.training.stopping import STOPPED_STATUS
 
@@ -34,26 +35,33 @@ COMMANDS = {"pretraining": "pretrain", "finetuning": "finetune"}
 _HANDED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 
 
-def check(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | None = None) -> list[DictConfig]:
-    """The config of every run that the overrides ask for, completed. Nothing is started or queued.
+class Run(NamedTuple):
+    """One run of those that were asked for."""
+
+    overrides: list[str]
+    config: DictConfig
+
+
+def check(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | None = None) -> list[Run]:
+    """Every run that the overrides ask for, with its config, completed. Nothing is started or queued.
 
     Raises:
         LaunchError: one of them could not start; where there are several the message says which.
     """
     wanted = jobs(stage, overrides, folder) if sweep else [list(overrides)]
-    configs = []
+    runs = []
     for job in wanted:
         try:
-            configs.append(complete(compose(stage, job, folder)))
+            runs.append(Run(job, complete(compose(stage, job, folder))))
         except LaunchError as error:
             raise LaunchError(f"{error} (in the run with {' '.join(job)})" if sweep else str(error)) from None
-    folders = [config.checkpoint.save_dir for config in configs]
+    folders = [run.config.checkpoint.save_dir for run in runs]
     if twice := next((path for path in folders if folders.count(path) > 1), None):
         raise LaunchError(
             f"several runs of this sweep would be in {twice}: its name does not tell what is swept over; say so in "
             "run.name, as in 'run.name=${run.model}_lr${optimization.lr.0}_s${common.seed}'"
         )
-    return configs
+    return runs
 
 
 def launch(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | None = None) -> int:
@@ -71,12 +79,12 @@ def launch(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | Non
     Raises:
         LaunchError: a run could not start, or trained nothing.
     """
-    configs = check(stage, overrides, sweep, folder)
-    if configs[0].run.slurm is not None:
+    runs = check(stage, overrides, sweep, folder)
+    config = runs[0].config
+    if config.run.slurm is not None:
         return _submit(stage, overrides, sweep, folder)
     if sweep:
-        return _sweep(stage, jobs(stage, overrides, folder), folder)
-    config = configs[0]
+        return _sweep(stage, runs, folder)
     place = find_place(os.environ, config.distributed_training.distributed_world_size)
     if place is None:
         words = [COMMANDS[stage], *_folder_option(folder), *overrides]
@@ -91,24 +99,26 @@ def launch(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | Non
         return 128 + told if status and told else status
     reset_logging()
     try:
-        train(config, place, overrides, choices(stage, overrides, folder).get("experiment"))
+        train(config, place, overrides)
     except (*EXPLAINED, OSError) as error:
         raise LaunchError(str(error)) from None
     return 0
 
 
-def _sweep(stage: str, wanted: Sequence[Sequence[str]], folder: Path | None) -> int:
+def _sweep(stage: str, runs: Sequence[Run], folder: Path | None) -> int:
     failed = []
-    for number, job in enumerate(wanted, 1):
-        print(f"==> run {number} of {len(wanted)}: {' '.join(job)}", flush=True)
-        words = [COMMANDS[stage], *_folder_option(folder), *job]
+    for number, run in enumerate(runs, 1):
+        said = " ".join(run.overrides)
+        print(f"==> run {number} of {len(runs)}: {said}", flush=True)
+        words = [COMMANDS[stage], *_folder_option(folder), *run.overrides]
         status, told = _child([sys.executable, "-m", "linformer_fairseq.cli", *words], {})
         if told:  # whatever the run made of it, no other one begins
             return status or 128 + told
         if status:
-            failed.append(f"{' '.join(job)} (status {status})")
-    for job in failed:
-        print(f"failed: {job}", file=sys.stderr)
+            log = Path(run.config.checkpoint.save_dir) / CONSOLE_LOG
+            failed.append(f"{said} (status {status}{f'; see {log}' if log.exists() else ''})")
+    for text in failed:
+        print(f"failed: {text}", file=sys.stderr)
     return 1 if failed else 0
 
 
@@ -160,12 +170,14 @@ def _submitted(config: DictConfig) -> None:
     register()
     hydra_config = HydraConfig.get()
     try:
+        with open_dict(config):
+            config.run.experiment = hydra_config.runtime.choices.get("experiment")
         completed = complete(config)
         place = find_place(os.environ, completed.distributed_training.distributed_world_size)
         if place is None:
             raise LaunchError("no task of a SLURM job; run_config=slurm is for Hydra's submitit launcher")
         reset_logging()
-        train(completed, place, list(hydra_config.overrides.task), hydra_config.runtime.choices.get("experiment"))
+        train(completed, place, list(hydra_config.overrides.task))
     except Exception as error:
         # Hydra would keep it for later and end this task with 0, and the others would wait for it.
         if isinstance(error, (LaunchError, *EXPLAINED)):

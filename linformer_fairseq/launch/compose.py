@@ -13,7 +13,7 @@ from hydra import initialize_config_dir
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from linformer_fairseq.launch import resolvers, schema
@@ -62,23 +62,12 @@ def compose(stage: str, overrides: Sequence[str] = (), folder: Path | None = Non
     """
     with _hydra(folder):
         try:
-            return hydra_compose(stage, overrides=list(overrides))
-        except (HydraException, OmegaConfBaseException) as error:
-            raise LaunchError(_plain(error, folder)) from None
-
-
-def choices(stage: str, overrides: Sequence[str], folder: Path | None = None) -> dict[str, str | None]:
-    """Which config of each group the overrides choose: ``{"experiment": NAME, "run_config": "cpu", ...}``.
-
-    Raises:
-        LaunchError: as `compose`.
-    """
-    with _hydra(folder):
-        try:
             config = hydra_compose(stage, overrides=list(overrides), return_hydra_config=True)
         except (HydraException, OmegaConfBaseException) as error:
             raise LaunchError(_plain(error, folder)) from None
-        return dict(config.hydra.runtime.choices)
+    with open_dict(config):
+        config.run.experiment = config.pop("hydra").runtime.choices.get("experiment")
+    return config
 
 
 def jobs(stage: str, overrides: Sequence[str], folder: Path | None = None) -> list[list[str]]:

@@ -21,12 +21,13 @@ from typing import IO, Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from linformer_fairseq import run_json
 from linformer_fairseq.launch.errors import LaunchError
 from linformer_fairseq.training.progress import Progress
 
 logger = logging.getLogger(__name__)
 
-SCHEMA = 1
+CONSOLE_LOG = "console.log"
 
 
 def now() -> str:
@@ -61,7 +62,7 @@ class RunFolder:
                 earlier.update(status="failed", error="killed: it could not say more")
         _write(self.path / "config.yaml", OmegaConf.to_yaml(config, resolve=True))
         started = {"start": now(), "end": None, "status": "running", "error": None, **attempt}
-        self._record = {"schema": SCHEMA, **facts, "attempts": [*attempts, started]}
+        self._record = {"schema": run_json.SCHEMA, **facts, "attempts": [*attempts, started]}
         self._save()
 
     def end(self, status: str, progress: Progress, error: str | None = None) -> None:
@@ -76,28 +77,24 @@ class RunFolder:
         try:
             self._save()
         except OSError as problem:  # what ended the run says more than that its end could not be noted
-            logger.error("%s: %s", self.path / "run.json", problem)
+            logger.error("%s: %s", self.path / run_json.NAME, problem)
 
     def _save(self) -> None:
-        _write(self.path / "run.json", json.dumps(self._record, indent=1, ensure_ascii=False) + "\n")
+        _write(self.path / run_json.NAME, json.dumps(self._record, indent=1, ensure_ascii=False) + "\n")
 
 
 def read_record(path: Path) -> dict[str, Any] | None:
     """What a run folder's run.json says; None without one.
 
     Raises:
-        LaunchError: it is damaged.
+        LaunchError: it is damaged, or of another version.
     """
-    file = path / "run.json"
     try:
-        record = json.loads(file.read_text(encoding="utf-8"))
+        return run_json.read(path)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
-        raise LaunchError(f"{file}: cannot be read ({error}); move it away to go on without it") from None
-    if not isinstance(record, dict):
-        raise LaunchError(f"{file}: expected an object; move it away to go on without it")
-    return record
+    except run_json.RunJsonError as error:
+        raise LaunchError(f"{error}; move it away to go on without it") from None
 
 
 def updates_done(record: Mapping[str, Any]) -> int:

@@ -4,6 +4,7 @@ Hydra checks the configs and overrides against it, so that a misspelled option i
 No ``from __future__ import annotations`` here: omegaconf reads the field types as objects.
 """
 
+import functools
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
@@ -45,6 +46,8 @@ class RunOptions:
     stage: str = MISSING
     name: str = MISSING
     model: str = MISSING
+    experiment: Optional[str] = None
+    """Name of the config that was chosen from the group ``experiment``: filled in when the config is composed."""
     task: Optional[str] = None
     runs: str = "runs"
     precision: str = "fp16"
@@ -67,6 +70,7 @@ class LaunchConfig(FairseqConfig):
     lr: Optional[float] = None
 
 
+@functools.cache
 def register() -> None:
     """Make the schema known to Hydra by the name that the configs' defaults have; calling again is harmless."""
     ConfigStore.instance().store(name=SCHEMA, node=LaunchConfig)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,8 @@ from linformer_fairseq import provenance
 from linformer_fairseq.launch.errors import EXPLAINED, LaunchError
 from linformer_fairseq.launch.pretrained import all_options
 from linformer_fairseq.launch.processes import Place
-from linformer_fairseq.launch.run_folder import RunFolder, has_finished, read_record, updates_done
-from linformer_fairseq.models.config import LinformerRobertaConfig
+from linformer_fairseq.launch.run_folder import CONSOLE_LOG, RunFolder, has_finished, read_record, updates_done
+from linformer_fairseq.launch.run_identity import check_same_run
 from linformer_fairseq.training import signals
 from linformer_fairseq.training.joining import join
 from linformer_fairseq.training.progress import Progress
@@ -29,20 +28,17 @@ from linformer_fairseq.training.stopping import Stopped, attach
 
 logger = logging.getLogger(__name__)
 
-# What makes a run another one, beside the options of its model.
-_WHAT_IT_IS = ("stage", "task", "data", "pretrained", "seed", "lr")
 # What fairseq has no part for; a checkpoint's config is then one that fairseq alone can read.
 _OURS = ("run", "pretrained", "lr")
 
 
-def train(config: DictConfig, place: Place, overrides: Sequence[str], experiment: str | None) -> None:
+def train(config: DictConfig, place: Place, overrides: Sequence[str]) -> None:
     """Train to the end of the run, or until a signal asks to stop.
 
     Args:
         config: completed.
         place: this process among those of the run.
         overrides: as the user typed them, for the record.
-        experiment: name of the experiment's config, for the record.
 
     Raises:
         LaunchError: nothing could be trained.
@@ -54,10 +50,10 @@ def train(config: DictConfig, place: Place, overrides: Sequence[str], experiment
     add_defaults(config)
     OmegaConf.set_struct(config, True)
     path = Path(config.checkpoint.save_dir)
-    facts = _facts(config, overrides, experiment)
+    facts = _facts(config, overrides)
     folder = RunFolder(path) if place.rank == 0 else None
     record = read_record(path) or {}
-    _same_run(path, record, facts)
+    check_same_run(path, record, facts)
     if has_finished(record, config.optimization.max_update):
         logger.info("%s: already finished, after %d updates", path, updates_done(record))
         return
@@ -76,26 +72,6 @@ def train(config: DictConfig, place: Place, overrides: Sequence[str], experiment
     folder.begin(config, facts, attempt)
     with _console_log(path), _recorded(folder, progress):
         _run(config, progress)
-
-
-def _same_run(path: Path, record: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
-    """Raise where the folder holds another run, which would go on with these settings, or pass for this one."""
-    if not record:
-        return
-    for (key, ours), (_, theirs) in zip(_identity(facts), _identity(record), strict=False):
-        if ours != theirs:
-            raise LaunchError(
-                f"{path} holds a run with {key} {theirs!r}, but this one has {ours!r}; say another run.name, or move "
-                "its run.json away to go on with the new value"
-            )
-
-
-def _identity(facts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for key in _WHAT_IT_IS:
-        yield key, facts.get(key)
-    model = facts.get("model", {})
-    for key in sorted({field.name for field in fields(LinformerRobertaConfig)} - {"_name"}):
-        yield f"model.{key}", model.get(key)
 
 
 def _meet(config: DictConfig, place: Place) -> list[str]:
@@ -148,7 +124,7 @@ def _recorded(folder: RunFolder, progress: Progress) -> Iterator[None]:
 def _console_log(path: Path) -> Iterator[None]:
     """What the terminal shows is kept in the run folder, too."""
     root = logging.getLogger()
-    handler = logging.FileHandler(path / "console.log", encoding="utf-8")
+    handler = logging.FileHandler(path / CONSOLE_LOG, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s | %(levelname)s | %(name)s | %(message)s"))
     root.addHandler(handler)
     try:
@@ -169,12 +145,12 @@ def _model(options: Any) -> dict[str, Any]:
     return {**options, **all_options(options["_name"], options)}
 
 
-def _facts(config: DictConfig, overrides: Sequence[str], experiment: str | None) -> dict[str, Any]:
+def _facts(config: DictConfig, overrides: Sequence[str]) -> dict[str, Any]:
     run = config.run
     return {
         "stage": run.stage,
         "name": run.name,
-        "experiment": experiment,
+        "experiment": run.experiment,
         "seed": config.common.seed,
         "task": run.task,
         "data": config.task.data,

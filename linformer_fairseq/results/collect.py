@@ -8,7 +8,7 @@ from pathlib import Path
 
 from linformer_fairseq.results.errors import ResultsError
 from linformer_fairseq.results.rows import Row
-from linformer_fairseq.results.run_folder import find_runs, read_run
+from linformer_fairseq.results.run_row import find_runs, read_run
 
 
 @dataclass

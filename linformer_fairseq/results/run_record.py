@@ -1,18 +1,15 @@
-"""Reading run.json, which the launcher keeps in a run's folder."""
+"""What the results take from a run's run.json, with types."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from linformer_fairseq import run_json
 from linformer_fairseq.results.errors import ResultsError
 from linformer_fairseq.results.rows import ProjectedDim
 from linformer_fairseq.results.typed_json import load
-
-RECORD = "run.json"
-RECORD_SCHEMA = 1
 
 
 @dataclass(frozen=True)
@@ -85,17 +82,13 @@ def read_record(folder: Path) -> Record:
     Raises:
         ResultsError: it is missing or damaged; the text names the file and says what is wrong.
     """
-    path = folder / RECORD
+    path = folder / run_json.NAME
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ResultsError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except ValueError as error:  # UnicodeDecodeError among them
-        raise ResultsError(f"{path}: not JSON ({error})") from None
-    if isinstance(value, dict) and value.get("schema") != RECORD_SCHEMA:
-        raise ResultsError(f"{path}: schema {value.get('schema')!r}; this program knows schema {RECORD_SCHEMA}")
-    try:
-        record = load(Record, value)
+        record = load(Record, run_json.read(folder))
+    except FileNotFoundError as error:
+        raise ResultsError(f"{path}: cannot be read: {error.strerror}") from None
+    except run_json.RunJsonError as error:
+        raise ResultsError(str(error)) from None
     except ValueError as error:
         raise ResultsError(f"{path}: {error}") from None
     if record.stage not in ("pretraining", "finetuning"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +15,7 @@ from fairseq.dataclass.initialize import add_defaults, hydra_init
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from linformer_fairseq.models import LinformerRobertaConfig, LinformerRobertaModel
 
@@ -41,10 +43,7 @@ def from_command_line(data: Path, *flags: str, task: str = "masked_lm") -> tuple
 
 def from_hydra(data: Path, model: dict[str, Any], task: dict[str, Any] | None = None) -> tuple[Any, Any, Any]:
     """(config, task, model) as fairseq-hydra-train gets them."""
-    GlobalHydra.instance().clear()
-    hydra_init()
-    with initialize_config_module("fairseq.config", version_base="1.1"):
-        cfg = compose("config")
+    cfg = copy.deepcopy(_fairseq_config())
     OmegaConf.set_struct(cfg, False)
     cfg.task = {"_name": "masked_lm", "data": str(data), **(task or {})}
     cfg.criterion = {"_name": cfg.task._name}
@@ -53,6 +52,14 @@ def from_hydra(data: Path, model: dict[str, Any], task: dict[str, Any] | None = 
     cfg = OmegaConf.create(OmegaConf.to_container(cfg, resolve=True, enum_to_str=True))
     OmegaConf.set_struct(cfg, True)
     return _build(cfg)
+
+
+@functools.cache
+def _fairseq_config() -> DictConfig:
+    GlobalHydra.instance().clear()
+    hydra_init()
+    with initialize_config_module("fairseq.config", version_base="1.1"):
+        return compose("config")
 
 
 def directly(tokens_per_sample: int = 512, **options: Any) -> Any:

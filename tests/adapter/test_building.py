@@ -51,6 +51,7 @@ def build(data: Path, **changes: Any) -> torch.nn.Module:
     return from_hydra(data, options, {"tokens_per_sample": options["max_positions"]})[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [
@@ -78,6 +79,7 @@ def test_command_line_and_hydra_build_the_same_model(data: Path, changes: dict[s
     assert {name: left[name] for name in names} == {name: right[name] for name in names}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", sorted(ARCHITECTURES))
 @pytest.mark.usefixtures("without_memory")
 def test_every_architecture_is_the_same_by_flag_and_by_name(data: Path, arch: str) -> None:

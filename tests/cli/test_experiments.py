@@ -75,6 +75,7 @@ def test_no_experiments(tmp_path, capsys):
     assert f"{tmp_path / 'experiment'}: no experiments there; expected files NAME.yaml" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_table_in_the_readme_is_what_the_command_prints():
     page = (REPOSITORY / "README.md").read_text(encoding="utf-8")
     assert page.count("<!-- experiments -->") == page.count("<!-- /experiments -->") == 1

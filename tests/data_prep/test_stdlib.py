@@ -44,6 +44,7 @@ def _rows(folder: Path, name: str) -> list[list[str]]:
     return [line.split("\t") for line in (folder / f"{name}.tsv").read_text(encoding="utf-8").splitlines()]
 
 
+@pytest.mark.slow
 def test_nothing_is_imported_to_read_it(source: tuple[Docstring, ...]) -> None:
     assert "antigravity" in {item.module for item in source}
     assert not {"antigravity", "this"} & set(sys.modules)
@@ -69,6 +70,7 @@ def test_missing_topics_are_said(tmp_path: Path) -> None:
         topics(tmp_path)
 
 
+@pytest.mark.slow
 def test_there_is_enough_text_and_no_paragraph_twice(text: Path) -> None:
     train, valid = _lines(text, "train"), _lines(text, "valid")
     assert len({*train, *valid}) == len(train) + len(valid)
@@ -76,6 +78,7 @@ def test_there_is_enough_text_and_no_paragraph_twice(text: Path) -> None:
     assert sum(map(len, valid)) > 40_000
 
 
+@pytest.mark.slow
 def test_task_has_classes_and_no_text_on_both_sides(task: Path) -> None:
     train, valid = _rows(task, "train"), _rows(task, "valid")
     labels = {row[0] for row in train}
@@ -88,6 +91,7 @@ def test_task_has_classes_and_no_text_on_both_sides(task: Path) -> None:
     assert share < 30
 
 
+@pytest.mark.slow
 def test_what_the_task_holds_out_is_not_in_the_pretraining_text(
     task: Path, text: Path, source: tuple[Docstring, ...]
 ) -> None:

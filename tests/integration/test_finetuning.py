@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,29 +24,6 @@ def pretrained(train: Train, tiny_settings: Settings, tmp_path_factory: pytest.T
     folder = tmp_path_factory.mktemp("pretrained")
     train("fairseq-train", {**tiny_settings, "optimization.max_update": 1}, folder)
     return folder / "checkpoint_last.pt"
-
-
-@pytest.fixture(scope="module")
-def task_data(tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tiny corpus as sentences with a class (three, as a dataset) and a number (two, as text) each."""
-    from fairseq.data import Dictionary, data_utils, indexed_dataset
-
-    folder = tmp_path_factory.mktemp("task")
-    shutil.copytree(tiny_corpus, folder / "input0")
-    (folder / "label").mkdir()
-    labels = Dictionary()
-    for name in ("one", "two", "three"):
-        labels.add_symbol(name)
-    labels.save(str(folder / "label" / "dict.txt"))
-    for split in ("train", "valid"):
-        count = len(data_utils.load_indexed_dataset(str(tiny_corpus / split), Dictionary()))
-        builder = indexed_dataset.make_builder(str(folder / "label" / f"{split}.bin"), impl="mmap", vocab_size=100)
-        for i in range(count):
-            builder.add_item(torch.tensor([labels.nspecial + i % 3, labels.eos()]))
-        builder.finalize(str(folder / "label" / f"{split}.idx"))
-        numbers = "".join(f"{i / count:.3f} {-i / count:.3f}\n" for i in range(count))
-        (folder / "label" / f"{split}.label").write_text(numbers)
-    return folder
 
 
 def finetuning(tiny_settings: Settings, data: Path, start: Path, classes: int) -> Settings:

@@ -79,25 +79,3 @@ def pretrained(
     folder = tmp_path_factory.mktemp("pretrained")
     linformer(*pretraining(3), cwd=folder)
     return folder / "runs" / "linformer_base_n32_k8_layerwise_s1"
-
-
-@pytest.fixture(scope="session")
-def task_data(tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tiny corpus as sentences of two classes."""
-    import torch
-    from fairseq.data import Dictionary, data_utils, indexed_dataset
-
-    folder = tmp_path_factory.mktemp("task")
-    shutil.copytree(tiny_corpus, folder / "input0")
-    (folder / "label").mkdir()
-    labels = Dictionary()
-    for name in ("0", "1"):
-        labels.add_symbol(name)
-    labels.save(str(folder / "label" / "dict.txt"))
-    for split in ("train", "valid"):
-        count = len(data_utils.load_indexed_dataset(str(tiny_corpus / split), Dictionary()))
-        builder = indexed_dataset.make_builder(str(folder / "label" / f"{split}.bin"), impl="mmap", vocab_size=100)
-        for i in range(count):
-            builder.add_item(torch.tensor([labels.nspecial + i % 2, labels.eos()]))
-        builder.finalize(str(folder / "label" / f"{split}.idx"))
-    return folder

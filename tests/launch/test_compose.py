@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from linformer_fairseq.launch import LaunchError, choices, complete, compose, jobs, resolved
+from linformer_fairseq.launch import LaunchError, complete, compose, jobs, resolved
 from linformer_fairseq.launch.application import check
 
 
@@ -97,7 +97,9 @@ def test_the_grid_of_a_sweep() -> None:
         "lr=2e-05",
         "lr=3e-05",
     }
-    assert len({resolved(compose("finetuning", job)).checkpoint.save_dir for job in grid}) == 15
+    first, last = (resolved(compose("finetuning", job)) for job in (grid[0], grid[-1]))
+    assert first.checkpoint.save_dir.endswith("/sst2_lr1e-05_s1")
+    assert last.checkpoint.save_dir.endswith("/sst2_lr3e-05_s5")
     chosen = jobs("finetuning", [*words, "lr=1e-4", "common.seed=7,8"])
     assert [[word for word in job if word.startswith(("lr=", "common.seed="))] for job in chosen] == [
         ["lr=0.0001", "common.seed=7"],
@@ -136,8 +138,10 @@ def test_fairseqs_own_use_of_hydra_goes_on(tiny_corpus: Path) -> None:
 
 
 def test_the_experiment_of_a_run() -> None:
-    assert choices("pretraining", [])["experiment"] is None
-    assert choices("pretraining", ["run_config=cpu"])["run_config"] == "cpu"
+    name = "roberta_base_n512"
+    assert compose("pretraining", [f"experiment={name}"]).run.experiment == name
+    assert compose("pretraining").run.experiment is None
+    assert compose("finetuning", ["task=sst2"]).run.experiment is None
 
 
 def test_paths_are_relative_to_where_the_user_stands(

@@ -98,6 +98,7 @@ def check_model(model: Any, config: DictConfig) -> None:
         assert (attention.proj_v is None) == (sharing == "key_value")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_experiments_are_what_their_names_say(build: Callable[..., nn.Module], name: str) -> None:
     config = experiment(name)

@@ -28,7 +28,7 @@ def test_what_the_model_is_comes_from_the_checkpoint(words: list[str], pretraine
         64,
     )
     assert (model.dropout, model.attention_dropout) == (0.3, 0.1)
-    assert (config.task.max_positions, config.task.num_classes) == (32, 2)
+    assert (config.task.max_positions, config.task.num_classes) == (32, 3)
     assert config.checkpoint.finetune_from_model == str(pretrained / "checkpoint_best.pt")
     assert config.run.name == "linformer_base_n32_k8_layerwise_s1/sst2_lr1e-05_s1"
 
@@ -50,7 +50,7 @@ def test_the_same_said_twice_is_no_contradiction(words: list[str]) -> None:
         ("task.max_positions=64", "task.max_positions=64, but .* has n = 32"),
         ("lr_scheduler.warmup_updates=30000", "warmup_updates=30000, but the run ends after 20,935 updates"),
         ("run.precision=fp16", "run.precision=fp16 is for GPUs; on a CPU say fp32 or bf16"),
-        ("task.num_classes=3", "task.num_classes=3, but .* has 2 classes"),
+        ("task.num_classes=2", "task.num_classes=2, but .* has 3 classes"),
         ("pretrained=absent.pt", "pretrained=.*absent.pt: no such file; expected a checkpoint of a pretraining"),
     ],
 )

@@ -17,6 +17,7 @@ def write(path: Path, *lines: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_the_log_of_a_real_run(real_run: Path) -> None:
     path = real_run / "train.log"
     lines = [json.loads(line) for line in path.read_text().splitlines() if line.startswith('{"')]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -82,25 +80,3 @@ def undisturbed(keys: list[str], run_fairseq: Callable[..., str], tmp_path_facto
     folder = tmp_path_factory.mktemp("undisturbed")
     run_fairseq("linformer", "pretrain", *keys, "run_config=cpu", cwd=folder)
     return folder / "runs" / "tiny" / "checkpoint_last.pt"
-
-
-@pytest.fixture(scope="session")
-def task_data(tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A task of two classes over the tiny corpus."""
-    import torch
-    from fairseq.data import Dictionary, data_utils, indexed_dataset
-
-    folder = tmp_path_factory.mktemp("task")
-    shutil.copytree(tiny_corpus, folder / "input0")
-    (folder / "label").mkdir()
-    labels = Dictionary()
-    for name in ("no", "yes"):
-        labels.add_symbol(name)
-    labels.save(str(folder / "label" / "dict.txt"))
-    for split in ("train", "valid"):
-        count = len(data_utils.load_indexed_dataset(str(tiny_corpus / split), Dictionary()))
-        builder: Any = indexed_dataset.make_builder(str(folder / "label" / f"{split}.bin"), impl="mmap", vocab_size=100)
-        for i in range(count):
-            builder.add_item(torch.tensor([labels.nspecial + i % 2, labels.eos()]))
-        builder.finalize(str(folder / "label" / f"{split}.idx"))
-    return folder

@@ -58,10 +58,10 @@ def whole(corpus: Path, tokenizer: Path, tmp_path_factory: pytest.TempPathFactor
     return bytes_of(out)
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(10, marks=pytest.mark.slow)])
-def test_killed_at_random_and_run_again(start: Command, whole: dict[str, bytes], tmp_path: Path, kills: int) -> None:
+@pytest.mark.slow
+def test_killed_at_random_and_run_again(start: Command, whole: dict[str, bytes], tmp_path: Path) -> None:
     out = tmp_path / "bin"
-    kill_at_random(lambda number: start(out, "--shards", 2, "--workers", 2 + number % 2), out, kills, 5, 0.06, 0.6)
+    kill_at_random(lambda number: start(out, "--shards", 2, "--workers", 2 + number % 2), out, 10, 5, 0.06, 0.6)
     process = start(out, "--shards", 2, "--workers", 2)
     output = process.communicate()[0]
     assert process.returncode == 0, output
@@ -72,6 +72,7 @@ class Killed(BaseException):
     """Stands for SIGKILL where the moment must be a certain one."""
 
 
+@pytest.mark.slow
 def test_killed_at_every_rename(
     tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -140,6 +141,7 @@ def plan_of(corpus: Path) -> list[Any]:
     return plan.make_plan(inputs.find_inputs([corpus]).splits, 1)
 
 
+@pytest.mark.slow
 def test_ctrl_c_is_a_clean_stop(start: Command, whole: dict[str, bytes], tmp_path: Path) -> None:
     out = tmp_path / "bin"
     process = start(out, "--shards", 2, "--workers", 2)
@@ -156,6 +158,7 @@ def test_ctrl_c_is_a_clean_stop(start: Command, whole: dict[str, bytes], tmp_pat
     assert bytes_of(out) == whole
 
 
+@pytest.mark.slow
 def test_no_space_left(start: Command, corpus: Path, tokenizer: Path, whole: dict[str, bytes], tmp_path: Path) -> None:
     """A limit on the size of files, which the system reports the same way as a full disk."""
 

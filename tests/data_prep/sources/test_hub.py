@@ -19,6 +19,8 @@ from tests.data_prep.hub_server import HubServer, closed_port_endpoint, hub_envi
 
 pytest.importorskip("datasets")
 
+pytestmark = pytest.mark.slow
+
 REPOSITORY = Path(__file__).resolve().parents[3]
 WIKIPEDIA = "datasets/wikimedia/wikipedia@b04c8d1ceb2f5cd4588862100d08de323dccfbaa"
 BOOKS = "datasets/bookcorpus/bookcorpus@refs/convert/parquet"

@@ -50,6 +50,7 @@ def run(task: str, tokenizer: Path, out: Path, environment: dict[str, str]) -> "
     )
 
 
+@pytest.mark.slow
 def test_pairs_from_the_hub_or_by_hand(
     prepare: Callable[..., Path],
     read_back: Callable[..., list[dict[str, Any]]],
@@ -76,6 +77,7 @@ def test_pairs_from_the_hub_or_by_hand(
     assert json.loads((by_hand / "manifest.json").read_text())["sha256"] == manifest["sha256"]
 
 
+@pytest.mark.slow
 def test_reviews_from_the_hub(
     read_back: Callable[..., list[dict[str, Any]]],
     encode: Callable[[str], list[int]],
@@ -94,6 +96,7 @@ def test_reviews_from_the_hub(
     assert read_back(out, "valid") == [{"tokens": [0, *encode("the list")], "label": 1}]
 
 
+@pytest.mark.slow
 def test_out_of_reach(tokenizer_folder: Path, tmp_path: Path) -> None:
     environment = hub_environment(closed_port_endpoint(), tmp_path / "caches")
     done = run("sst2", tokenizer_folder, tmp_path / "task", environment)

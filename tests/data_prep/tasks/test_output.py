@@ -95,6 +95,7 @@ def test_an_error_while_writing_leaves_nothing(
     assert {path.name for path in tmp_path.iterdir()} == {"glue"}
 
 
+@pytest.mark.slow
 def test_no_space_left(
     prepare: Prepare, glue: Callable[..., Path], sst2: Path, tokenizer_folder: Path, tmp_path: Path
 ) -> None:

@@ -119,6 +119,7 @@ def _run(environment: dict[str, str], out: Path) -> "subprocess.CompletedProcess
     return subprocess.run(command, env=environment, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
 
 
+@pytest.mark.slow
 def test_a_hub_out_of_reach_says_which_files_to_put_where(tmp_path: Path) -> None:
     done = _run(hub_environment(closed_port_endpoint(), tmp_path / "caches"), tmp_path / "out")
     assert done.returncode == 1
@@ -129,6 +130,7 @@ def test_a_hub_out_of_reach_says_which_files_to_put_where(tmp_path: Path) -> Non
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_hub_with_other_files_is_refused(tmp_path: Path) -> None:
     with HubServer({GPT2: {"vocab.json": ENCODER, "merges.txt": MERGES}}) as hub:
         done = _run(hub.environment(tmp_path / "caches"), tmp_path / "out")
@@ -137,6 +139,7 @@ def test_a_hub_with_other_files_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not DATA, reason="LINFORMER_DATA is not set: OpenAI's files are in its bpe/")
 @pytest.mark.parametrize("with_dictionary", [True, False])
 def test_openai_s_files_from_a_hub(with_dictionary: bool, tmp_path: Path) -> None:

@@ -68,6 +68,7 @@ def test_the_sample_is_seeded_and_each_line_is_drawn_by_itself(tmp_path: Path) -
     assert list(sample([path], size, 1)) == lines  # all of it, where it is no more than asked for
 
 
+@pytest.mark.slow
 def test_long_lines_are_not_left_out(text: Path, tmp_path: Path) -> None:
     long = " ".join(text.read_text(encoding="utf-8").split() * 12)
     assert len(long) > 500_000

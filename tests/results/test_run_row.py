@@ -9,12 +9,13 @@ import pytest
 
 from linformer_fairseq.results import ResultsError
 from linformer_fairseq.results.rows import Hardware, Pretrained, Score, from_line, to_line
-from linformer_fairseq.results.run_folder import find_runs, read_run
+from linformer_fairseq.results.run_row import find_runs, read_run
 from tests.results.examples import attempt, record, run_folder, training, validation
 
 LOG = [training(10), validation(10, ppl=70.5), training(20), validation(20, ppl=60.25)]
 
 
+@pytest.mark.slow
 def test_a_real_run(real_run: Path) -> None:
     row = read_run(real_run)
     assert (row.name, row.stage, row.seed, row.task) == ("linformer_base_n32_k8_layerwise_s1", "pretraining", 1, None)
@@ -158,7 +159,7 @@ DAMAGED = {
     "empty": ("", "not JSON"),
     "half": (json.dumps(record())[:200], "not JSON"),
     "binary": (b"\xff\xfe\x00", "not JSON"),
-    "a list": ("[]", "the value: expected an object"),
+    "a list": ("[]", "run.json: expected an object, found list"),
     "another schema": (json.dumps(record(schema=2)), "schema 2; this program knows schema 1"),
     "no schema": (json.dumps({"stage": "pretraining"}), "schema None"),
     "a missing field": (json.dumps({k: v for k, v in record().items() if k != "seed"}), "seed: missing"),

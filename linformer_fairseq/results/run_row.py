@@ -11,10 +11,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from linformer_fairseq import run_json
 from linformer_fairseq.results.errors import ResultsError
 from linformer_fairseq.results.paper import PAPER_LAYERS, PAPER_UPDATES, PAPER_WIDTH
 from linformer_fairseq.results.rows import SCHEMA, Hardware, Model, Pretrained, ProjectedDim, Row, Scale, Score
-from linformer_fairseq.results.run_record import RECORD, Attempt, Options, Record, read_record
+from linformer_fairseq.results.run_record import Attempt, Options, Record, read_record
 from linformer_fairseq.results.training_log import TrainingLog, read_log
 from linformer_fairseq.results.typed_json import load
 
@@ -23,7 +24,7 @@ LOG = "train.log"
 
 def find_runs(folder: Path) -> list[Path]:
     """All run folders in and below ``folder``; those of finetunings lie in that of their pretraining."""
-    return sorted(path.parent for path in folder.rglob(RECORD))
+    return sorted(path.parent for path in folder.rglob(run_json.NAME))
 
 
 def read_run(folder: Path, seen: dict[Path, Row] | None = None) -> Row:
@@ -38,7 +39,7 @@ def read_run(folder: Path, seen: dict[Path, Row] | None = None) -> Row:
     """
     record = read_record(folder)
     if not record.attempts:
-        raise ResultsError(f"{folder}: was never started (no attempts in {RECORD})")
+        raise ResultsError(f"{folder}: was never started (no attempts in {run_json.NAME})")
     try:
         log = read_log(folder / LOG)
     except FileNotFoundError:
@@ -51,7 +52,7 @@ def read_run(folder: Path, seen: dict[Path, Row] | None = None) -> Row:
         model = _model(record)
         spans = [_seconds(attempt) for attempt in record.attempts]
     except ValueError as error:
-        raise ResultsError(f"{folder / RECORD}: {error}") from None
+        raise ResultsError(f"{folder / run_json.NAME}: {error}") from None
     finished = last.status == "finished"
     pretraining, pretrained = _pretraining(folder, record, {} if seen is None else seen)
     return Row(
@@ -124,7 +125,7 @@ def _pretraining(folder: Path, record: Record, seen: dict[Path, Row]) -> tuple[R
     checkpoint = Path(record.pretrained) if record.pretrained else None
     name = record.name.rpartition("/")[0]
     for candidate in ([checkpoint.parent] if checkpoint else []) + [folder.parent]:
-        if candidate not in seen and (candidate / RECORD).is_file():
+        if candidate not in seen and (candidate / run_json.NAME).is_file():
             with suppress(ResultsError):  # it is reported where it is collected itself
                 if read_record(candidate).stage == "pretraining":
                     seen[candidate] = read_run(candidate)

@@ -1,0 +1,43 @@
+"""What makes a run another one than that of its folder, which it must not carry on or pass for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from linformer_fairseq.launch.errors import LaunchError
+from linformer_fairseq.models.config import LinformerRobertaConfig
+
+# beside the options of its model
+_FACTS = ("stage", "task", "data", "pretrained", "seed", "lr")
+
+
+def check_same_run(path: Path, record: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
+    """Raise where a folder holds another run, which would go on with these settings, or pass for this one.
+
+    Args:
+        path: the folder.
+        record: what its run.json says; empty without one.
+        facts: what run.json is to say of the run that starts.
+
+    Raises:
+        LaunchError: naming what differs, with both values.
+    """
+    if not record:
+        return
+    for (key, ours), (_, theirs) in zip(_identity(facts), _identity(record), strict=True):
+        if ours != theirs:
+            raise LaunchError(
+                f"{path} holds a run with {key} {theirs!r}, but this one has {ours!r}; say another run.name, or move "
+                "its run.json away to go on with the new value"
+            )
+
+
+def _identity(facts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for key in _FACTS:
+        yield key, facts.get(key)
+    model = facts.get("model", {})
+    for key in sorted({field.name for field in fields(LinformerRobertaConfig)} - {"_name"}):
+        yield f"model.{key}", model.get(key)
