@@ -32,6 +32,7 @@ OTHERS = sorted(
 RUN_CONFIGS = sorted(path.stem for path in (CONFIGS / "run_config").glob("*.yaml"))
 TASK_CONFIGS = sorted(path.stem for path in (CONFIGS / "task").glob("*.yaml"))
 MODELS = sorted(path.stem for path in (CONFIGS / "model").glob("*.yaml"))
+GROUPS = [path for path in sorted(CONFIGS.glob("*/**/*.yaml")) if path.parent.name != "experiment"]
 NAME = re.compile(r"(?:linformer|roberta)_base_n(\d+)(?:_k(\d+)_(\w+))?")
 # What the paper shows: n and k of the Linformers of each panel with layerwise sharing, those of panel (c) apart.
 PANELS = {
@@ -173,6 +174,22 @@ def assert_row_is_of_model(row: str, model: DictConfig) -> None:
     else:
         sharing = {(): "headwise", ("shared kv",): "key_value", ("shared kv", "layer"): "layerwise"}[tuple(words[1:])]
         assert (name, words[0], sharing) == ("Linformer", str(model.projected_dim), model.sharing)
+
+
+@pytest.mark.parametrize("path", GROUPS, ids=lambda path: str(path.relative_to(CONFIGS)))
+def test_every_header_says_hardware_batch_and_a_command_that_composes(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    header = header_of(path)
+    assert "Hardware: " in header and "Batch: " in header
+    command = re.search(r"^# (?:Command:)? +linformer (pretrain|finetune) (.*)", path.read_text(), flags=re.MULTILINE)
+    if command is None:
+        assert "Command: sbatch " in header or "Command: that of" in header
+        return
+    words = [word for word in command[2].split() if re.match(r"[\w.]+=", word)]
+    compose({"pretrain": "pretraining", "finetune": "finetuning"}[command[1]], words)
+    own = str(path.relative_to(CONFIGS).with_suffix("")).replace("/", "=", 1)
+    assert own in words or own == "data=books_wikipedia"
 
 
 @pytest.mark.parametrize("name", MODELS)
