@@ -24,6 +24,8 @@ def check_pretraining_data(folders: Sequence[Path]) -> None:
     """
     for folder in folders:
         _require_folder(folder, _PRETRAINING)
+        if (folder / "input0").is_dir():
+            raise LaunchError(f"task.data: {folder}: a task's data, for finetuning; {_PRETRAINING}")
         _require_split(folder / "train", _PRETRAINING)
     _require(folders[0] / "dict.txt", _PRETRAINING)
     _require_split(folders[0] / "valid", _PRETRAINING)
@@ -36,6 +38,8 @@ def check_task_data(folder: Path) -> int:
         LaunchError: naming the folder or file that is missing, damaged or empty.
     """
     _require_folder(folder, _TASK)
+    if (folder / "dict.txt").is_file() and not (folder / "input0").is_dir():
+        raise LaunchError(f"task.data: {folder}: data for pretraining, without labels; {_TASK}")
     for part in ("input0", "label"):
         _require(folder / part / "dict.txt", _TASK)
         for split in ("train", "valid"):

@@ -72,7 +72,8 @@ def _data(plan: Plan) -> str:
     if plan.data.tokens is None or plan.epochs is None:
         return "not there, so that epochs are not known"
     examples = f"{plan.data.sequences:,} examples, " if plan.data.sequences else ""
-    return f"{examples}{plan.data.tokens:,} tokens: {plan.epochs:,.2f} epochs"
+    epochs = f"{plan.epochs:,.2f}" if plan.epochs >= 0.01 else "less than 0.01"
+    return f"{examples}{plan.data.tokens:,} tokens: {epochs} epochs"
 
 
 def _time(plan: Plan) -> str:

@@ -57,7 +57,7 @@ run_step() { # run_step COMMAND...
     trap tell_step USR1
     # Since 22.05 srun does not read sbatch's --cpus-per-task.
     srun --kill-on-bad-exit=1 ${SLURM_CPUS_PER_TASK:+--cpus-per-task="$SLURM_CPUS_PER_TASK"} \
-        --output="$tasks/%t.out" "$@" &
+        --open-mode=append --output="$tasks/%t.out" "$@" &
     pid=$!
     # A signal cuts `wait` short; when the step has ended it gives the step's status, however often it is asked.
     while wait "$pid" || status=$?; kill -0 "$pid" 2>/dev/null; do :; done

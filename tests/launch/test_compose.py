@@ -162,6 +162,11 @@ def test_missing_data_are_said(own_data: Path, missing: str) -> None:
         complete(compose("pretraining", [f"task.data={own_data}"]))
 
 
+def test_a_tasks_data_are_no_pretraining_data(task_data: Path) -> None:
+    with pytest.raises(LaunchError, match=f"task.data: {task_data}: a task's data, for finetuning; scripts/prepare_pre"):
+        complete(compose("pretraining", [f"task.data={task_data}"]))
+
+
 def test_empty_and_truncated_data_are_said(own_data: Path) -> None:
     from fairseq.data import indexed_dataset
 

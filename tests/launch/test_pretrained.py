@@ -59,6 +59,11 @@ def test_contradictions_are_refused(words: list[str], word: str, message: str) -
         complete(compose("finetuning", [*words, word]))
 
 
+def test_pretraining_data_are_no_tasks_data(words: list[str], tiny_corpus: Path) -> None:
+    with pytest.raises(LaunchError, match=f"{tiny_corpus}: data for pretraining, without labels; scripts/prepare_task"):
+        complete(compose("finetuning", [*words, f"task.data={tiny_corpus}"]))
+
+
 def test_another_dictionary_is_refused(words: list[str], task_data: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     shutil.copytree(task_data, other)

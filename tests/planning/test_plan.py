@@ -111,6 +111,9 @@ def test_data_give_vocabulary_and_epochs(run, tmp_path):
     assert not found.warnings
     found, _ = run(**{**options, "dataset.batch_size": 200}, **{"task.data": data})
     assert "fewer than an update of 4,800" in found.warnings[0]
+    write_split(tmp_path / "1" / "train", [11_000])
+    _, text = run(**{**options, "dataset.batch_size": 1, "optimization.max_update": 1}, **{"task.data": data})
+    assert "12,200 tokens: less than 0.01 epochs" in text
 
 
 def test_damaged_data_are_a_warning(run, tmp_path):
