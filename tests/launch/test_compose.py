@@ -163,7 +163,7 @@ def test_missing_data_are_said(own_data: Path, missing: str) -> None:
 
 
 def test_a_tasks_data_are_no_pretraining_data(task_data: Path) -> None:
-    with pytest.raises(LaunchError, match=f"task.data: {task_data}: a task's data, for finetuning; scripts/prepare_pre"):
+    with pytest.raises(LaunchError, match=f"task.data: {task_data}: a task's data, for finetuning; scripts/prep"):
         complete(compose("pretraining", [f"task.data={task_data}"]))
 
 

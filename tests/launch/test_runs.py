@@ -108,8 +108,7 @@ def test_one_run_at_a_time_in_a_folder(linformer: Linformer, pretraining: Words,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize(("number", "processes"), [(signal.SIGUSR1, 1), (signal.SIGTERM, 2)])
 def test_a_stopped_run_goes_on_bit_for_bit(
     linformer: Linformer,
     start_linformer: Start,

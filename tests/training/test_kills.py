@@ -14,11 +14,11 @@ import pytest
 
 pytest.importorskip("fairseq")
 
-import torch
 
 from linformer_fairseq.compat.checkpoint_loading import read_checkpoint
 from linformer_fairseq.training.checkpoint_folder import checkpoints
 from linformer_fairseq.training.examine import State, examine
+from tests.equality import same
 from tests.training.warm_training import start_warm
 
 KILLS, UPDATES, EVERY = 20, 100, 3
@@ -48,16 +48,6 @@ def fsync(descriptor):
 
 MaskedLMTask.train_step, os.fsync = train_step, fsync
 """
-
-
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, torch.Tensor):
-        return isinstance(other, torch.Tensor) and torch.equal(one, other)
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
-    if isinstance(one, list | tuple):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return bool(one == other)
 
 
 def _updates(folder: Path) -> int:
@@ -94,7 +84,7 @@ class _Run:
     def check_equal(self, expected: dict[str, Any], logged: dict[int, dict[str, str]]) -> None:
         found = read_checkpoint(self.folder / "checkpoint_last.pt")
         for part in ("model", "last_optimizer_state"):
-            assert _same(found[part], expected[part]), part
+            assert same(found[part], expected[part]), part
         assert found["extra_state"]["train_iterator"] == expected["extra_state"]["train_iterator"]
         assert _logged(self.output.read_text()) == logged
         assert "damaged" not in self.output.read_text()
