@@ -26,6 +26,11 @@ def highest(value: int) -> int:
     return int(tensor.item())
 
 
+def wait() -> None:
+    """Until every process is here."""
+    highest(0)
+
+
 def gather(text: str) -> list[str]:
     """All processes' texts, by rank; every process has to ask."""
     if not (dist.is_available() and dist.is_initialized()):

@@ -21,8 +21,9 @@ from fairseq.file_io import PathManager
 from linformer_fairseq.compat.checkpoint_loading import CheckpointError
 from linformer_fairseq.compat.patching import replace
 from linformer_fairseq.training.checkpoint_folder import Choice, choose, last_checkpoint, put_right, remove_unfinished
+from linformer_fairseq.training.control_group import wait
 from linformer_fairseq.training.examine import State, examine
-from linformer_fairseq.training.ranks import on_first_rank, wait_for_all
+from linformer_fairseq.training.ranks import on_first_rank
 from linformer_fairseq.training.run_log import LOG
 
 _DEFAULT = "checkpoint_last.pt"
@@ -32,11 +33,11 @@ def _from_sound_file(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(load_checkpoint)
     def load(cfg: Any, trainer: Any, **more: Any) -> Any:
         if not _in_parts(trainer):
-            copied = on_first_rank(trainer, lambda: prepare(cfg, trainer.checkpoint_suffix))
+            copied = on_first_rank(lambda: prepare(cfg, trainer.checkpoint_suffix))
         loaded = load_checkpoint(cfg, trainer, **more)
         if not _in_parts(trainer) and cfg.no_last_checkpoints:
             # The run will not renew the copy, and a later start must not take it for the newest.
-            wait_for_all(trainer)
+            wait()
             if copied:
                 last_checkpoint(Path(cfg.save_dir), trainer.checkpoint_suffix).unlink()
         return loaded

@@ -20,7 +20,7 @@ from fairseq import checkpoint_utils
 
 from linformer_fairseq.compat.patching import replace
 from linformer_fairseq.training import signals
-from linformer_fairseq.training.control_group import highest
+from linformer_fairseq.training.control_group import highest, wait
 from linformer_fairseq.training.progress import Progress
 
 logger = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ def _save_and_stop(cfg: Any, trainer: Any, epoch_itr: Any, number: int) -> NoRet
     checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, None)
     # The others wait here until the first process has saved, and end with 0: srun kills all at the first status that is
     # not, and reports the highest.
-    highest(0)
+    wait()
     stopped = Stopped(STOPPED_STATUS if trainer.is_data_parallel_master else 0, updates, number)
     say = logger.warning if trainer.is_data_parallel_master else logger.debug
     say(
