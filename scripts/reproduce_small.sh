@@ -135,8 +135,9 @@ run_all "pretraining" \
 # RoBERTa's learning rates are for large models that saw much text; these need a higher one.
 common="run_config=cpu run.runs=$runs optimization.max_update=$finetune_updates lr_scheduler.warmup_updates=$((finetune_updates / 16 + 1))"
 common+=" lr=1e-3 dataset.num_workers=0 optimization.clip_norm=1.0"
-# More where an example is a sentence or two: with 16 a Linformer, whose E and F have much to learn, stays at chance.
-declare -A sentences=([sst2]=64 [qnli]=32 [qqp]=64 [imdb]=32)
+common+=" model.dropout=0 model.attention_dropout=0" # as in their pretraining
+# More where an example is short: of so few updates a Linformer, whose E and F have much to learn, needs full ones.
+declare -A sentences=([sst2]=64 [qnli]=16 [qqp]=32 [imdb]=16)
 lines=()
 for task in imdb qnli qqp sst2; do
     batch="run.sentences_per_update=${sentences[$task]} dataset.batch_size=${sentences[$task]}"
