@@ -17,6 +17,7 @@ pytest.importorskip("fairseq")
 import torch
 
 from linformer_fairseq import cli
+from linformer_fairseq.launch import application
 
 Linformer = Callable[..., str]
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -238,6 +239,20 @@ def test_a_run_without_updates_is_a_failure(linformer: Linformer, pretraining: W
     output = linformer(*pretraining(3), "optimization.stop_min_lr=1", cwd=tmp_path, status=1)
     assert "linformer pretrain: error: no update happened" in output and "Traceback" not in output
     assert attempts(tmp_path / "runs" / NAME)[-1]["status"] == "failed"
+
+
+def test_the_failed_runs_of_a_sweep_are_named_with_their_logs(
+    pretraining: Words, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(application, "_child", lambda command, environment: (1, 0))
+    log = tmp_path / "runs" / NAME / "console.log"  # of the first; the second did not get so far
+    log.parent.mkdir(parents=True)
+    log.touch()
+    assert application.launch("pretraining", [*pretraining(3)[1:], "common.seed=1,2"], sweep=True) == 1
+    first, second = capsys.readouterr().err.splitlines()[-2:]
+    assert first.startswith("failed: ") and first.endswith(f"common.seed=1 (status 1; see {log})")
+    assert second.startswith("failed: ") and second.endswith("common.seed=2 (status 1)")
 
 
 def test_a_wrong_word_is_said_without_a_traceback(
