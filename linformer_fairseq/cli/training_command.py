@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,6 +47,10 @@ def run(stage: str, arguments: argparse.Namespace) -> int:
         configs = [run.config for run in check(*options)]
     except LaunchError as error:
         raise CommandError(str(error)) from None
+    except KeyboardInterrupt:
+        if "RANK" not in os.environ:  # one process of several says nothing: the one that started them does
+            print("stopped by Ctrl-C; the same command goes on from the last checkpoint", file=sys.stderr)
+        raise
     try:
         _describe(configs)
     except ValueError as error:  # a model that planning does not know
@@ -57,8 +63,9 @@ def _describe(configs: list[DictConfig]) -> None:
 
     from linformer_fairseq.planning import plan, report
 
+    lines = report(plan(configs[0]))  # before anything is printed: what is wrong with the model is said alone
     print(OmegaConf.to_yaml(configs[0], resolve=True))
     if len(configs) > 1:
         print(f"# {len(configs)} runs; the config above and the figures below are those of the first")
-    for line in report(plan(configs[0])):
+    for line in lines:
         print(line)

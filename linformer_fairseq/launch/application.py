@@ -93,6 +93,8 @@ def launch(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | Non
         before = _attempts(path)
         status, told = _child(command, environment, torchrun=True)
         attempts = _attempts(path)
+        if told == signal.SIGINT:
+            raise KeyboardInterrupt
         if status and len(attempts) > len(before) and attempts[-1]["status"] == "stopped":
             logger.warning("stopped in order; the same command goes on from %s", path)
             return STOPPED_STATUS
@@ -155,7 +157,23 @@ def _folder_option(folder: Path | None) -> list[str]:
     return [f"--config-dir={folder}"] if folder else []
 
 
+def _require_slurm() -> None:
+    """Raise where no SLURM answers: submitit's own end would be a traceback."""
+    try:
+        subprocess.run(["sinfo", "--noheader"], capture_output=True, text=True, timeout=60, check=True)
+    except FileNotFoundError:
+        raise LaunchError(
+            "run_config=slurm: sinfo: no such program; this is for a machine that submits to SLURM"
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise LaunchError("run_config=slurm: SLURM does not answer (sinfo took more than 60 s)") from None
+    except subprocess.CalledProcessError as error:
+        said = error.stderr.strip().split("\n")[0] or f"sinfo ended with status {error.returncode}"
+        raise LaunchError(f"run_config=slurm: SLURM does not answer: {said}") from None
+
+
 def _submit(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | None) -> int:
+    _require_slurm()
     register()
     # a grid in the config would make several jobs of one run
     words = ["--multirun", *overrides, *([] if sweep else ["hydra.sweeper.params=null"])]

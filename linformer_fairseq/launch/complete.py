@@ -6,11 +6,11 @@ import copy
 from pathlib import Path
 
 from fairseq.dataclass.initialize import add_defaults
-from omegaconf import DictConfig, open_dict
+from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 import linformer_fairseq
-from linformer_fairseq.launch.compose import resolved
+from linformer_fairseq.launch.compose import plain, resolved
 from linformer_fairseq.launch.data import TASKS, check_pretraining_data, check_task_data, prepared
 from linformer_fairseq.launch.errors import LaunchError
 from linformer_fairseq.launch.pretrained import read_pretrained
@@ -18,6 +18,18 @@ from linformer_fairseq.launch.pretrained import read_pretrained
 _PATHS = ("checkpoint.save_dir", "common.log_file", "common.tensorboard_logdir", "pretrained", "run.runs")
 # fairseq takes a colon for a list of folders.
 _FORBIDDEN = ":"
+_LEAST = {
+    "common.log_interval": 1,
+    "common.seed": 0,
+    "checkpoint.save_interval_updates": 0,
+    "dataset.batch_size": 1,
+    "dataset.num_workers": 0,
+    "distributed_training.distributed_world_size": 1,
+    "lr_scheduler.warmup_updates": 0,
+    "optimization.max_epoch": 0,
+    "optimization.max_update": 0,
+    "run.join_timeout": 1,
+}
 
 
 def complete(config: DictConfig) -> DictConfig:
@@ -30,6 +42,9 @@ def complete(config: DictConfig) -> DictConfig:
         LaunchError: something is missing or contradicts something else; nothing was written or queued.
     """
     config = resolved(config)
+    name = Path(str(config.run.name))
+    if name == Path() or name.is_absolute() or ".." in name.parts:
+        raise LaunchError(f"run.name={config.run.name}: expected the name of a folder in {config.run.runs}")
     for key in _PATHS:
         _make_absolute(config, key)
     with open_dict(config):
@@ -50,7 +65,7 @@ def _check_options(config: DictConfig) -> None:
     try:
         add_defaults(copy.deepcopy(config))
     except OmegaConfBaseException as error:
-        raise LaunchError(str(error).split("\n")[0]) from None
+        raise LaunchError(plain(error)) from None
 
 
 def _make_absolute(config: DictConfig, key: str) -> None:
@@ -72,6 +87,14 @@ def _check_task(config: DictConfig, folder: Path, theirs: str | None) -> None:
 
 def _check_numbers(config: DictConfig) -> None:
     """Raise where a run would do nothing useful, or end in torch's own words."""
+    for key, least in _LEAST.items():
+        value = OmegaConf.select(config, key)
+        if value is not None and value < least:
+            raise LaunchError(f"{key}={value}: expected at least {least}")
+    if not config.optimization.max_update and not config.optimization.max_epoch:
+        raise LaunchError("optimization.max_update=0, and no max_epoch: the run would never end; say how many updates")
+    if wrong := [rate for rate in config.optimization.lr if not rate > 0]:
+        raise LaunchError(f"optimization.lr: {wrong[0]}: expected a number above 0")
     scheduler = config.lr_scheduler
     last = scheduler.get("total_num_update")
     if last and scheduler.warmup_updates >= float(last):

@@ -14,7 +14,7 @@ from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import OmegaConfBaseException, ValidationError
 
 from linformer_fairseq.launch import resolvers, schema
 from linformer_fairseq.launch.errors import LaunchError
@@ -64,7 +64,7 @@ def compose(stage: str, overrides: Sequence[str] = (), folder: Path | None = Non
         try:
             config = hydra_compose(stage, overrides=list(overrides), return_hydra_config=True)
         except (HydraException, OmegaConfBaseException) as error:
-            raise LaunchError(_plain(error, folder)) from None
+            raise LaunchError(plain(error, folder)) from None
     with open_dict(config):
         config.run.experiment = config.pop("hydra").runtime.choices.get("experiment")
     return config
@@ -88,7 +88,7 @@ def jobs(stage: str, overrides: Sequence[str], folder: Path | None = None) -> li
             swept = parser.parse_overrides([f"{key}={value}" for key, value in grid.items()])
             return [list(job) for job in BasicSweeper.split_arguments([*swept, *given], None)[0]]
         except (HydraException, OmegaConfBaseException) as error:
-            raise LaunchError(_plain(error, folder)) from None
+            raise LaunchError(plain(error, folder)) from None
 
 
 def resolved(config: DictConfig) -> DictConfig:
@@ -102,7 +102,7 @@ def resolved(config: DictConfig) -> DictConfig:
             raise LaunchError(f"{', '.join(missing)}: not given; say {missing[0]}=VALUE")
         copy = OmegaConf.create(OmegaConf.to_container(config, resolve=True, enum_to_str=True))
     except OmegaConfBaseException as error:
-        raise LaunchError(_plain(error)) from None
+        raise LaunchError(plain(error)) from None
     assert isinstance(copy, DictConfig)
     OmegaConf.set_struct(copy, True)
     return copy
@@ -116,13 +116,15 @@ def _hydra(folder: Path | None) -> Iterator[None]:
         yield
 
 
-def _plain(error: BaseException, folder: Path | None = None) -> str:
+def plain(error: BaseException, folder: Path | None = None) -> str:
     """What is wrong in a line: Hydra puts the reason into the cause, and its search path below."""
     lines = str(error).split("\n")
     text = lines[0]
     text = re.sub(r"^\w+ raised while resolving interpolation: ", "", text)
     cause = str(error.__cause__ or "").split("\n")[0]
     text = f"{text.removesuffix('.')}: {cause}" if cause and cause not in text else text
+    if isinstance(error, ValidationError) and error.full_key and error.full_key not in text:
+        text = f"{error.full_key}: {text}"
     if missing := re.search(r"Could not find '(\w+)/", text):
         there = sorted(path.stem for path in (folder or config_dir()).glob(f"{missing[1]}/*.yaml"))
         text += f"; there are: {', '.join(there)}"

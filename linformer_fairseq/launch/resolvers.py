@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,9 @@ def divide(total: int, part: int, what: str) -> int:
     Raises:
         ValueError: naming both numbers and ``what`` they are.
     """
-    if part < 1 or total < part or total % part:
+    if total < 1 or part < 1:
+        raise ValueError(f"{what}: {total:,} and {part:,}, but both must be at least 1")
+    if total < part or total % part:
         raise ValueError(f"{what}: {total:,} is not a whole multiple of {part:,}; change one of them")
     return total // part
 
@@ -57,12 +60,29 @@ def choose(condition: bool, yes: Any, no: Any) -> Any:
     return yes if condition else no
 
 
-def run_of(checkpoint: str) -> str:
-    """Name of the run folder that holds a checkpoint."""
+def run_of(checkpoint: str | None) -> str:
+    """Name of the run folder that holds a checkpoint.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if not checkpoint:
+        raise ValueError("pretrained: not given; say pretrained=runs/NAME/checkpoint_best.pt")
     return Path(checkpoint).absolute().parent.name
+
+
+def slurm_tasks() -> int:
+    """Processes of the SLURM job that this is one of.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if (tasks := os.environ.get("SLURM_NTASKS")) is None:
+        raise ValueError("this is no SLURM job: SLURM_NTASKS is not set; run_config=srun is for scripts/slurm/*.sbatch")
+    return int(tasks)
 
 
 def register() -> None:
     """Make them known to omegaconf; calling again is harmless."""
-    for function in (multiply, divide, update_freq, is_precision, choose, run_of):
+    for function in (multiply, divide, update_freq, is_precision, choose, run_of, slurm_tasks):
         OmegaConf.register_new_resolver(function.__name__, function, replace=True)

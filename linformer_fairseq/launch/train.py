@@ -114,6 +114,9 @@ def _recorded(folder: RunFolder, progress: Progress) -> Iterator[None]:
     except Stopped as stopped:
         folder.end("stopped", progress, f"{stopped.signal} after update {stopped.updates}")
         raise
+    except KeyboardInterrupt:
+        folder.end("stopped", progress, "Ctrl-C")
+        raise
     except BaseException as error:
         folder.end("failed", progress, f"{type(error).__name__}: {error}".split("\n")[0])
         raise

@@ -53,7 +53,13 @@ def figures(rows: Iterable[Row]) -> tuple[list[Figure], list[str]]:
     Returns:
         A figure for each scale, or an empty one where there are no runs; and remarks.
     """
-    runs, notes = newest(row for row in rows if row.stage == "pretraining" and set(row.figure3) & PANELS.keys())
+    pretrainings = [row for row in rows if row.stage == "pretraining"]
+    runs, notes = newest(row for row in pretrainings if set(row.figure3) & PANELS.keys())
+    if others := sum(not set(row.figure3) & PANELS.keys() for row in pretrainings):
+        notes.append(
+            f"{others} of {len(pretrainings)} pretrainings are in no panel: run.paper.figure3, as in "
+            "run.paper.figure3=[a], says when a run is started where it belongs."
+        )
     scales: dict[tuple[object, ...], list[Row]] = {}
     for row in runs:
         if points(row):

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from linformer_fairseq.training.lost_process import naming_lost_process
+
 
 @functools.cache
 def _group() -> Any:
@@ -22,7 +24,8 @@ def highest(value: int) -> int:
     if not (dist.is_available() and dist.is_initialized()):
         return value
     tensor = torch.tensor([value], dtype=torch.int64)
-    dist.all_reduce(tensor, op=dist.ReduceOp.MAX, group=_group())
+    with naming_lost_process("between updates"):
+        dist.all_reduce(tensor, op=dist.ReduceOp.MAX, group=_group())
     return int(tensor.item())
 
 
@@ -36,5 +39,6 @@ def gather(text: str) -> list[str]:
     if not (dist.is_available() and dist.is_initialized()):
         return [text]
     texts: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(texts, text, group=_group())
+    with naming_lost_process("between updates"):
+        dist.all_gather_object(texts, text, group=_group())
     return [str(entry) for entry in texts]

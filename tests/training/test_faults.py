@@ -3,6 +3,7 @@
 import resource
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -130,6 +131,31 @@ def test_a_run_that_diverges(train: Train, settings: Settings, tmp_path: Path) -
     assert "update 2, process 0, micro-batch 2 of 2: loss " in output and ", ids [" in output
     assert "NotFiniteError: update 2: the " in output.splitlines()[-1]
     assert not (tmp_path / "checkpoint_last.pt").exists()
+
+
+_ALONE = """
+import os, signal, sys, time
+import torch.distributed as dist
+from linformer_fairseq.training.control_group import highest
+
+rank = int(sys.argv[2])
+dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}", rank=rank, world_size=2)
+highest(0)
+if rank:
+    os.kill(os.getpid(), signal.SIGKILL)
+highest(0)
+"""
+
+
+@pytest.mark.slow
+def test_a_process_that_is_gone_between_updates_is_named(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", _ALONE, str(tmp_path / "meeting")]
+    both = [
+        subprocess.Popen([*words, rank], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for rank in "01"
+    ]
+    output, _ = (process.communicate(timeout=60)[0] for process in both)
+    assert [process.returncode for process in both] == [1, -signal.SIGKILL]
+    assert "between updates: process 0 of 2 lost its connection to another one and ends. That one was killed" in output
 
 
 @pytest.mark.slow
