@@ -55,11 +55,6 @@ def figures(rows: Iterable[Row]) -> tuple[list[Figure], list[str]]:
     """
     pretrainings = [row for row in rows if row.stage == "pretraining"]
     runs, notes = newest(row for row in pretrainings if set(row.figure3) & PANELS.keys())
-    if others := sum(not set(row.figure3) & PANELS.keys() for row in pretrainings):
-        notes.append(
-            f"{others} of {len(pretrainings)} pretrainings are in no panel: run.paper.figure3, as in "
-            "run.paper.figure3=[a], says when a run is started where it belongs."
-        )
     scales: dict[tuple[object, ...], list[Row]] = {}
     for row in runs:
         if points(row):
@@ -68,6 +63,11 @@ def figures(rows: Iterable[Row]) -> tuple[list[Figure], list[str]]:
         else:
             notes.append(f"{row.name}: no validation in its log, so it has no curve.")
     if not scales:
+        if pretrainings and not runs:
+            notes.append(
+                f"none of the {len(pretrainings)} pretrainings is in a panel: run.paper.figure3 says where a run "
+                "belongs, as in linformer pretrain run.paper.figure3=[a]."
+            )
         empty = [Panel(_title(panel, is_paper=True), []) for panel in PANELS]
         return [Figure("figure3", f"Figure 3 of {SOURCE}", "", empty)], notes
     return sorted(map(_figure, scales.values()), key=lambda figure: figure.stem), notes

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from linformer_fairseq.launch import LaunchError, complete, compose, jobs, resolved
-from linformer_fairseq.launch.application import check
+from linformer_fairseq.launch.application import check, launch
 
 
 def test_the_papers_run_by_one_experiment() -> None:
@@ -60,7 +61,8 @@ def test_cpu_takes_what_fairseq_needs_there() -> None:
         (["experiment=nonsense"], "Could not find 'experiment/nonsense'"),
         (["optimization.max_update=abc"], "Value 'abc' of type 'str' could not be converted to Integer"),
         (["task.data=x", "run.precision=fp8"], "run.precision is 'fp8'; expected one of fp16, bf16, fp32"),
-        (["task.data=x", "run_config=srun"], "Environment variable 'SLURM_NTASKS' not found"),
+        (["task.data=x", "run_config=srun"], "this is no SLURM job: SLURM_NTASKS is not set; run_config=srun is for"),
+        (["task.data=x", "run.tokens_per_batch=0"], "0 and 512, but both must be at least 1"),
         (["a b"], "a b"),
     ],
 )
@@ -68,6 +70,43 @@ def test_what_is_wrong_is_said(monkeypatch: pytest.MonkeyPatch, words: list[str]
     monkeypatch.delenv("SLURM_NTASKS", raising=False)
     with pytest.raises(LaunchError, match=message.replace("(", "\\(")):
         resolved(compose("pretraining", words))
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("optimization.max_update=0", "optimization.max_update=0, and no max_epoch: the run would never end"),
+        ("optimization.max_update=-5", "optimization.max_update=-5: expected at least 0"),
+        ("common.seed=-1", "common.seed=-1: expected at least 0"),
+        ("dataset.num_workers=-2", "dataset.num_workers=-2: expected at least 0"),
+        ("optimization.lr=[-1]", "optimization.lr: -1.0: expected a number above 0"),
+        ("checkpoint.save_interval_updates=-3", "checkpoint.save_interval_updates=-3: expected at least 0"),
+        ("model.sharing=foo", "sharing: Invalid value 'foo', expected one of"),
+        ("run.name=''", "run.name=: expected the name of a folder in runs"),
+        ("run.name=../../evil", "run.name=../../evil: expected the name of a folder in runs"),
+        ("run.name=/evil", "run.name=/evil: expected the name of a folder in runs"),
+    ],
+)
+def test_values_that_would_train_nothing_useful_are_refused(own_data: Path, word: str, message: str) -> None:
+    with pytest.raises(LaunchError, match=f"^{re.escape(message)}"):
+        complete(compose("pretraining", [f"task.data={own_data}", "run_config=cpu", word]))
+
+
+def test_a_finetuning_wants_a_checkpoint() -> None:
+    with pytest.raises(LaunchError, match="^pretrained: not given; say pretrained=runs/NAME/checkpoint_best.pt"):
+        resolved(compose("finetuning", ["task=sst2", "task.data=x"]))
+
+
+def test_without_a_slurm_nothing_is_submitted(own_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = [f"task.data={own_data}", "run_config=slurm"]
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(LaunchError, match="run_config=slurm: sinfo: no such program"):
+        launch("pretraining", words, sweep=False)
+    sinfo = tmp_path / "sinfo"
+    sinfo.write_text("#!/bin/sh\necho 'sinfo: error: nobody is there' >&2\nexit 1\n")
+    sinfo.chmod(0o755)
+    with pytest.raises(LaunchError, match="run_config=slurm: SLURM does not answer: sinfo: error: nobody is there"):
+        launch("pretraining", words, sweep=False)
 
 
 def test_a_task_has_to_be_chosen() -> None:

@@ -139,6 +139,21 @@ def test_a_stopped_run_goes_on_bit_for_bit(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("processes", [1, 2])
+def test_ctrl_c_is_said_and_the_run_goes_on(
+    linformer: Linformer, start_linformer: Start, pretraining: Words, tmp_path: Path, processes: int
+) -> None:
+    words = [*pretraining(30), f"distributed_training.distributed_world_size={processes}"]
+    words += ["run.tokens_per_batch=128", "checkpoint.save_interval_updates=4"]
+    folder = tmp_path / "runs" / NAME
+    output = signal_after(start_linformer(*words, cwd=tmp_path), folder, 6, signal.SIGINT)
+    assert output.endswith("stopped by Ctrl-C; the same command goes on from the last checkpoint\n"), output[-2000:]
+    assert (attempts(folder)[-1]["status"], attempts(folder)[-1]["error"]) == ("stopped", "Ctrl-C")
+    linformer(*words, cwd=tmp_path)
+    assert attempts(folder)[-1]["status"] == "finished" and attempts(folder)[-1]["updates_at_start"]
+
+
+@pytest.mark.slow
 def test_a_signal_before_the_first_update(
     linformer: Linformer, start_linformer: Start, pretraining: Words, tmp_path: Path
 ) -> None:

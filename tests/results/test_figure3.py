@@ -26,6 +26,13 @@ def labels(figure: Figure) -> list[list[str | None]]:
     return [[curve.label for curve in panel.curves] for panel in figure.panels]
 
 
+def test_runs_that_are_in_no_panel_are_said() -> None:
+    (figure,), (note,) = figures([small("x", ""), small("y", "")])
+    assert not any(panel.curves for panel in figure.panels)
+    assert note.startswith("none of the 2 pretrainings is in a panel: run.paper.figure3 says where a run belongs")
+    assert figures([])[1] == []
+
+
 def test_panels_hold_the_runs_that_name_them_in_the_order_of_n_k_and_sharing() -> None:
     rows = [small(f"n{n}", "d", n=n) for n in (512, 64, 128)]
     rows += [small(f"k{k}", "a", k=k) for k in (64, 8, 16)]
