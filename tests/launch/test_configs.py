@@ -176,6 +176,7 @@ def assert_row_is_of_model(row: str, model: DictConfig) -> None:
         assert (name, words[0], sharing) == ("Linformer", str(model.projected_dim), model.sharing)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", GROUPS, ids=lambda path: str(path.relative_to(CONFIGS)))
 def test_every_header_says_hardware_batch_and_a_command_that_composes(
     path: Path, monkeypatch: pytest.MonkeyPatch
@@ -237,6 +238,7 @@ def test_the_header_of_pretraining_says_what_is_in_it() -> None:
     assert list(config.optimization.lr) == [5e-4]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["linformer_roberta_base", "roberta_base"])
 @pytest.mark.parametrize("task", TASK_CONFIGS)
 def test_every_task_is_composed_and_its_model_built(build: Callable[..., nn.Module], task: str, model: str) -> None:

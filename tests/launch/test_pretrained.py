@@ -11,6 +11,8 @@ pytest.importorskip("fairseq")
 
 from linformer_fairseq.launch import LaunchError, complete, compose
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def words(pretrained: Path, task_data: Path) -> list[str]:
