@@ -34,7 +34,7 @@ def naming_lost_process(where: str) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        if dist.is_initialized() and _is_of_connection(error):
+        if dist.is_initialized() and dist.get_world_size() > 1 and _is_of_connection(error):
             LOG.error(
                 f"{where}: process {dist.get_rank()} of {dist.get_world_size()} lost its connection to another one and "
                 "ends. That one was killed (memory, preemption) or failed; its own output says more. The checkpoints "
