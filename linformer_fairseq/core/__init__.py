@@ -1,10 +1,12 @@
 """Linformer's self-attention in plain torch; imports and runs without fairseq.
 
 Shapes use one legend throughout: B batch, T current length, n ``max_positions``, K projected dimension
-(the paper's k), H heads, D head size, C = H * D. Sequences have fairseq's layout (T, B, C).
+(the paper's k), H heads, D head size, C = H * D. Sequences have the layout (B, T, C).
 """
 
 from .attention import LinformerSelfAttention, build_attention_layers
+from .compiling import compile_layers
+from .encoder_layer import LinformerEncoderLayer, encoder_layer
 from .projection import Projection
 from .settings import (
     INITIALISATIONS,
@@ -25,14 +27,17 @@ __all__ = [
     "INITIALISATIONS",
     "PROJECTIONS",
     "SHARINGS",
+    "LinformerEncoderLayer",
     "LinformerSelfAttention",
     "LinformerSettings",
     "ProjectedDim",
     "Projection",
     "build_attention_layers",
     "build_shared_projection",
+    "compile_layers",
     "count_projection_matrices",
     "count_projection_parameters",
+    "encoder_layer",
     "parse_projected_dim",
     "signature_of",
 ]

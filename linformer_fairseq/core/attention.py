@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,22 @@ from .projection import LinearProjection, Projection, RaggedHeads, zero_padding
 from .settings import LinformerSettings
 from .sharing import build_layer_projections, build_shared_projection
 from .signature import check_signature, signature_of
+
+
+class ProjectedSequence(NamedTuple):
+    """Keys and values of the projected rows of a batch of sequences."""
+
+    keys: Tensor
+    """(B, H, R, D)."""
+    values: Tensor
+    """(B, H, R, D)."""
+    mask: Tensor | None
+    """Which rows count: bool (B or 1, H or 1, 1, R); None for all."""
+
+    def part(self, sequences: slice) -> ProjectedSequence:
+        """Of some of the sequences."""
+        mask = self.mask if self.mask is None or self.mask.size(0) == 1 else self.mask[sequences]
+        return ProjectedSequence(self.keys[sequences], self.values[sequences], mask)
 
 
 class LinformerSelfAttention(nn.Module):
@@ -75,31 +91,46 @@ class LinformerSelfAttention(nn.Module):
         """Attends from every position to the projected rows of all.
 
         Args:
-            x: (T, B, C).
+            x: (B, T, C).
             key_padding_mask: bool (B, T), True at padding; the sequences are padded on the right.
             need_weights: also return P; slower, as P is then stored.
 
         Returns:
-            (T, B, C), and P (B, H, T, K) or None. Outputs at padded positions have no meaning.
+            (B, T, C), and P (B, H, T, K) or None. Outputs at padded positions have no meaning.
 
         Raises:
             ValueError: T is more than ``max_positions``, or the shapes do not fit.
         """
+        projected = self.project(x, key_padding_mask)
+        if not need_weights:
+            return self.attend(x, projected), None
+        heads, weights = _explicit_attention(self._split_heads(self.q_proj(x)), projected, self._dropout)
+        return self._join_heads(heads), weights
+
+    def project(self, x: Tensor, key_padding_mask: Tensor | None = None) -> ProjectedSequence:
+        """What positions attend to: keys and values of the k rows that (B, T, C) becomes.
+
+        Args, Raises: as `forward`.
+        """
         self._check_shapes(x, key_padding_mask)
-        length, batch, width = x.shape
-        padding = None if key_padding_mask is None else key_padding_mask.t()
-        x = x.contiguous()
-        keys, values, live = self._projected_keys_values(x, padding)
+        keys, values, live = self._projected_keys_values(x, key_padding_mask)
+        mask = None if live is None else live.unsqueeze(2)
+        return ProjectedSequence(self._split_heads(keys), self._split_heads(values), mask)
+
+    def attend(self, x: Tensor, projected: ProjectedSequence) -> Tensor:
+        """Attention of any positions (B, t, C) of the sequences that ``projected`` was made from: (B, t, C).
+
+        Once keys and values are projected, no position looks at another: a long sequence can be worked through in
+        parts.
+        """
         query = self._split_heads(self.q_proj(x))
-        keys, values = self._split_heads(keys), self._split_heads(values)
-        mask = None if live is None else live.unsqueeze(2)  # (B or 1, H or 1, 1, R)
-        dropout = self.settings.attention_dropout if self.training else 0.0
-        if need_weights:
-            heads, weights = _explicit_attention(query, keys, values, mask, dropout)
-        else:
-            heads = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask, dropout_p=dropout)
-            weights = None
-        return self.out_proj(heads.permute(2, 0, 1, 3).reshape(length, batch, width)), weights
+        keys, values, mask = projected
+        heads = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask, dropout_p=self._dropout)
+        return self._join_heads(heads)
+
+    @property
+    def _dropout(self) -> float:
+        return self.settings.attention_dropout if self.training else 0.0
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         stored = state_dict.get(prefix + "signature")
@@ -108,7 +139,7 @@ class LinformerSelfAttention(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def _projected_keys_values(self, x: Tensor, padding: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Keys and values (R, B, C), and which of their rows count: bool (B or 1, H or 1, R), None for all."""
+        """Keys and values (B, R, C), and which of their rows count: bool (B or 1, H or 1, R), None for all."""
         if self._shared is not None:
             rows = self._project_shared(self._shared, x, padding)
             return self.k_proj(rows), self.v_proj(rows), self._shared.live_rows(x, padding)
@@ -135,13 +166,18 @@ class LinformerSelfAttention(nn.Module):
         return rows
 
     def _split_heads(self, x: Tensor) -> Tensor:
-        """(R, B, C) -> (B, H, R, D), a view."""
-        rows, batch, width = x.shape
+        """(B, R, C) -> (B, H, R, D), a view."""
+        batch, rows, width = x.shape
         heads = self.settings.num_heads
-        return x.view(rows, batch, heads, width // heads).permute(1, 2, 0, 3)
+        return x.view(batch, rows, heads, width // heads).transpose(1, 2)
+
+    def _join_heads(self, heads: Tensor) -> Tensor:
+        """(B, H, T, D) -> (B, T, C), through W^O."""
+        joined: Tensor = self.out_proj(heads.transpose(1, 2).flatten(2))
+        return joined
 
     def _check_shapes(self, x: Tensor, key_padding_mask: Tensor | None) -> None:
-        length, batch, width = x.shape
+        batch, length, width = x.shape
         n = self.settings.max_positions
         if length > n:
             raise ValueError(
@@ -168,15 +204,14 @@ def build_attention_layers(settings: LinformerSettings) -> tuple[nn.ModuleList, 
 
 
 def _linear_by_head(rows_by_head: list[Tensor], linear: nn.Linear) -> Tensor:
-    """W_i (R_i rows of X) + b_i for each head, stacked: H tensors (R_i, B, C) -> (R, B, C)."""
+    """W_i (R_i rows of X) + b_i for each head, stacked: H tensors (B, R_i, C) -> (B, R, C)."""
     weights, biases = linear.weight.chunk(len(rows_by_head)), linear.bias.chunk(len(rows_by_head))
     return RaggedHeads.stack([F.linear(*args) for args in zip(rows_by_head, weights, biases, strict=True)])
 
 
-def _explicit_attention(
-    query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, dropout: float
-) -> tuple[Tensor, Tensor]:
+def _explicit_attention(query: Tensor, projected: ProjectedSequence, dropout: float) -> tuple[Tensor, Tensor]:
     """What scaled_dot_product_attention computes, with P (B, H, T, R) kept; softmax in at least fp32."""
+    keys, values, mask = projected
     scores = (query @ keys.transpose(-2, -1)) * query.size(-1) ** -0.5
     if mask is not None:
         scores = scores.masked_fill(~mask, float("-inf"))

@@ -1,7 +1,7 @@
 """From n rows to k: linear, mean pooling, max pooling, convolution (section 4 of the paper).
 
-Each projection maps a sequence (T, B, F) along its first axis to rows (R, B, F). ``padding`` is None or a bool
-mask (T, B), True at padded positions, which contribute nothing. Windows are counted from position 0, so with
+Each projection maps sequences (B, T, F) along their second axis to rows (B, R, F). ``padding`` is None or a bool
+mask (B, T), True at padded positions, which contribute nothing. Windows are counted from position 0, so with
 right padding a sequence has the same rows alone and in a batch.
 """
 
@@ -27,11 +27,11 @@ class Projection(nn.Module):
         self.max_positions = max_positions
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        """(T, B, F) -> (R, B, F); each projection has its own."""
+        """(B, T, F) -> (B, R, F); each projection has its own."""
         raise NotImplementedError
 
     def live_rows(self, x: Tensor, padding: Tensor | None) -> Tensor | None:
-        """Which rows of the projected (T, B, F) are no padding: bool (B or 1, H or 1, R); None where all are."""
+        """Which rows of the projected (B, T, F) are no padding: bool (B or 1, H or 1, R); None where all are."""
         return None
 
     def count(self, length: int) -> int:
@@ -60,19 +60,19 @@ class LinearProjection(Projection):
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         if self.weight.dim() == 2:
             return self.first_rows(self.rows, x, padding)
-        length, batch, features = x.shape
+        batch, length, features = x.shape
         x = zero_padding(x, padding)
         heads = self.weight.size(0)
-        by_head = x.view(length, batch, heads, -1).permute(2, 0, 1, 3).reshape(heads, length, -1)
+        # One product a head for the whole batch: (K, T) x (T, B*D).
+        by_head = x.view(batch, length, heads, -1).permute(2, 1, 0, 3).reshape(heads, length, -1)
         rows = torch.bmm(self.weight[:, :, :length], by_head).view(heads, self.rows, batch, -1)
-        return rows.permute(1, 2, 0, 3).reshape(self.rows, batch, features)
+        return rows.permute(2, 1, 0, 3).reshape(batch, self.rows, features)
 
     def first_rows(self, count: int, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """The first rows of E X, for a layer whose k is smaller than that of the shared matrix."""
-        length, batch, features = x.shape
-        # One matrix product for the whole batch: (K, T) x (T, B*F).
-        rows = self.weight[:count, :length] @ zero_padding(x, padding).reshape(length, -1)
-        return rows.view(count, batch, features)
+        batch, length, _ = x.shape
+        # bmm, not matmul: where E wants a gradient, matmul copies x to make a single product of all sequences.
+        return torch.bmm(self.weight[:count, :length].expand(batch, -1, -1), zero_padding(x, padding))
 
 
 class WindowProjection(Projection):
@@ -86,17 +86,18 @@ class WindowProjection(Projection):
         return math.ceil(length / self.window)
 
     def windows(self, x: Tensor, fill: float) -> Tensor:
-        """(T, ...) -> (R, window, ...), the last window filled up with ``fill``."""
-        count = self.count(x.size(0))
-        missing = count * self.window - x.size(0)
+        """(B, T, ...) -> (B, R, window, ...), the last window filled up with ``fill``."""
+        batch, length, *rest = x.shape
+        count = self.count(length)
+        missing = count * self.window - length
         if missing:
-            x = torch.cat([x, x.new_full((missing, *x.shape[1:]), fill)])
-        return x.view(count, self.window, *x.shape[1:])
+            x = torch.cat([x, x.new_full((batch, missing, *rest), fill)], dim=1)
+        return x.reshape(batch, count, self.window, *rest)
 
     def live_rows(self, x: Tensor, padding: Tensor | None) -> Tensor | None:
         if padding is None:
             return None
-        live = self.windows(~padding, False).any(dim=1).t().unsqueeze(1)  # (B, 1, R)
+        live = self.windows(~padding, False).any(dim=2).unsqueeze(1)  # (B, 1, R)
         # A wholly padded sequence keeps its first row (all zero), so that its softmax is defined.
         return torch.cat([torch.ones_like(live[..., :1]), live[..., 1:]], dim=-1)
 
@@ -106,9 +107,9 @@ class MeanPool(WindowProjection):
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         # Sums in fp32 whatever x is: a window can be long. Without padding the last window may still be short.
-        sums = self.windows(zero_padding(x, padding), 0.0).sum(dim=1, dtype=_at_least_fp32(x))
-        real = torch.ones_like(x[:, :1, 0], dtype=torch.bool) if padding is None else ~padding
-        count = self.windows(real, False).sum(dim=1).clamp(min=1).unsqueeze(-1)
+        sums = self.windows(zero_padding(x, padding), 0.0).sum(dim=2, dtype=_at_least_fp32(x))
+        real = torch.ones_like(x[:1, :, 0], dtype=torch.bool) if padding is None else ~padding
+        count = self.windows(real, False).sum(dim=2).clamp(min=1).unsqueeze(-1)
         return (sums / count).to(x.dtype)
 
 
@@ -117,9 +118,9 @@ class MaxPool(WindowProjection):
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         if padding is None:
-            return self.windows(x, -math.inf).amax(dim=1)
-        largest = self.windows(x.masked_fill(padding.unsqueeze(-1), -math.inf), -math.inf).amax(dim=1)
-        empty = ~self.windows(~padding, False).any(dim=1)
+            return self.windows(x, -math.inf).amax(dim=2)
+        largest = self.windows(x.masked_fill(padding.unsqueeze(-1), -math.inf), -math.inf).amax(dim=2)
+        empty = ~self.windows(~padding, False).any(dim=2)
         return largest.masked_fill(empty.unsqueeze(-1), 0.0)
 
 
@@ -136,8 +137,8 @@ class Convolution(WindowProjection):
         _own(self, weight, frozen)
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        kernel = self.weight.t().unsqueeze(1)  # (window, 1, F)
-        return (self.windows(zero_padding(x, padding), 0.0) * kernel).sum(dim=1)
+        kernel = self.weight.t()  # (window, F)
+        return (self.windows(zero_padding(x, padding), 0.0) * kernel).sum(dim=2)
 
 
 class RaggedHeads(nn.Module):
@@ -152,15 +153,15 @@ class RaggedHeads(nn.Module):
         self.heads = nn.ModuleList(heads)
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        """(T, B, C) -> (R, B, C): head i projects its own D features."""
+        """(B, T, C) -> (B, R, C): head i projects its own D features."""
         parts = x.chunk(len(self.heads), dim=-1)
         return self.stack([head(part, padding) for head, part in zip(self.heads, parts, strict=True)])
 
     @staticmethod
     def stack(rows: list[Tensor]) -> Tensor:
-        """H tensors (R_i, B, D) -> (max R_i, B, C), filled up with zero rows."""
-        most = max(part.size(0) for part in rows)
-        filled = [nn.functional.pad(part, (0, 0, 0, 0, 0, most - part.size(0))) for part in rows]
+        """H tensors (B, R_i, D) -> (B, max R_i, C), filled up with zero rows."""
+        most = max(part.size(1) for part in rows)
+        filled = [nn.functional.pad(part, (0, 0, 0, most - part.size(1))) for part in rows]
         return torch.cat(filled, dim=-1)
 
     def live_rows(self, x: Tensor, padding: Tensor | None) -> Tensor:
@@ -169,7 +170,7 @@ class RaggedHeads(nn.Module):
         for head in self.heads:
             assert isinstance(head, Projection)
             live = head.live_rows(x, padding)
-            masks.append(x.new_ones(1, 1, head.count(x.size(0)), dtype=torch.bool) if live is None else live)
+            masks.append(x.new_ones(1, 1, head.count(x.size(1)), dtype=torch.bool) if live is None else live)
         most = max(mask.size(-1) for mask in masks)
         batch = max(mask.size(0) for mask in masks)
         filled = [nn.functional.pad(mask, (0, most - mask.size(-1))) for mask in masks]

@@ -26,35 +26,35 @@ def reference_attention(
 
     Args:
         attention: where the weights are.
-        x: (T, B, C).
+        x: (B, T, C).
         lengths: real tokens of each sequence, from position 0 on; None: T for all.
 
     Returns:
-        (T, B, C), zero at padded positions; and P[b][i], (t, R), for sequence b and head i.
+        (B, T, C), zero at padded positions; and P[b][i], (t, R), for sequence b and head i.
     """
     out = torch.zeros_like(x)
     weights: list[list[Tensor]] = []
-    for b in range(x.size(1)):
-        real = x.size(0) if lengths is None else lengths[b]
+    for b in range(x.size(0)):
+        real = x.size(1) if lengths is None else lengths[b]
         heads, probabilities = [], []
         for i in range(attention.settings.num_heads):
-            head, p = _head(attention, i, x[:real, b])
+            head, p = _head(attention, i, x[b, :real])
             heads.append(head)
             probabilities.append(p)
         joined = torch.cat(heads, dim=1)
-        out[:real, b] = joined @ attention.out_proj.weight.T + attention.out_proj.bias
+        out[b, :real] = joined @ attention.out_proj.weight.T + attention.out_proj.bias
         weights.append(probabilities)
     return out, weights
 
 
 def dense_attention(attention: LinformerSelfAttention, x: Tensor) -> Tensor:
-    """RoBERTa's attention (equation 2 of the paper) with the same weights: k = n and E = F = I. (T, B, C)."""
+    """RoBERTa's attention (equation 2 of the paper) with the same weights: k = n and E = F = I. (B, T, C)."""
     out = torch.empty_like(x)
-    for b in range(x.size(1)):
+    for b in range(x.size(0)):
         heads = [
-            _softmax_head(attention, i, x[:, b], lambda x, w: x @ w.T)[0] for i in range(attention.settings.num_heads)
+            _softmax_head(attention, i, x[b], lambda x, w: x @ w.T)[0] for i in range(attention.settings.num_heads)
         ]
-        out[:, b] = torch.cat(heads, dim=1) @ attention.out_proj.weight.T + attention.out_proj.bias
+        out[b] = torch.cat(heads, dim=1) @ attention.out_proj.weight.T + attention.out_proj.bias
     return out
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from argparse import Namespace
 from typing import Any
@@ -16,8 +15,7 @@ from torch import Tensor, nn
 
 from linformer_fairseq.core import LinformerSettings, Projection, build_shared_projection
 
-from .attention import FairseqSelfAttention
-from .encoder_layer import LinformerEncoderLayer
+from .encoder_layer import FairseqEncoderLayer
 
 
 class LinformerEncoder(TransformerEncoder):
@@ -45,11 +43,7 @@ class LinformerEncoder(TransformerEncoder):
         if number == 0:
             self.proj_k = build_shared_projection(self.settings)
         cfg = TransformerConfig.from_namespace(args)
-        noise = cfg.quant_noise
-        layer: nn.Module = LinformerEncoderLayer(
-            cfg,
-            functools.partial(FairseqSelfAttention, self.settings, number, self.proj_k, noise.pq, noise.pq_block_size),
-        )
+        layer: nn.Module = FairseqEncoderLayer(cfg, self.settings, number, self.proj_k)
         if cfg.checkpoint_activations:
             layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
         return fsdp_wrap(layer, min_num_params=0 if cfg.checkpoint_activations else cfg.min_params_to_wrap)
@@ -61,7 +55,7 @@ class LinformerEncoder(TransformerEncoder):
         return_all_hiddens: bool = False,
         token_embeddings: Tensor | None = None,
     ) -> dict[str, list[Any]]:
-        """What fairseq's encoder returns, without asking the device whether there is padding.
+        """What fairseq's encoder returns, without asking a GPU whether there is padding.
 
         fairseq's own forward calls ``.any()`` on the padding mask, which stops the host until the GPU has caught
         up and breaks the graph of torch.compile.
@@ -78,18 +72,22 @@ class LinformerEncoder(TransformerEncoder):
         self._check_length(src_tokens.size(1))
         padding = src_tokens.eq(self.padding_idx)
         x, embedding = self.forward_embedding(src_tokens, token_embeddings)
-        # (B, T, C) -> (T, B, C), in memory too: E X is then one product without a copy in every layer.
-        x = x.masked_fill(padding.unsqueeze(-1), 0.0).transpose(0, 1).contiguous()
-        states = [x] if return_all_hiddens else []
+        # On a CPU the answer is at hand, and without padding there is nothing to mask in any layer.
+        on_host = padding.device.type == "cpu" and not torch.compiler.is_compiling()
+        mask = None if on_host and not padding.any() else padding
+        if mask is not None:
+            x = x.masked_fill(mask.unsqueeze(-1), 0.0)
+        # Batch first in here, and (T, B, C) for fairseq outside: a view, as its heads look at (B, T, C) again.
+        states = [x.transpose(0, 1)] if return_all_hiddens else []
         for layer in self.layers:
-            x = layer(x, encoder_padding_mask=padding)
+            x = layer(x, encoder_padding_mask=mask)
             if return_all_hiddens:
-                states.append(x)
+                states.append(x.transpose(0, 1))
         if self.layer_norm is not None:
             x = self.layer_norm(x)
         lengths = (~padding).sum(dim=1, dtype=torch.int32).unsqueeze(1)
         return {
-            "encoder_out": [x],
+            "encoder_out": [x.transpose(0, 1)],
             "encoder_padding_mask": [padding],
             "encoder_embedding": [embedding],
             "encoder_states": states,

@@ -1,27 +1,53 @@
-"""fairseq's encoder layer with another self-attention."""
+"""fairseq's encoder layer with Linformer's attention, batch first."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
+from fairseq.modules.quant_noise import quant_noise
 from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from linformer_fairseq.core import LinformerSelfAttention, LinformerSettings, Projection, encoder_layer
 
 
-class LinformerEncoderLayer(TransformerEncoderLayerBase):
-    """The layer is fairseq's; only its attention is built by ``build_attention``.
+class FairseqEncoderLayer(TransformerEncoderLayerBase):
+    """The parts, options and names of fairseq's layer; what it computes with them is `core.encoder_layer`.
 
     Args:
         cfg: fairseq's ``TransformerConfig``.
-        build_attention: called once, without arguments, for the layer's attention.
+        settings, layer, shared: as in `LinformerSelfAttention`.
     """
 
-    def __init__(self, cfg: Any, build_attention: Callable[[], nn.Module]) -> None:
+    def __init__(self, cfg: Any, settings: LinformerSettings, layer: int, shared: Projection | None) -> None:
         # A plain attribute may be set before nn.Module.__init__; fairseq's __init__ calls the hook below.
-        self._build_attention = build_attention
+        self._attention = (settings, layer, shared)
         super().__init__(cfg)
-        del self._build_attention
+        del self._attention
+        if cfg.activation_fn == "gelu":
+            # fairseq's own copies to fp32 and back; torch's rounds to the same values and needs no copies.
+            self.activation_fn = F.gelu
 
     def build_self_attention(self, embed_dim: int, cfg: Any) -> nn.Module:
-        return self._build_attention()
+        """Quantisation noise acts on the four linear maps; E and F get none."""
+        attention = LinformerSelfAttention(*self._attention)
+        for linear in (attention.q_proj, attention.k_proj, attention.v_proj, attention.out_proj):
+            quant_noise(linear, cfg.quant_noise.pq, cfg.quant_noise.pq_block_size)
+        return attention
+
+    def forward(
+        self, x: Tensor, encoder_padding_mask: Tensor | None = None, attn_mask: Tensor | None = None
+    ) -> Tensor:
+        """(B, T, C) to (B, T, C); the mask is bool (B, T), True at padding.
+
+        Raises:
+            ValueError: there is an attention mask, causal or other, which Linformer cannot have: each projected row
+                mixes all positions.
+        """
+        if attn_mask is not None:
+            raise ValueError(
+                "attn_mask was given, but Linformer cannot mask single positions or attend causally: "
+                "each projected row mixes all positions. Use fairseq's roberta or transformer models for that"
+            )
+        return encoder_layer(self, x, encoder_padding_mask)

@@ -40,10 +40,10 @@ def test_outputs_and_gradients_equal_the_reference(case: str, length: int, padde
     layers, shared = _layers(case)
     lengths = [min(length, real) for real in LENGTHS] if padded else None
     mask = padding_mask(lengths, length) if lengths else None
-    real = ~mask.t().unsqueeze(-1) if mask is not None else torch.ones(length, 1, 1, dtype=torch.bool)
+    real = ~mask.unsqueeze(-1) if mask is not None else torch.ones(1, length, 1, dtype=torch.bool)
     for number, layer in enumerate(layers):
-        x = torch.randn(length, 4, WIDTH, requires_grad=True)
-        direction = torch.randn(length, 4, WIDTH)
+        x = torch.randn(4, length, WIDTH, requires_grad=True)
+        direction = torch.randn(4, length, WIDTH)
         fast, _ = layer(x, mask)
         plain, probabilities = reference_attention(layer, x, lengths)
         torch.testing.assert_close(fast * real, plain * real, atol=1e-5, rtol=1e-5)
@@ -69,10 +69,10 @@ def test_gradients_equal_the_reference_to_rounding_in_double_precision(case: str
     layer = layers[1].double()
     if shared is not None:
         shared.double()
-    x = torch.randn(17, 4, WIDTH, dtype=torch.double)
+    x = torch.randn(4, 17, WIDTH, dtype=torch.double)
     lengths = [17, 9, 4, 1]
     mask = padding_mask(lengths, 17)
-    real = ~mask.t().unsqueeze(-1)
+    real = ~mask.unsqueeze(-1)
     fast, plain = layer(x, mask)[0] * real, reference_attention(layer, x, lengths)[0]
     torch.testing.assert_close(fast, plain, atol=1e-12, rtol=1e-10)
     direction = torch.randn_like(x)
@@ -87,7 +87,7 @@ def test_bf16_is_within_its_rounding(case: str) -> None:
     layers, shared = _layers(case)
     layer = layers[0]
     randomise(layer, std=0.2)
-    x = torch.randn(N, 2, WIDTH).bfloat16()
+    x = torch.randn(2, N, WIDTH).bfloat16()
     for module in (layer, shared):
         if module is not None:
             module.bfloat16()
@@ -109,9 +109,9 @@ def test_k_equal_n_with_identity_is_dense_attention() -> None:
         for module in (layer.proj_k, layer.proj_v, shared):
             if module is not None:
                 module.weight.data.copy_(torch.eye(N).expand_as(module.weight))
-        x = torch.randn(N, 3, WIDTH)
+        x = torch.randn(3, N, WIDTH)
         torch.testing.assert_close(layer(x)[0], dense_attention(layer, x), atol=1e-5, rtol=1e-5)
-        multihead = torch.nn.MultiheadAttention(WIDTH, HEADS)
+        multihead = torch.nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
         multihead.in_proj_weight.data = torch.cat([p.weight.data for p in (layer.q_proj, layer.k_proj, layer.v_proj)])
         multihead.in_proj_bias.data = torch.cat([p.bias.data for p in (layer.q_proj, layer.k_proj, layer.v_proj)])
         multihead.out_proj.weight.data, multihead.out_proj.bias.data = layer.out_proj.weight, layer.out_proj.bias
@@ -120,7 +120,7 @@ def test_k_equal_n_with_identity_is_dense_attention() -> None:
 
 @pytest.mark.parametrize("projection", ["linear", "mean_pool", "max_pool", "convolution"])
 def test_with_equal_projections_all_sharing_modes_agree(projection: str) -> None:
-    x, lengths = torch.randn(N, 3, WIDTH), [N, 9, 2]
+    x, lengths = torch.randn(3, N, WIDTH), [N, 9, 2]
     mask = padding_mask(lengths, N)
     # One kernel for all channels: the only convolution that does not care whether W comes before or after it.
     window = -(-N // K)
@@ -136,7 +136,7 @@ def test_with_equal_projections_all_sharing_modes_agree(projection: str) -> None
         for owner in (layer.proj_k, layer.proj_v, shared):
             for p in owner.parameters() if owner is not None else ():
                 p.data.copy_(weight.expand_as(p))
-        outputs.append(layer(x, mask)[0] * ~mask.t().unsqueeze(-1))
+        outputs.append(layer(x, mask)[0] * ~mask.unsqueeze(-1))
     for other in outputs[1:]:
         torch.testing.assert_close(other, outputs[0], atol=1e-5, rtol=1e-5)
 
@@ -145,7 +145,7 @@ def test_with_equal_projections_all_sharing_modes_agree(projection: str) -> None
 def test_a_wholly_padded_sequence_gives_finite_outputs_and_gradients(case: str) -> None:
     layers, _ = _layers(case)
     mask = padding_mask([7, 0], 7)
-    x = torch.randn(7, 2, WIDTH, requires_grad=True)
+    x = torch.randn(2, 7, WIDTH, requires_grad=True)
     out, weights = layers[2](x, mask, need_weights=True)
     out.sum().backward()
     assert torch.isfinite(out).all()
@@ -158,9 +158,9 @@ def test_garbage_at_padded_positions_changes_nothing(case: str) -> None:
     layers, _ = _layers(case)
     lengths = [12, 7, 1]
     mask = padding_mask(lengths, 12)
-    x = torch.randn(12, 3, WIDTH)
-    noisy = torch.where(mask.t().unsqueeze(-1), torch.full_like(x, 1e4), x)
-    real = ~mask.t().unsqueeze(-1)
+    x = torch.randn(3, 12, WIDTH)
+    noisy = torch.where(mask.unsqueeze(-1), torch.full_like(x, 1e4), x)
+    real = ~mask.unsqueeze(-1)
     torch.testing.assert_close(layers[0](noisy, mask)[0] * real, layers[0](x, mask)[0] * real)
 
 
@@ -175,7 +175,7 @@ def test_probabilities_are_not_stored_unless_asked_for(case: str) -> None:
             sizes.update(t.numel() for t in (out if isinstance(out, tuple) else (out,)) if torch.is_tensor(t))
             return out
 
-    x, mask = torch.randn(N, batch, WIDTH), padding_mask([N, 9, 9, 2, 1], N)
+    x, mask = torch.randn(batch, N, WIDTH), padding_mask([N, 9, 9, 2, 1], N)
     with Sizes():
         out, nothing = layers[0](x, mask)
         out.sum().backward()
@@ -191,7 +191,7 @@ def test_probabilities_are_not_stored_unless_asked_for(case: str) -> None:
 
 def test_attention_dropout_acts_in_training_only() -> None:
     layers, _ = _layers("layerwise-linear", attention_dropout=0.5)
-    x = torch.randn(N, 2, WIDTH)
+    x = torch.randn(2, N, WIDTH)
     torch.testing.assert_close(layers[0](x)[0], reference_attention(layers[0], x)[0], atol=1e-5, rtol=1e-5)
     layers.train()
     for need_weights in (False, True):
@@ -202,11 +202,11 @@ def test_attention_dropout_acts_in_training_only() -> None:
 def test_longer_input_is_refused_with_both_numbers() -> None:
     layers, _ = _layers("headwise-linear")
     with pytest.raises(ValueError, match=rf"{N + 1} positions.* at most {N}.*max_positions"):
-        layers[0](torch.randn(N + 1, 1, WIDTH))
+        layers[0](torch.randn(1, N + 1, WIDTH))
     with pytest.raises(ValueError, match="width|wide"):
-        layers[0](torch.randn(N, 1, WIDTH + 1))
+        layers[0](torch.randn(1, N, WIDTH + 1))
     with pytest.raises(ValueError, match="key_padding_mask has shape"):
-        layers[0](torch.randn(N, 2, WIDTH), torch.zeros(N, 2, dtype=torch.bool))
+        layers[0](torch.randn(2, N, WIDTH), torch.zeros(N, 2, dtype=torch.bool))
 
 
 def test_the_shared_projection_must_be_given_exactly_where_it_is_shared() -> None:
@@ -234,7 +234,7 @@ def test_compiles_as_one_graph(case: str) -> None:
     """No graph break: what torch.compile and CUDA graphs need to take the layer whole."""
     layers, _ = _layers(case)
     compiled = torch.compile(layers[0], fullgraph=True, backend="eager")
-    x, mask = torch.randn(N, 2, WIDTH), padding_mask([N, 4], N)
+    x, mask = torch.randn(2, N, WIDTH), padding_mask([N, 4], N)
     torch.testing.assert_close(compiled(x, mask)[0], layers[0](x, mask)[0])
     torch._dynamo.reset()
 
@@ -243,7 +243,7 @@ def test_autocast_gives_the_layer_one_dtype() -> None:
     for case in ALL_MODES:
         layers, _ = _layers(case)
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            out, _ = layers[0](torch.randn(N, 2, WIDTH), padding_mask([N, 3], N))
+            out, _ = layers[0](torch.randn(2, N, WIDTH), padding_mask([N, 3], N))
         assert out.dtype == torch.bfloat16
         assert torch.isfinite(out).all()
 
@@ -252,7 +252,7 @@ def test_k_above_n_is_allowed_with_a_warning() -> None:
     for projection in ("linear", "mean_pool", "max_pool", "convolution"):
         with pytest.warns(UserWarning, match="not below max_positions"):
             layers, _ = _layers(f"headwise-{projection}", projected_dim=N + 3)
-        x = torch.randn(N, 2, WIDTH)
+        x = torch.randn(2, N, WIDTH)
         torch.testing.assert_close(layers[0](x)[0], reference_attention(layers[0], x)[0], atol=1e-5, rtol=1e-5)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
