@@ -6,7 +6,7 @@ Shapes use one legend throughout: B batch, T current length, n ``max_positions``
 
 from .attention import LinformerSelfAttention, build_attention_layers
 from .compiling import compile_layers
-from .encoder_layer import LinformerEncoderLayer, encoder_layer
+from .layer import LinformerEncoderLayer, encoder_layer
 from .projection import Projection
 from .settings import (
     INITIALISATIONS,
