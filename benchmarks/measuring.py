@@ -84,7 +84,10 @@ def _memory(pid: int) -> int:
 
 
 def _git(*words: str) -> str:
-    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+    try:
+        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+    except FileNotFoundError:  # a machine without git
+        return ""
 
 
 def provenance(command: str, packages: Sequence[str]) -> dict[str, Any]:

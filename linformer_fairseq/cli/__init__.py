@@ -12,10 +12,21 @@ import importlib.metadata
 import sys
 from collections.abc import Sequence
 
-from linformer_fairseq.cli import checkpoint, data, doctor, evaluate, experiments, finetune, pretrain, results
+from linformer_fairseq.cli import (
+    benchmark,
+    checkpoint,
+    data,
+    doctor,
+    evaluate,
+    experiments,
+    finetune,
+    pretrain,
+    results,
+)
 from linformer_fairseq.cli.command import Command, CommandError
 
 COMMANDS: dict[str, Command] = {
+    "benchmark": Command(benchmark, "time and memory against RoBERTa and others (Table 3, Figure 2), and of training"),
     "checkpoint": Command(checkpoint, "check the checkpoints of a run (`linformer checkpoint verify DIR`)"),
     "data": Command(data, "look into binarised data and check it (`linformer data inspect DIR`)"),
     "doctor": Command(doctor, "print versions and say what is missing or wrong in this environment"),

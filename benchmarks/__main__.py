@@ -1,0 +1,41 @@
+"""Efficiency, as the paper measures it: python -m benchmarks inference | training | report (--help for each)."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from pathlib import Path
+
+if not __package__:  # run by its path
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+from benchmarks.errors import BenchmarkError
+
+PROGRAMS = {
+    "inference": "time and memory of a forward pass (Table 3, Figure 2)",
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The program; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    subparsers = parser.add_subparsers(dest="program", metavar="PROGRAM", required=True)
+    modules = {name: importlib.import_module(f"benchmarks.{name}") for name in PROGRAMS}
+    for name, text in PROGRAMS.items():
+        shape = argparse.RawDescriptionHelpFormatter
+        subparser = subparsers.add_parser(name, help=text, description=modules[name].__doc__, formatter_class=shape)
+        modules[name].add_arguments(subparser)
+    args = parser.parse_args(argv)
+    try:
+        return int(modules[args.program].run(args))
+    except BenchmarkError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted; --resume goes on", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,328 @@
+"""All models of one length: built, warmed up, measured against each other, recorded."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks import memory, operations
+from benchmarks.errors import BenchmarkError
+from benchmarks.models.registry import MODELS, build, missing
+from benchmarks.search import largest
+from benchmarks.sizes import Sizes
+from benchmarks.store import Cell, Store
+from benchmarks.timing import in_rounds, quartiles, seconds_of, times_faster
+
+LARGEST_BATCH = 2**16
+"""Beyond which --largest-batch does not look."""
+_SPECIAL = 4
+"""Ids below this are no words."""
+
+
+class Variant(NamedTuple):
+    """A model and its k."""
+
+    model: str
+    k: int | None
+
+    def __str__(self) -> str:
+        return self.model if self.k is None else f"{self.model} k={self.k}"
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, shortened."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+
+
+class Limits(NamedTuple):
+    """What a pass may take, and the rate of matrix products that predicts how long it takes."""
+
+    seconds: float
+    peak_bytes: float | None
+    operations_per_second: float
+
+
+class NotMeasured(Exception):
+    """A cell without a time: its status and the reason."""
+
+    def __init__(self, status: str, reason: str) -> None:
+        super().__init__(reason)
+        self.status, self.reason = status, reason
+
+
+@dataclass
+class Ready:
+    """A variant that is built and warmed up."""
+
+    model: nn.Module
+    tokens: Tensor
+    peak_bytes: int | None
+    weights: int
+    batch_limited_by: str
+    seconds: float
+    """Of a pass, from the warm-up."""
+
+
+class Group:
+    """The cells of one length.
+
+    Args:
+        n: the length.
+        variants: to be measured.
+        size, dtype, device: of them.
+        limits: of a pass.
+        store: where the cells go, and where those of smaller n are.
+        args: tokens, rounds, baseline and largest_batch.
+    """
+
+    def __init__(
+        self,
+        n: int,
+        variants: list[Variant],
+        size: Sizes,
+        dtype: torch.dtype,
+        device: torch.device,
+        limits: Limits,
+        store: Store,
+        args: argparse.Namespace,
+    ) -> None:
+        self.n, self.variants, self.size, self.dtype, self.device = n, variants, size, dtype, device
+        self.limits, self.store, self.args = limits, store, args
+        # The paper's way is one model on the device at a time: then the others' weights take nothing of its memory.
+        self.alone = args.largest_batch and device.type == "cuda"
+
+    def measure(self) -> None:
+        """Measure all variants and add their cells."""
+        ready: dict[Variant, Ready] = {}
+        for variant in self.variants:
+            try:
+                ready[variant] = self._prepare(variant)
+            except NotMeasured as error:
+                self._add(variant, status=error.status, reason=error.reason)
+                self._say(variant, f"{error.status.replace('_', ' ')}: {error.reason}")
+            self._release()
+        seconds = self._rounds(ready)
+        base = next((variant for variant in seconds if variant.model == self.args.baseline), None)
+        for variant, values in seconds.items():
+            self._add(variant, **self._figures(ready, seconds, variant, base))
+            per_token = statistics.median(values) / ready[variant].tokens.numel()
+            self._say(variant, f"{1 / per_token:,.0f} tokens/s in batches of {ready[variant].tokens.size(0)}")
+        ready.clear()
+        self._release()
+        if any(MODELS[variant.model].compiled for variant in self.variants):
+            torch._dynamo.reset()  # the next length's models are new ones
+
+    def _prepare(self, variant: Variant) -> Ready:
+        """Build and warm up.
+
+        Raises:
+            NotMeasured: that does not work, or is not worth trying.
+        """
+        if reason := missing(variant.model):
+            raise NotMeasured("not_installed", reason)
+        batch = 1 if self.args.largest_batch else self._fixed_batch
+        self._check_predicted(variant, batch)
+        try:
+            model = build(variant.model, self.size, self.n, variant.k, self.dtype, self.device)
+            return self._warmed_up(variant, model, batch)
+        except NotMeasured:
+            raise
+        except BenchmarkError as error:
+            raise NotMeasured("failed", str(error)) from error
+        except (RuntimeError, MemoryError, ImportError, ValueError, IndexError, AttributeError, TypeError) as error:
+            # Others' models may fail in any way; the rest is measured all the same.
+            if memory.is_out_of_memory(error):
+                raise NotMeasured("out_of_memory", first_line(error)) from None
+            raise NotMeasured("failed", f"{type(error).__name__}: {first_line(error)}") from None
+
+    @property
+    def _fixed_batch(self) -> int:
+        return max(1, self.args.tokens // self.n)
+
+    def _check_predicted(self, variant: Variant, batch: int) -> None:
+        seconds, source = self._predicted_seconds(variant, batch)
+        if seconds > self.limits.seconds:
+            raise NotMeasured("too_slow", f"{seconds:.3g} s a pass by {source}; allowed {self.limits.seconds:g} s")
+        least = self._least_bytes(variant, batch)
+        if self.limits.peak_bytes is not None and least > self.limits.peak_bytes:
+            allowed = self.limits.peak_bytes / 2**30
+            raise NotMeasured("out_of_memory", f"needs {least / 2**30:.3g} GiB by formula; allowed {allowed:.3g} GiB")
+
+    def _predicted_seconds(self, variant: Variant, batch: int) -> tuple[float, str]:
+        """Of a pass: from the last smaller length, or what the rate of matrix products makes the least."""
+        work = batch * operations.forward(self.size, self.n, variant.k)
+        smaller = [
+            cell
+            for cell in self.store.cells
+            if (cell["model"], cell["k"]) == variant and cell["status"] == "ok" and cell["n"] < self.n
+        ]
+        if smaller:
+            last = max(smaller, key=lambda cell: int(cell["n"]))
+            return last["seconds"] * work / last["operations"], f"what n = {last['n']} took"
+        return work / self.limits.operations_per_second, "the rate of matrix products"
+
+    def _least_bytes(self, variant: Variant, batch: int) -> float:
+        stores, element = MODELS[variant.model].stores, torch.empty(0, dtype=self.dtype).element_size()
+        return operations.least_bytes(self.size, self.n, variant.k, stores, batch, element)
+
+    def _warmed_up(self, variant: Variant, model: nn.Module, batch: int) -> Ready:
+        weights = sum(value.numel() * value.element_size() for value in model.parameters())
+        ready = Ready(model, self._tokens(batch), None, weights, "", 0.0)
+        with torch.no_grad():
+            for _ in range(2 if MODELS[variant.model].compiled else 1):
+                ready.seconds = seconds_of(partial(self._pass, ready), self.device)
+                self._check_seconds(ready.seconds, "the first pass took")
+            if self.args.largest_batch:
+                self._find_largest(variant, ready)
+            ready.peak_bytes = self._peak(ready)
+            ready.seconds = seconds_of(partial(self._pass, ready), self.device)
+        self._check_seconds(ready.seconds, "a pass took")
+        if self.alone:
+            model.to("cpu")
+            ready.tokens = ready.tokens.to("cpu")
+        return ready
+
+    def _check_seconds(self, seconds: float, what: str) -> None:
+        if seconds > self.limits.seconds:
+            raise NotMeasured("too_slow", f"{what} {seconds:.3g} s; allowed {self.limits.seconds:g} s")
+
+    def _find_largest(self, variant: Variant, ready: Ready) -> None:
+        """Set the largest batch that fits."""
+        limited = {0: "the search's end"}
+
+        def fits(batch: int) -> bool:
+            reason = self._too_much(variant, ready, batch)
+            if reason:
+                limited[batch] = reason
+            else:
+                limited[0] = "the search's end"
+            return not reason
+
+        batch = largest(fits, LARGEST_BATCH)
+        if batch == 0:
+            raise NotMeasured("out_of_memory", limited.get(1, "not even one sequence fits"))
+        ready.batch_limited_by = limited.get(batch + 1, "the search's end")
+        ready.tokens = self._tokens(batch)
+        self._release()
+
+    def _too_much(self, variant: Variant, ready: Ready, batch: int) -> str:
+        """Why a batch does not fit; empty if it does."""
+        limit = self.limits.peak_bytes
+        seconds = ready.seconds * batch / ready.tokens.size(0)
+        if batch > 1 and seconds > self.limits.seconds:
+            return f"time: {seconds:.3g} s predicted"
+        if limit is not None and ready.weights + self._least_bytes(variant, batch) > limit:
+            return f"memory: more than {limit / 2**30:.3g} GiB by formula"
+        trial = Ready(ready.model, self._tokens(batch), None, ready.weights, "", 0.0)
+        try:
+            started = time.perf_counter()
+            peak = self._peak(trial)
+            ready.seconds, ready.tokens = time.perf_counter() - started, trial.tokens
+        except (RuntimeError, MemoryError) as error:
+            return f"{'memory' if memory.is_out_of_memory(error) else 'failed'}: {first_line(error)}"
+        finally:
+            del trial
+            self._release()
+        if limit is not None and peak is not None and ready.weights + peak > limit:
+            return f"memory: {(ready.weights + peak) / 2**30:.3g} GiB of weights and pass"
+        return ""
+
+    def _peak(self, ready: Ready) -> int | None:
+        return memory.peak_of(partial(self._pass, ready), self.device)
+
+    def _pass(self, ready: Ready) -> Tensor:
+        features: Tensor = ready.model(ready.tokens)
+        return features
+
+    def _tokens(self, batch: int) -> Tensor:
+        generator = torch.Generator().manual_seed(self.n)
+        ids = torch.randint(_SPECIAL, self.size.vocabulary - 1, (batch, self.n), generator=generator)
+        return ids.to(self.device)
+
+    def _rounds(self, ready: dict[Variant, Ready]) -> dict[Variant, list[float]]:
+        """Seconds of each variant in each round; one that fails in a round gets its cell here."""
+        calls = {variant: partial(self._fetched if self.alone else self._timed, one) for variant, one in ready.items()}
+        with torch.no_grad():
+            taken, failed = in_rounds(calls, self.args.rounds)
+        for variant, error in failed.items():
+            status = "out_of_memory" if memory.is_out_of_memory(error) else "failed"
+            self._add(variant, status=status, reason=f"in a round: {first_line(error)}")
+        return taken
+
+    def _timed(self, one: Ready) -> float:
+        return seconds_of(partial(self._pass, one), self.device)
+
+    def _fetched(self, one: Ready) -> float:
+        """The same for a model that is on the device only meanwhile."""
+        one.model.to(self.device)
+        one.tokens = one.tokens.to(self.device)
+        try:
+            self._pass(one)  # memory is taken from the device anew
+            return self._timed(one)
+        finally:
+            one.model.to("cpu")
+            one.tokens = one.tokens.to("cpu")
+            self._release()
+
+    def _figures(
+        self,
+        ready: dict[Variant, Ready],
+        seconds: dict[Variant, list[float]],
+        variant: Variant,
+        base: Variant | None,
+    ) -> Cell:
+        """What a measured cell holds beside its name."""
+        one = ready[variant]
+        tokens = one.tokens.numel()
+        first, median, third = quartiles(seconds[variant])
+        work = one.tokens.size(0) * operations.forward(self.size, self.n, variant.k)
+        figures: Cell = {
+            "status": "ok",
+            "batch": one.tokens.size(0),
+            "batch_limited_by": one.batch_limited_by,
+            "tokens": tokens,
+            "seconds": median,
+            "seconds_q1": first,
+            "seconds_q3": third,
+            "all_seconds": seconds[variant],
+            "tokens_per_second": tokens / median,
+            "operations": work,
+            "operations_per_second": work / median,
+            "share_of_limit": work / median / self.limits.operations_per_second,
+            "weight_bytes": one.weights,
+            "peak_bytes": one.peak_bytes,
+            "peak_bytes_per_token": None if one.peak_bytes is None else one.peak_bytes / tokens,
+        }
+        if base is not None:
+            per = (ready[base].tokens.numel(), tokens)
+            low, middle, high = times_faster(seconds[base], seconds[variant], per)
+            figures |= {"times_faster": middle, "times_faster_q1": low, "times_faster_q3": high}
+        return figures
+
+    def _add(self, variant: Variant, **figures: Any) -> None:
+        """Add a cell; every cell has every key."""
+        empty = dict.fromkeys(KEYS)
+        self.store.add({**empty, "model": variant.model, "n": self.n, "k": variant.k, **figures})
+
+    def _say(self, variant: Variant, text: str) -> None:
+        print(f"n = {self.n}, {variant}: {text}", file=sys.stderr, flush=True)
+
+    def _release(self) -> None:
+        memory.release(self.device)
+
+
+KEYS = (
+    *("model", "n", "k", "status", "reason", "batch", "batch_limited_by", "tokens"),
+    *("seconds", "seconds_q1", "seconds_q3", "all_seconds", "tokens_per_second"),
+    *("operations", "operations_per_second", "share_of_limit", "weight_bytes", "peak_bytes", "peak_bytes_per_token"),
+    *("times_faster", "times_faster_q1", "times_faster_q3"),
+)
+"""Of every cell; None where there is nothing to say."""

@@ -1,0 +1,127 @@
+"""Time and memory of a forward pass, by length and k: Table 3 and Figure 2 of the paper.
+
+    python -m benchmarks inference --preset table3 --device cuda --dtype float16 --largest-batch
+    python -m benchmarks inference --lengths 512 1024 --projected-dims 64 128 --models linformer roberta_materialised
+
+All models of a length run in the same process, in rounds; ratios are medians over the rounds. What is predicted to take
+too long or too much memory, or does, is recorded as that. The file is written after every step, and --resume goes on
+with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks import presets, rate, sizes
+from benchmarks.errors import BenchmarkError
+from benchmarks.group import Group, Limits, Variant
+from benchmarks.machine import DTYPES, device_of, peak_limit, provenance, threads
+from benchmarks.measuring import ROOT
+from benchmarks.models.registry import MODELS, check_names
+from benchmarks.store import Store
+
+RESULTS = ROOT / "results" / "efficiency"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options; None is what a preset or the defaults fill in."""
+    parser.add_argument("--preset", choices=presets.PRESETS, help="fill in one of the paper's measurements")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda (%(default)s)")
+    parser.add_argument("--dtype", choices=DTYPES, help="of weights and features (float32)")
+    parser.add_argument("--lengths", type=int, nargs="+", metavar="N", help="positions n (512 1024 2048 4096)")
+    parser.add_argument("--projected-dims", type=int, nargs="+", metavar="K", help="rows k (128)")
+    parser.add_argument("--models", nargs="+", metavar="NAME", help=f"of {', '.join(MODELS)} (all that are installed)")
+    parser.add_argument("--baseline", metavar="NAME", help="what ratios are to (roberta_materialised)")
+    parser.add_argument("--tokens", type=int, help="of a pass; the batch is this by n, at least 1 (16384)")
+    parser.add_argument("--rounds", type=int, help="timed passes of each model (5)")
+    parser.add_argument("--threads", type=int, help="of torch on the CPU (torch's choice)")
+    parser.add_argument("--max-seconds", type=float, help="a pass may take (60)")
+    parser.add_argument("--largest-batch", action="store_true", help="take the largest batch that fits, as the paper")
+    parser.add_argument("--memory-limit", type=float, metavar="GIB", help="for weights and a pass (CPU: 80 %% of free)")
+    parser.add_argument("--out", type=Path, help="file of the results (results/efficiency/inference_...json)")
+    parser.add_argument("--resume", action="store_true", help="go on with that file")
+    sizes.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure all that was asked for; returns the exit status.
+
+    Raises:
+        BenchmarkError: something that the user can mend.
+    """
+    logging.disable(logging.WARNING)  # fairseq's and the compiler's
+    if args.models is not None:
+        check_names(args.models)
+    presets.fill(args)
+    if args.baseline not in MODELS:
+        raise BenchmarkError(f"--baseline {args.baseline!r} is none of {', '.join(MODELS)}")
+    _check_numbers(args)
+    device, size = device_of(args.device), sizes.sizes_of(args)
+    torch_threads = threads(args.threads)
+    groups = {n: variants(args.models, n, args.projected_dims, args.preset is not None) for n in args.lengths}
+    kept = ("preset", "dtype", "lengths", "projected_dims", "models", "baseline", "tokens", "rounds", "max_seconds")
+    settings: dict[str, Any] = {name: getattr(args, name) for name in (*kept, "largest_batch", "memory_limit")}
+    settings |= {"device": str(device), "threads": torch_threads, **asdict(size)}
+    store = Store(args.out or _default_out(args), "inference", settings, provenance(device, args.dtype), args.resume)
+    dtype = DTYPES[args.dtype]
+    if "rate" not in store.content:
+        say("measuring the rate of matrix products")
+        store.content["rate"] = rate.measure(size, dtype, device)
+        store.write()
+    limit = store.content["rate"]["operations_per_second"]
+    say(f"matrix products: {limit:.3g} operations/s in {args.dtype} on {store.content['provenance']['hardware']}")
+    limits = Limits(args.max_seconds, peak_limit(device, args.memory_limit), limit)
+    for n in sorted(groups):
+        names = [(variant.model, variant.k) for variant in groups[n]]
+        there = [(cell["model"], cell["k"]) for cell in store.cells if cell["n"] == n]
+        if sorted(map(str, there)) == sorted(map(str, names)):
+            say(f"n = {n}: measured already")
+            continue
+        store.drop(n=n)
+        Group(n, groups[n], size, dtype, device, limits, store, args).measure()
+    say(f"written to {store.path}")
+    return 0
+
+
+def variants(models: list[str], n: int, projected_dims: list[int], quiet: bool) -> list[Variant]:
+    """The models of a length, those with a k once for each that is below n.
+
+    Raises:
+        BenchmarkError: no k is.
+    """
+    below = [k for k in projected_dims if k < n]
+    if not below and any(MODELS[name].projects for name in models):
+        asked = ", ".join(map(str, projected_dims))
+        raise BenchmarkError(f"n = {n} needs a projected dimension k < n, but --projected-dims has {asked}")
+    if len(below) < len(projected_dims) and not quiet:
+        say(f"n = {n}: without k = {', '.join(str(k) for k in projected_dims if k >= n)}, which is not below n")
+    return [Variant(name, k) for name in models for k in (below if MODELS[name].projects else [None])]
+
+
+def say(text: str) -> None:
+    """A line of progress."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def _check_numbers(args: argparse.Namespace) -> None:
+    for name in ("lengths", "projected_dims", "models"):
+        values = getattr(args, name)
+        option = "--" + name.replace("_", "-")
+        if len(set(values)) < len(values):
+            raise BenchmarkError(f"{option} names something twice: {' '.join(map(str, values))}")
+        if name != "models" and min(values) < 1:
+            raise BenchmarkError(f"{option} has {min(values)}; expected at least 1")
+    for name in ("tokens", "rounds", "max_seconds"):
+        if not getattr(args, name) > 0:
+            raise BenchmarkError(f"--{name.replace('_', '-')} is {getattr(args, name)}; expected more than 0")
+
+
+def _default_out(args: argparse.Namespace) -> Path:
+    words = ["inference", args.preset, args.device.replace(":", ""), args.dtype]
+    words += ["largest_batch"] if args.largest_batch else []
+    return RESULTS / ("_".join(word for word in words if word) + ".json")

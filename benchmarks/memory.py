@@ -1,0 +1,70 @@
+"""How much more memory a call takes at its peak than what was taken before."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+_STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+def peak_of(call: Callable[[], Any], device: torch.device) -> int | None:
+    """Bytes; None where the system does not say.
+
+    On a GPU what torch allocated; otherwise the process's resident memory, whose high-water mark Linux resets.
+    """
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        call()
+        torch.cuda.synchronize(device)
+        return torch.cuda.max_memory_allocated(device) - before
+    _trim()
+    try:
+        _CLEAR.write_text("5")
+        before = _status("VmRSS")
+        call()
+        return max(0, _status("VmHWM") - before)
+    except OSError:
+        return None
+
+
+def available() -> int:
+    """Bytes of main memory that can be taken."""
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:"))
+
+
+def release(device: torch.device) -> None:
+    """Hand back what is kept for later use."""
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+    else:
+        _trim()
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether that is what an error says; on a CPU it is a RuntimeError like others."""
+    if isinstance(error, (torch.cuda.OutOfMemoryError, MemoryError)):
+        return True
+    text = str(error)
+    return isinstance(error, RuntimeError) and ("out of memory" in text or "can't allocate memory" in text)
+
+
+def _status(field: str) -> int:
+    lines = _STATUS.read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith(field + ":"))
+
+
+def _trim() -> None:
+    with contextlib.suppress(OSError, AttributeError):  # another C library
+        ctypes.CDLL(None).malloc_trim(0)

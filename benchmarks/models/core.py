@@ -1,0 +1,43 @@
+"""Our layers in torch alone."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from benchmarks.models.embeddings import Embeddings, padding_of
+from benchmarks.sizes import Sizes
+from linformer_fairseq.core import LinformerEncoderLayer, LinformerSettings, build_shared_projection, compile_layers
+
+
+class CoreLinformer(nn.Module):
+    """The encoder, with layerwise sharing: token ids (B, T) to features (B, T, C)."""
+
+    def __init__(self, sizes: Sizes, n: int, k: int, compiled: bool) -> None:
+        super().__init__()
+        settings = LinformerSettings(sizes.width, sizes.heads, sizes.layers, n, k)
+        self.embeddings = Embeddings(sizes, n)
+        self.shared = build_shared_projection(settings)
+        self.layers = nn.ModuleList(
+            LinformerEncoderLayer(settings, number, self.shared, sizes.ffn) for number in range(sizes.layers)
+        )
+        if compiled:
+            compile_layers(self.layers)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """(B, T) to (B, T, C)."""
+        padding, x = padding_of(tokens), self.embeddings(tokens)
+        for layer in self.layers:
+            x = layer(x, padding)
+        return x
+
+
+def linformer_core(sizes: Sizes, n: int, k: int | None) -> CoreLinformer:
+    """As it is."""
+    assert k is not None
+    return CoreLinformer(sizes, n, k, compiled=False)
+
+
+def linformer_core_compiled(sizes: Sizes, n: int, k: int | None) -> CoreLinformer:
+    """Its layers through torch.compile."""
+    assert k is not None
+    return CoreLinformer(sizes, n, k, compiled=True)

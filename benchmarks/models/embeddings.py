@@ -1,0 +1,33 @@
+"""Embeddings as RoBERTa has them, in torch alone."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.sizes import Sizes
+
+PADDING = 1
+"""Id of the padding symbol in fairseq and Hugging Face."""
+
+
+class Embeddings(nn.Module):
+    """Learned tokens and positions, and a layer norm."""
+
+    def __init__(self, sizes: Sizes, n: int) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(sizes.vocabulary, sizes.width, padding_idx=PADDING)
+        self.positions = nn.Embedding(n, sizes.width)
+        self.norm = nn.LayerNorm(sizes.width)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """(B, T) to (B, T, C)."""
+        positions = self.positions(torch.arange(tokens.size(1), device=tokens.device))
+        embedded: Tensor = self.norm(self.tokens(tokens) + positions)
+        return embedded
+
+
+def padding_of(tokens: Tensor) -> Tensor | None:
+    """Bool (B, T), True at padding; None if there is none, which fairseq asks of each batch, too."""
+    padding = tokens.eq(PADDING)
+    return padding if bool(padding.any()) else None

@@ -1,0 +1,76 @@
+"""fairseq's RoBERTa, and the Linformer that comes with it as an example."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import types
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.models.fairseq_task import Task
+from benchmarks.models.features import Features
+from benchmarks.sizes import Sizes
+
+
+def _options(sizes: Sizes, n: int, **more: Any) -> Namespace:
+    return Namespace(
+        encoder_layers=sizes.layers,
+        encoder_embed_dim=sizes.width,
+        encoder_ffn_embed_dim=sizes.ffn,
+        encoder_attention_heads=sizes.heads,
+        dropout=0.0,
+        attention_dropout=0.0,
+        max_positions=n,
+        **more,
+    )
+
+
+def full_model(sizes: Sizes, n: int) -> Any:
+    """The whole RobertaModel, with its masked-language-model head, without dropout."""
+    from fairseq.models.roberta import RobertaModel
+    from fairseq.models.roberta.model import base_architecture
+
+    import linformer_fairseq  # noqa: F401  mends fairseq
+
+    options = _options(sizes, n)
+    base_architecture(options)
+    return RobertaModel.build_model(options, Task(sizes.vocabulary, n))
+
+
+def roberta(sizes: Sizes, n: int, k: int | None) -> Features:
+    """In inference it runs torch's fused attention, inside multi_head_attention_forward."""
+    return Features(full_model(sizes, n))
+
+
+def linformer(sizes: Sizes, n: int, k: int | None) -> Features:
+    """fairseq's examples/linformer, E = F shared by all layers; its k is n divided by a whole number."""
+    assert k is not None
+    options = _options(sizes, n, compressed=n // k, shared_kv_compressed=1, shared_layer_kv_compressed=1)
+    return Features(_example().LinformerModel.build_model(options, Task(sizes.vocabulary, n)))
+
+
+def _example() -> Any:
+    """Its module, loaded beside our model although both register the name linformer_roberta."""
+    from fairseq import models
+
+    import linformer_fairseq  # noqa: F401  mends fairseq, and registers our model first
+
+    name = "fairseq.examples.linformer.linformer_src.models.linformer_roberta"
+    if name in sys.modules:
+        return sys.modules[name]
+    folder = importlib.util.find_spec("fairseq.examples.linformer").submodule_search_locations[0]  # type: ignore[union-attr, index]
+    for part in ("fairseq.examples.linformer.linformer_src", "fairseq.examples.linformer.linformer_src.models"):
+        # An empty package stands for the example's own, whose first lines would register the model's name.
+        package = types.ModuleType(part)
+        package.__path__ = [str(Path(folder, *part.split(".")[3:]))]
+        sys.modules[part] = package
+    kept = models.register_model, models.register_model_architecture
+    try:
+        models.register_model = lambda *_, **__: lambda cls: cls
+        models.register_model_architecture = lambda *_, **__: lambda function: function
+        return importlib.import_module(name)
+    finally:
+        models.register_model, models.register_model_architecture = kept

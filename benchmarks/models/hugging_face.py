@@ -1,0 +1,44 @@
+"""Hugging Face's RoBERTa."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from torch import Tensor, nn
+
+from benchmarks.models.embeddings import PADDING
+from benchmarks.sizes import Sizes
+
+
+class HuggingFace(nn.Module):
+    """Token ids (B, T) to features (B, T, C)."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """(B, T) to (B, T, C)."""
+        features: Tensor = self.model(tokens).last_hidden_state
+        return features
+
+
+def roberta(sizes: Sizes, n: int, k: int | None) -> HuggingFace:
+    """With torch's fused attention; the caller gives no mask, so none is used."""
+    modules: dict[str, Any] = sys.modules  # None is what stops an import
+    if "torchaudio" not in modules:
+        modules["torchaudio"] = None  # one of another version than torch's would make the import below fail
+    from transformers import RobertaConfig, RobertaModel
+
+    more: dict[str, Any] = {"attn_implementation": "sdpa"}
+    config = RobertaConfig(
+        vocab_size=sizes.vocabulary,
+        hidden_size=sizes.width,
+        num_hidden_layers=sizes.layers,
+        num_attention_heads=sizes.heads,
+        intermediate_size=sizes.ffn,
+        max_position_embeddings=n + PADDING + 1,
+        **more,
+    )
+    return HuggingFace(RobertaModel(config, add_pooling_layer=False))

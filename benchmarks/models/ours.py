@@ -1,0 +1,41 @@
+"""Our model through fairseq, as a user has it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.models.fairseq_task import Task
+from benchmarks.models.features import Features
+from benchmarks.sizes import Sizes
+
+
+def full_model(sizes: Sizes, n: int, k: int, compiled: bool) -> Any:
+    """The whole LinformerRobertaModel, with its masked-language-model head, without dropout."""
+    from linformer_fairseq.models import LinformerRobertaModel
+    from linformer_fairseq.models.config import LinformerRobertaConfig
+
+    config = LinformerRobertaConfig(
+        encoder_layers=sizes.layers,
+        encoder_embed_dim=sizes.width,
+        encoder_ffn_embed_dim=sizes.ffn,
+        encoder_attention_heads=sizes.heads,
+        dropout=0.0,
+        attention_dropout=0.0,
+        max_positions=n,
+        projected_dim=k,
+    )
+    if compiled:
+        config.compile_encoder = True
+    return LinformerRobertaModel.build_model(config, Task(sizes.vocabulary, n))
+
+
+def linformer(sizes: Sizes, n: int, k: int | None) -> Features:
+    """With default options: layerwise sharing, linear projection."""
+    assert k is not None
+    return Features(full_model(sizes, n, k, compiled=False))
+
+
+def linformer_compiled(sizes: Sizes, n: int, k: int | None) -> Features:
+    """With compile_encoder."""
+    assert k is not None
+    return Features(full_model(sizes, n, k, compiled=True))

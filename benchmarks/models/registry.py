@@ -1,0 +1,102 @@
+"""Every model by its name, and how it is built."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from benchmarks.errors import BenchmarkError
+from benchmarks.sizes import Sizes
+
+FAIRSEQ, HUGGING_FACE, LUCIDRAINS, PYTORCH_PEER = "fairseq", "transformers", "linformer", "linformer_pytorch"
+DISTRIBUTIONS = {
+    FAIRSEQ: "fairseq-fixed",
+    HUGGING_FACE: "transformers",
+    LUCIDRAINS: "linformer",
+    PYTORCH_PEER: "linformer-pytorch",
+}
+"""Of each package that a model may need, the name that pip knows."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """A model that can be built."""
+
+    function: str
+    """MODULE:NAME in this folder; called with Sizes, n, k."""
+    label: str
+    """For tables and plots."""
+    needs: str = ""
+    """The package beside torch that it is built with."""
+    projects: bool = True
+    """Whether it has a k."""
+    stores: bool = False
+    """Whether it stores the attention probabilities."""
+    compiled: bool = False
+    """Whether its first passes compile."""
+    trains: bool = True
+    """Whether `training` knows it."""
+
+
+MODELS: dict[str, Known] = {
+    "linformer": Known("ours:linformer", "ours", FAIRSEQ),
+    "linformer_compiled": Known("ours:linformer_compiled", "ours, compiled", FAIRSEQ, compiled=True),
+    "linformer_core": Known("core:linformer_core", "ours, core alone"),
+    "linformer_core_compiled": Known("core:linformer_core_compiled", "ours, core alone, compiled", compiled=True),
+    "roberta_materialised": Known("plain:materialised", "Transformer, P stored", projects=False, stores=True),
+    "roberta_sdpa_core": Known("plain:sdpa", "Transformer, sdpa", projects=False),
+    "roberta_fairseq": Known("fairseq_own:roberta", "fairseq's RoBERTa", FAIRSEQ, projects=False),
+    "roberta_hf": Known("hugging_face:roberta", "Hugging Face's RoBERTa", HUGGING_FACE, projects=False, trains=False),
+    "fairseq_linformer": Known("fairseq_own:linformer", "fairseq's example", FAIRSEQ, stores=True, trains=False),
+    "lucidrains": Known("peers:lucidrains", "linformer (PyPI)", LUCIDRAINS, stores=True, trains=False),
+    "linformer_pytorch": Known(
+        "peers:linformer_pytorch", "linformer-pytorch (PyPI)", PYTORCH_PEER, stores=True, trains=False
+    ),
+}
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Names that a user gave.
+
+    Raises:
+        BenchmarkError: one is unknown, or what it needs is not installed.
+    """
+    for name in names:
+        if name not in MODELS:
+            raise BenchmarkError(f"there is no model {name!r}; expected some of {', '.join(MODELS)}")
+        if reason := missing(name):
+            raise BenchmarkError(f"model {name}: {reason}")
+
+
+def missing(name: str) -> str:
+    """What a model lacks here; empty if nothing."""
+    needs = MODELS[name].needs
+    if not needs:
+        return ""
+    if importlib.util.find_spec(needs) is None:
+        return f"{DISTRIBUTIONS[needs]} is not installed"
+    if name == "fairseq_linformer" and importlib.util.find_spec("fairseq.examples.linformer") is None:
+        return "the installed fairseq comes without its examples/linformer"
+    return ""
+
+
+def build(name: str, sizes: Sizes, n: int, k: int | None, dtype: torch.dtype, device: torch.device) -> nn.Module:
+    """A model for inputs of up to n positions, for inference.
+
+    Args:
+        name: in MODELS; `missing` says nothing of it.
+        sizes: of it.
+        n: positions.
+        k: projected rows; None for a model without.
+        dtype, device: of its weights, which are drawn by seed 0.
+    """
+    module, function = MODELS[name].function.split(":")
+    maker = getattr(importlib.import_module(f"benchmarks.models.{module}"), function)
+    torch.manual_seed(0)
+    model: nn.Module = maker(sizes, n, k)
+    return model.to(device=device, dtype=dtype).eval().requires_grad_(False)

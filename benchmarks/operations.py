@@ -1,0 +1,47 @@
+"""Operations and least memory of a model, by formula.
+
+A multiplication with its addition is two operations; `linformer_fairseq.core.flops` says what is counted. All
+Linformers are given what one with layerwise sharing has to do, though some do more: rates tell how fast the useful
+work is done.
+"""
+
+from __future__ import annotations
+
+from benchmarks.sizes import Sizes
+from linformer_fairseq.core import LinformerSettings
+from linformer_fairseq.core.flops import feed_forward, full_attention, linformer_attention
+
+
+def forward(sizes: Sizes, n: int, k: int | None) -> float:
+    """Operations of the layers for one sequence of n positions; n x n attention if k is None."""
+    if k is None:
+        attention = full_attention(sizes.width, n)
+    else:
+        settings = LinformerSettings(sizes.width, sizes.heads, sizes.layers, n, k)
+        attention = linformer_attention(settings, 0, n).total
+    return 2.0 * sizes.layers * (attention + feed_forward(sizes.width, sizes.ffn, n))
+
+
+def head(sizes: Sizes, masked: float) -> float:
+    """Operations of the masked-language-model head on that many positions."""
+    return 2.0 * masked * (sizes.width**2 + sizes.width * sizes.vocabulary)
+
+
+def training(sizes: Sizes, n: int, k: int | None, masked: float) -> float:
+    """Operations of a forward and a backward pass for one sequence: two more products for each."""
+    return 3 * (forward(sizes, n, k) + head(sizes, masked))
+
+
+def least_bytes(sizes: Sizes, n: int, k: int | None, stores: bool, batch: int, element: int) -> float:
+    """What a forward pass of a batch cannot do without.
+
+    Args:
+        sizes, n, k: as above.
+        stores: whether scores and their softmax are stored, for all heads.
+        batch: sequences.
+        element: bytes of a number.
+    """
+    numbers = 3 * n * sizes.width  # a layer's input, what becomes of it, and one of its parts
+    if stores:
+        numbers += 2 * sizes.heads * n * (n if k is None else k)
+    return float(batch) * numbers * element

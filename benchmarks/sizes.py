@@ -1,0 +1,44 @@
+"""How large the compared models are."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict, dataclass
+
+from benchmarks.errors import BenchmarkError
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Of every model; the defaults are RoBERTa-base."""
+
+    layers: int = 12
+    width: int = 768
+    ffn: int = 3072
+    heads: int = 12
+    vocabulary: int = 50265
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if value < 1:
+                raise BenchmarkError(f"--{name} is {value}; expected at least 1")
+        if self.width % self.heads:
+            raise BenchmarkError(f"--width {self.width} is no multiple of --heads {self.heads}")
+        if self.vocabulary < 16:
+            raise BenchmarkError(f"--vocabulary is {self.vocabulary}; expected at least 16")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """An option for each size."""
+    group = parser.add_argument_group("size of the models (default: RoBERTa-base)")
+    for name, value in asdict(Sizes()).items():
+        group.add_argument(f"--{name}", type=int, default=value, help="(%(default)s)")
+
+
+def sizes_of(args: argparse.Namespace) -> Sizes:
+    """What the options say.
+
+    Raises:
+        BenchmarkError: they make no model.
+    """
+    return Sizes(args.layers, args.width, args.ffn, args.heads, args.vocabulary)

@@ -1,0 +1,108 @@
+"""A file of results that is whole at every moment: what was measured survives an interruption."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from benchmarks.errors import BenchmarkError
+
+Cell = dict[str, Any]
+
+
+class Store:
+    """Settings, rate, provenance and cells of one command, in a JSON file.
+
+    Args:
+        path: of the file.
+        kind: what is measured.
+        settings: all that the cells depend on; the same when a run is resumed.
+        provenance: of this run.
+        resume: go on with the file, if it is there.
+
+    Raises:
+        BenchmarkError: the file is there without ``resume``, is another command's, or cannot be written.
+    """
+
+    def __init__(self, path: Path, kind: str, settings: dict[str, Any], provenance: dict[str, Any], resume: bool):
+        self.path = path
+        self.content: dict[str, Any] = {"kind": kind, "settings": settings, "provenance": provenance, "cells": []}
+        if path.exists():
+            if not resume:
+                raise BenchmarkError(f"{path} is there already; --resume goes on with it, or remove it")
+            self._take_over(read(path))
+        self.write()
+
+    def _take_over(self, found: dict[str, Any]) -> None:
+        ours = self.content
+        if found["kind"] != ours["kind"]:
+            raise BenchmarkError(f"{self.path} holds results of {found['kind']}, not of {ours['kind']}")
+        plain = json.loads(json.dumps(ours["settings"]))
+        for name, value in plain.items():
+            if found["settings"].get(name) != value:
+                was = found["settings"].get(name)
+                raise BenchmarkError(f"{self.path} was measured with {name} {was}, not {value}; resume as it was begun")
+        for name in ("hardware", "versions"):
+            if found["provenance"][name] != ours["provenance"][name]:
+                was, now = found["provenance"][name], ours["provenance"][name]
+                raise BenchmarkError(f"{self.path} was measured with {name} {was}, here it is {now}")
+        found.setdefault("resumed", []).append(ours["provenance"])
+        self.content = found
+
+    @property
+    def cells(self) -> list[Cell]:
+        """All that are there."""
+        cells: list[Cell] = self.content["cells"]
+        return cells
+
+    def add(self, *cells: Cell) -> None:
+        """Add cells and write the file."""
+        self.content["cells"] += cells
+        self.write()
+
+    def drop(self, **wanted: Any) -> None:
+        """Forget the cells with these values."""
+        self.content["cells"] = [c for c in self.cells if any(c[key] != value for key, value in wanted.items())]
+
+    def write(self) -> None:
+        """The file, whole or not at all.
+
+        Raises:
+            BenchmarkError: it cannot be written.
+        """
+        write_whole(self.path, (json.dumps(self.content, indent=1) + "\n").encode())
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The content of a file of results.
+
+    Raises:
+        BenchmarkError: it is none.
+    """
+    try:
+        found = json.loads(path.read_text())
+    except OSError as error:
+        raise BenchmarkError(f"{path}: {error.strerror}") from error
+    except ValueError as error:
+        raise BenchmarkError(f"{path} is no JSON ({error})") from error
+    if not isinstance(found, dict) or not {"kind", "settings", "provenance", "cells"} <= set(found):
+        raise BenchmarkError(f"{path} holds no results of `python -m benchmarks`")
+    return found
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write to a temporary name, then rename.
+
+    Raises:
+        BenchmarkError: that fails.
+    """
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_bytes(content)
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True) if part.parent.is_dir() else None
+        raise BenchmarkError(f"{path} cannot be written: {error.strerror}") from error

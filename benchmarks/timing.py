@@ -1,0 +1,76 @@
+"""Seconds of calls that compete: in rounds, so that whatever else the machine does meets all of them."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import torch
+
+Call = Callable[[], Any]
+Name = TypeVar("Name")
+
+
+def synchronise(device: torch.device) -> None:
+    """Wait for what was started on a GPU."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def seconds_of(call: Call, device: torch.device) -> float:
+    """Wall-clock seconds of one call, with all that it starts on the device."""
+    synchronise(device)
+    started = time.perf_counter()
+    call()
+    synchronise(device)
+    return time.perf_counter() - started
+
+
+def in_rounds(
+    calls: Mapping[Name, Callable[[], float]], rounds: int
+) -> tuple[dict[Name, list[float]], dict[Name, Exception]]:
+    """Seconds of each call in each round; every round makes each call once and begins with another one.
+
+    Args:
+        calls: each returns its seconds.
+        rounds: how many.
+
+    Returns:
+        The seconds, and the errors of those that failed, which are left out then.
+    """
+    taken: dict[Name, list[float]] = {name: [] for name in calls}
+    failed: dict[Name, Exception] = {}
+    names = list(calls)
+    for number in range(rounds):
+        first = number % len(names) if names else 0
+        for name in names[first:] + names[:first]:
+            if name in failed:
+                continue
+            try:
+                taken[name].append(calls[name]())
+            except (RuntimeError, MemoryError) as error:
+                failed[name] = error.with_traceback(None)  # which would hold on to the memory
+                del taken[name]
+    return taken, failed
+
+
+def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
+    """First quartile, median, third quartile."""
+    if len(values) == 1:
+        return values[0], values[0], values[0]
+    first, _, third = statistics.quantiles(values, n=4, method="inclusive")
+    return first, statistics.median(values), third
+
+
+def times_faster(
+    baseline: Sequence[float], other: Sequence[float], per: tuple[float, float] = (1.0, 1.0)
+) -> tuple[float, float, float]:
+    """Quartiles over the rounds of baseline / other.
+
+    Args:
+        baseline, other: seconds of the same rounds.
+        per: what the two did in a call, such as tokens, if not the same.
+    """
+    return quartiles([(one / per[0]) / (two / per[1]) for one, two in zip(baseline, other, strict=True)])
