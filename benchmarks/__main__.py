@@ -14,6 +14,7 @@ from benchmarks.errors import BenchmarkError
 
 PROGRAMS = {
     "inference": "time and memory of a forward pass (Table 3, Figure 2)",
+    "training": "speed of training, bare and through fairseq",
 }
 
 

@@ -21,7 +21,7 @@ class CoreLinformer(nn.Module):
             LinformerEncoderLayer(settings, number, self.shared, sizes.ffn) for number in range(sizes.layers)
         )
         if compiled:
-            compile_layers(self.layers)
+            compile_layers(list(self.layers))
 
     def forward(self, tokens: Tensor) -> Tensor:
         """(B, T) to (B, T, C)."""

@@ -15,27 +15,27 @@ from benchmarks.models.features import Features
 from benchmarks.sizes import Sizes
 
 
-def _options(sizes: Sizes, n: int, **more: Any) -> Namespace:
+def _options(sizes: Sizes, n: int, dropout: float, **more: Any) -> Namespace:
     return Namespace(
         encoder_layers=sizes.layers,
         encoder_embed_dim=sizes.width,
         encoder_ffn_embed_dim=sizes.ffn,
         encoder_attention_heads=sizes.heads,
-        dropout=0.0,
-        attention_dropout=0.0,
+        dropout=dropout,
+        attention_dropout=dropout,
         max_positions=n,
         **more,
     )
 
 
-def full_model(sizes: Sizes, n: int) -> Any:
-    """The whole RobertaModel, with its masked-language-model head, without dropout."""
+def full_model(sizes: Sizes, n: int, dropout: float = 0.0) -> Any:
+    """The whole RobertaModel, with its masked-language-model head."""
     from fairseq.models.roberta import RobertaModel
     from fairseq.models.roberta.model import base_architecture
 
     import linformer_fairseq  # noqa: F401  mends fairseq
 
-    options = _options(sizes, n)
+    options = _options(sizes, n, dropout)
     base_architecture(options)
     return RobertaModel.build_model(options, Task(sizes.vocabulary, n))
 
@@ -48,7 +48,7 @@ def roberta(sizes: Sizes, n: int, k: int | None) -> Features:
 def linformer(sizes: Sizes, n: int, k: int | None) -> Features:
     """fairseq's examples/linformer, E = F shared by all layers; its k is n divided by a whole number."""
     assert k is not None
-    options = _options(sizes, n, compressed=n // k, shared_kv_compressed=1, shared_layer_kv_compressed=1)
+    options = _options(sizes, n, 0.0, compressed=n // k, shared_kv_compressed=1, shared_layer_kv_compressed=1)
     return Features(_example().LinformerModel.build_model(options, Task(sizes.vocabulary, n)))
 
 

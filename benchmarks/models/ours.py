@@ -9,8 +9,8 @@ from benchmarks.models.features import Features
 from benchmarks.sizes import Sizes
 
 
-def full_model(sizes: Sizes, n: int, k: int, compiled: bool) -> Any:
-    """The whole LinformerRobertaModel, with its masked-language-model head, without dropout."""
+def full_model(sizes: Sizes, n: int, k: int, compiled: bool, dropout: float = 0.0) -> Any:
+    """The whole LinformerRobertaModel, with its masked-language-model head."""
     from linformer_fairseq.models import LinformerRobertaModel
     from linformer_fairseq.models.config import LinformerRobertaConfig
 
@@ -19,8 +19,8 @@ def full_model(sizes: Sizes, n: int, k: int, compiled: bool) -> Any:
         encoder_embed_dim=sizes.width,
         encoder_ffn_embed_dim=sizes.ffn,
         encoder_attention_heads=sizes.heads,
-        dropout=0.0,
-        attention_dropout=0.0,
+        dropout=dropout,
+        attention_dropout=dropout,
         max_positions=n,
         projected_dim=k,
     )

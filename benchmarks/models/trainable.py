@@ -1,0 +1,62 @@
+"""Models with a masked-language-model head: token ids and masked positions to logits (M, V) of those positions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from benchmarks.models.registry import FAIRSEQ, MODELS, build
+from benchmarks.sizes import Sizes
+
+
+class WithHead(nn.Module):
+    """An encoder of torch alone with RoBERTa's head, tied to the token embeddings."""
+
+    def __init__(self, encoder: Any, width: int, vocabulary: int) -> None:
+        super().__init__()
+        self.encoder: Any = encoder
+        self.dense, self.norm = nn.Linear(width, width), nn.LayerNorm(width)
+        self.bias = nn.Parameter(torch.zeros(vocabulary))
+
+    def forward(self, tokens: Tensor, masked: Tensor) -> Tensor:
+        """(B, T) and bool (B, T) to (M, V)."""
+        features = self.norm(F.gelu(self.dense(self.encoder(tokens)[masked])))
+        return F.linear(features, self.encoder.embeddings.tokens.weight, self.bias)
+
+
+class OfFairseq(nn.Module):
+    """A whole model of fairseq."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model: Any = model
+
+    def forward(self, tokens: Tensor, masked: Tensor) -> Tensor:
+        """(B, T) and bool (B, T) to (M, V)."""
+        logits: Tensor = self.model(tokens, masked_tokens=masked)[0]
+        return logits
+
+
+def build_trainable(name: str, sizes: Sizes, n: int, k: int | None, dropout: float, device: torch.device) -> nn.Module:
+    """A model of MODELS that trains, in training mode, with float32 weights.
+
+    Args:
+        name, sizes, n, k, device: as in `registry.build`.
+        dropout: of models of fairseq; those of torch alone have none.
+    """
+    torch.manual_seed(0)
+    if MODELS[name].needs == FAIRSEQ:
+        from benchmarks.models import fairseq_own, ours
+
+        if k is None:
+            model = fairseq_own.full_model(sizes, n, dropout)
+        else:
+            model = ours.full_model(sizes, n, k, MODELS[name].compiled, dropout)
+        return OfFairseq(model).to(device).train()
+    encoder = build(name, sizes, n, k, torch.float32, torch.device("cpu")).requires_grad_(True)
+    for embedding in (encoder.embeddings.tokens, encoder.embeddings.positions):  # type: ignore[union-attr]
+        nn.init.normal_(embedding.weight, std=0.02)  # type: ignore[union-attr, arg-type]
+    return WithHead(encoder, sizes.width, sizes.vocabulary).to(device).train()
