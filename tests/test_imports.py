@@ -19,12 +19,13 @@ MAY_IMPORT = {
     "training": {"training", "compat"},
     "modules": {"core", "modules"},
     "models": {"core", "modules", "compat", "models"},
+    "optim": {"optim"},
     "evaluation": {"evaluation"},
     "launch": {"launch", "training", "models", "core", "compat", "evaluation"},
     "planning": {"planning", "launch", "models", "core"},
     "results": {"results"},
     "cli": {"cli", "launch", "planning", "evaluation", "results", "training"},
-    "": {"compat", "models", "training"},
+    "": {"compat", "models", "optim", "training"},
 }
 # The same for data_prep; a program may import every part, and none but a program another program's function.
 DATA_PREP = ROOT / "data_prep"

@@ -1,0 +1,5 @@
+"""Optimizers as fairseq knows them; importing this registers ``fused_adamw``."""
+
+from .fused_adamw import FairseqFusedAdamW, FusedAdamW, FusedAdamWConfig
+
+__all__ = ["FairseqFusedAdamW", "FusedAdamW", "FusedAdamWConfig"]
