@@ -55,6 +55,9 @@ class LinformerSelfAttention(nn.Module):
         super().__init__()
         self.settings = settings
         self.layer = layer
+        # A number of its own, since torch.compile compiles again for each value of what it finds in `forward`: the
+        # layer's number would make every layer another program, k does not where layers have the same.
+        self._rows = settings.dims[layer][0]
         width = settings.embed_dim
         self.q_proj = nn.Linear(width, width)
         self.k_proj = nn.Linear(width, width)
@@ -161,7 +164,7 @@ class LinformerSelfAttention(nn.Module):
 
     def _project_shared(self, shared: Projection, x: Tensor, padding: Tensor | None) -> Tensor:
         if isinstance(shared, LinearProjection):
-            return shared.first_rows(self.settings.dims[self.layer][0], x, padding)
+            return shared.first_rows(self._rows, x, padding)
         rows: Tensor = shared(x, padding)
         return rows
 

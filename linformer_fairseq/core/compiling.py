@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import torch._dynamo
 from torch import nn
+
+_PROGRAMS = 16
+"""Of one layer: with gradients or without, T = n or below it, one sequence or several, and autocast or not."""
 
 
 def compile_layers(layers: Iterable[nn.Module]) -> None:
     """Compiles each layer in place, at its first call; the state dict keeps its names.
 
     Layer by layer, not the encoder as a whole: equal layers share what was compiled, so that 12 take as long as one.
-    Lengths and batch sizes are symbols: another length does not compile again.
+    Lengths and batch sizes are symbols: few of them compile again.
     """
+    layers = list(layers)
+    config = torch._dynamo.config
+    # torch counts the programs of all layers together, and gives up after 8.
+    limit = "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit"  # its name before 2.7
+    setattr(config, limit, max(getattr(config, limit), _PROGRAMS * len(layers)))
     for layer in layers:
         layer.compile(fullgraph=True, dynamic=True)

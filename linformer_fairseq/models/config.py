@@ -61,6 +61,9 @@ class LinformerRobertaConfig(FairseqDataclass):
         False, "compute activations of each layer again in the backward pass instead of keeping them"
     )
     offload_activations: bool = _option(False, "keep activations in host memory; implies checkpoint_activations")
+    compile_encoder: bool = _option(
+        False, "run the encoder's layers through torch.compile; the first steps take a minute or so longer"
+    )
     min_params_to_wrap: int = _option(
         DEFAULT_MIN_PARAMS_TO_WRAP, "fewest parameters of a layer that fully sharded data parallel wraps on its own"
     )

@@ -125,6 +125,7 @@ def load_hub_interface(
         data_path,
         archive_map=model_class.hub_models(),
         load_checkpoint_heads=True,
-        **overrides,
+        # Compiling a model takes longer than what most call it for; that it was trained so says nothing about that.
+        **{"compile_encoder": False, **overrides},
     )
     return LinformerHubInterface(loaded["args"], loaded["task"], loaded["models"][0])

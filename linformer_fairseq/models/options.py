@@ -20,7 +20,7 @@ def resolve_options(cfg: Any, task: Any) -> Namespace:
         task: fairseq's task; its ``tokens_per_sample`` or ``max_positions`` stand in for a missing n.
 
     Raises:
-        ValueError: no n can be found, or the task's sequences are longer than n.
+        ValueError: no n can be found, the task's sequences are longer than n, or options contradict each other.
     """
     plain: Any
     if isinstance(cfg, Namespace):
@@ -29,8 +29,14 @@ def resolve_options(cfg: Any, task: Any) -> Namespace:
         plain = OmegaConf.to_container(OmegaConf.create(cfg), resolve=True, enum_to_str=True)
     args = Namespace(**plain)
     fill(args, BASE)
+    fill(args, {"compile_encoder": False})  # checkpoints made before there was this option
     if args.offload_activations:
         args.checkpoint_activations = True
+    if args.compile_encoder and args.checkpoint_activations:
+        raise ValueError(
+            "compile_encoder and checkpoint_activations do not go together: torch.compile cannot take fairseq's "
+            "activation checkpointing; switch one of them off"
+        )
     tokens_per_sample = getattr(getattr(task, "cfg", None), "tokens_per_sample", None)
     fill(args, {"max_positions": tokens_per_sample or task.max_positions()})
     if args.max_positions is None:

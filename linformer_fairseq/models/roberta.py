@@ -84,7 +84,7 @@ class LinformerRobertaModel(RobertaModel):
                 relative to the model's folder, as everywhere in fairseq.
             bpe: fairseq's name of the tokenizer; ``auto`` takes the one whose files lie in the data or model folder
                 (``sentencepiece.bpe.model``, or ``encoder.json`` and ``vocab.bpe``); None does without.
-            overrides: options in place of those in the checkpoint.
+            overrides: options in place of those in the checkpoint; ``compile_encoder=True`` for many batches.
 
         Raises:
             FileNotFoundError: no checkpoint, dictionary or tokenizer there; the message names what was looked for.

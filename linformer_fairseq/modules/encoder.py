@@ -13,7 +13,7 @@ from fairseq.models.transformer import TransformerConfig, TransformerEncoder
 from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from torch import Tensor, nn
 
-from linformer_fairseq.core import LinformerSettings, Projection, build_shared_projection
+from linformer_fairseq.core import LinformerSettings, Projection, build_shared_projection, compile_layers
 
 from .encoder_layer import FairseqEncoderLayer
 
@@ -37,6 +37,9 @@ class LinformerEncoder(TransformerEncoder):
         self._layer_numbers = itertools.count()
         super().__init__(args, dictionary, embed_tokens)
         del self._layer_numbers
+        self._compiled = args.compile_encoder
+        if self._compiled:
+            compile_layers(self.layers.children())  # the list itself leaves out layers by chance, with LayerDrop
 
     def build_encoder_layer(self, args: Namespace) -> nn.Module:
         number = next(self._layer_numbers)
@@ -72,9 +75,7 @@ class LinformerEncoder(TransformerEncoder):
         self._check_length(src_tokens.size(1))
         padding = src_tokens.eq(self.padding_idx)
         x, embedding = self.forward_embedding(src_tokens, token_embeddings)
-        # On a CPU the answer is at hand, and without padding there is nothing to mask in any layer.
-        on_host = padding.device.type == "cpu" and not torch.compiler.is_compiling()
-        mask = None if on_host and not padding.any() else padding
+        mask = padding if self._masks_always(padding.device) or padding.any() else None
         if mask is not None:
             x = x.masked_fill(mask.unsqueeze(-1), 0.0)
         # Batch first in here, and (T, B, C) for fairseq outside: a view, as its heads look at (B, T, C) again.
@@ -95,6 +96,10 @@ class LinformerEncoder(TransformerEncoder):
             "src_tokens": [],
             "src_lengths": [lengths],
         }
+
+    def _masks_always(self, device: torch.device) -> bool:
+        """On a CPU the answer is at hand, and without padding there is nothing to mask; compiled masking is free."""
+        return device.type != "cpu" or self._compiled or torch.compiler.is_compiling()
 
     def _check_length(self, length: int) -> None:
         n = self.settings.max_positions

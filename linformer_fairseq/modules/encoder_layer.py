@@ -36,9 +36,7 @@ class FairseqEncoderLayer(TransformerEncoderLayerBase):
             quant_noise(linear, cfg.quant_noise.pq, cfg.quant_noise.pq_block_size)
         return attention
 
-    def forward(
-        self, x: Tensor, encoder_padding_mask: Tensor | None = None, attn_mask: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, x: Tensor, encoder_padding_mask: Tensor | None = None, attn_mask: Tensor | None = None) -> Tensor:
         """(B, T, C) to (B, T, C); the mask is bool (B, T), True at padding.
 
         Raises:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from typing import Any
 
 import pytest
@@ -54,9 +55,8 @@ def batch(texts: list[torch.Tensor]) -> torch.Tensor:
 def test_a_sequence_has_the_same_features_alone_and_in_a_padded_batch(
     sharing: str, projection: str, training: bool
 ) -> None:
-    # In double precision: rounding differs between the two, and how much of it is left depends on the machine. ReLU, as
-    # fairseq computes GELU in single precision.
-    model = build(sharing=sharing, projection=projection, activation_fn="relu").double().train(training)
+    # In double precision: rounding differs between the two, and how much of it is left depends on the machine.
+    model = build(sharing=sharing, projection=projection).double().train(training)
     texts = sentences(N, 9, 3, 17)
     together, extra = model(batch(texts), features_only=True, return_all_hiddens=True)
     for row, text in enumerate(texts):
@@ -179,6 +179,35 @@ def test_the_encoder_is_one_graph_whatever_the_padding(sharing: str) -> None:
     for tokens in (batch(sentences(12, 5)), batch(sentences(12, 12))):
         torch.testing.assert_close(compiled(tokens)["encoder_out"][0], encoder(tokens)["encoder_out"][0])
     torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("options", [{}, {"encoder_layerdrop": 0.5, "encoder_normalize_before": True}], ids=str)
+def test_compiled_layers_are_equal_layers_with_one_program_for_all_lengths(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Backend eager: it takes the same graphs, and no time to make code of them."""
+    plain = build(**options)
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
+    compiled = build(**options, compile_encoder=True)
+    assert compiled.state_dict().keys() == plain.state_dict().keys()
+    plain.eval(), compiled.eval()
+    torch._dynamo.utils.counters.clear()
+    for lengths in ([12, 5], [11, 4], [13, 9, 2], [9, 9], [7, 3, 3, 3]):
+        tokens = batch(sentences(*lengths))
+        torch.testing.assert_close(compiled(tokens)[0], plain(tokens)[0])
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
+    torch._dynamo.reset()
+
+
+def test_compile_encoder_compiles_every_layer(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda self, **options: calls.append(options))
+    build()
+    assert calls == []
+    build(compile_encoder=True, encoder_layerdrop=0.5)
+    assert calls == [{"fullgraph": True, "dynamic": True}] * 4
+    with pytest.raises(ValueError, match="compile_encoder and checkpoint_activations do not go together"):
+        build(compile_encoder=True, checkpoint_activations=True)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

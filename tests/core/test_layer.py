@@ -1,0 +1,76 @@
+"""A layer in blocks of positions is the layer."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from linformer_fairseq.core import LinformerEncoderLayer, build_shared_projection
+from linformer_fairseq.core import layer as layers
+from tests.core.cases import ALL_MODES, WIDTH, N, padding_mask, randomise, settings_of
+
+
+def _layer(case: str, normalize_before: bool = False) -> LinformerEncoderLayer:
+    settings = settings_of(case)
+    shared = build_shared_projection(settings)
+    made = LinformerEncoderLayer(settings, 0, shared, ffn_dim=40)
+    for number, module in enumerate([made, shared]):
+        if module is not None:
+            randomise(module, seed=number)
+    made.normalize_before = normalize_before
+    return made.eval()
+
+
+@pytest.mark.parametrize("normalize_before", [False, True], ids=["post-norm", "pre-norm"])
+@pytest.mark.parametrize("block", [1, 7, N, 2 * N + 3])
+@pytest.mark.parametrize("case", ALL_MODES)
+def test_blocks_give_what_the_whole_gives(
+    case: str, block: int, normalize_before: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer = _layer(case, normalize_before)
+    monkeypatch.setitem(layers._BLOCK, "cpu", block)
+    for mask in (None, padding_mask([N, 9, 4, 1, N], N)):
+        x = torch.randn(5, N, WIDTH)
+        whole = layer(x, mask)  # with gradients: in one piece
+        before = x.clone()
+        with torch.no_grad():
+            in_blocks = layer(x, mask)
+        torch.testing.assert_close(in_blocks, whole)
+        assert torch.equal(x, before), "the caller's input was changed"
+
+
+def test_nothing_is_as_wide_as_the_network_and_as_long_as_the_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = _layer("layerwise-linear")
+    widest = []
+    fc1 = layer.fc1
+    layer.__dict__["fc1"] = lambda x: widest.append(x.shape[:2].numel()) or fc1(x)
+    monkeypatch.setitem(layers._BLOCK, "cpu", 8)
+    x = torch.randn(3, N, WIDTH)
+    with torch.no_grad():
+        layer(x)
+    assert sum(widest) == 3 * N
+    assert max(widest) == 8
+    widest.clear()
+    layer(x)
+    assert widest == [3 * N]
+
+
+def test_training_modes_keep_their_dropout_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = _layer("layerwise-linear").train()
+    layer.dropout_module = torch.nn.Dropout(0.5)
+    monkeypatch.setitem(layers._BLOCK, "cpu", 8)
+    x = torch.randn(2, N, WIDTH)
+    with torch.no_grad():
+        assert not torch.allclose(layer(x), layer(x))
+
+
+def test_autocast_decides_the_dtype_of_blocks_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = _layer("layerwise-linear", normalize_before=True)
+    monkeypatch.setitem(layers._BLOCK, "cpu", 8)
+    x = torch.randn(2, N, WIDTH).bfloat16()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        whole = layer(x)
+        with torch.no_grad():
+            in_blocks = layer(x)
+    assert in_blocks.dtype == whole.dtype
+    torch.testing.assert_close(in_blocks, whole, atol=0.05, rtol=0.05)
