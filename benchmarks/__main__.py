@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import logging
 import sys
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from benchmarks.errors import BenchmarkError
 PROGRAMS = {
     "inference": "time and memory of a forward pass (Table 3, Figure 2)",
     "training": "speed of training, bare and through fairseq",
+    "report": "tables and plots of what was measured",
 }
 
 
@@ -28,6 +30,7 @@ def main(argv: list[str] | None = None) -> int:
         subparser = subparsers.add_parser(name, help=text, description=modules[name].__doc__, formatter_class=shape)
         modules[name].add_arguments(subparser)
     args = parser.parse_args(argv)
+    logging.disable(logging.WARNING)  # what others log: fairseq, the compiler, matplotlib
     try:
         return int(modules[args.program].run(args))
     except BenchmarkError as error:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,7 +33,6 @@ def command(
     dtype: torch.dtype,
     dropout: float,
     device: torch.device,
-    folder: Path,
 ) -> list[str]:
     """The words behind fairseq-train.
 
@@ -41,7 +42,6 @@ def command(
         updates: how many.
         optimizer: fairseq's name of it.
         dtype, dropout, device: as in a user's run.
-        folder: for what it may write; checkpoints it does not.
     """
     model: dict[str, Any] = {
         "arch": "roberta_base" if k is None else "linformer_roberta_base",
@@ -74,7 +74,6 @@ def command(
         "total-num-update": 1_000_000,
         "log-format": "simple",
         "log-interval": 100,
-        "save-dir": folder / "checkpoints",
     }
     words = [word for key, value in (run | model).items() for word in (f"--{key}", str(value))]
     words += ["--no-save", "--disable-validation"]
@@ -95,7 +94,6 @@ def seconds_of_updates(words: list[str]) -> list[float]:
     from fairseq_cli import train
 
     import linformer_fairseq  # noqa: F401  what --user-dir imports
-    import linformer_fairseq.optim  # noqa: F401
 
     begun: list[float] = []
     original = Trainer.train_step
@@ -108,7 +106,7 @@ def seconds_of_updates(words: list[str]) -> list[float]:
         log = Path(folder, "log")
         with (
             _logging_to(log),
-            mock.patch.object(sys, "argv", ["fairseq-train", *words]),
+            mock.patch.object(sys, "argv", ["fairseq-train", *words, "--save-dir", folder]),
             mock.patch.object(Trainer, "train_step", train_step),
         ):
             try:
@@ -117,7 +115,7 @@ def seconds_of_updates(words: list[str]) -> list[float]:
                 if error.code:
                     last = log.read_text().strip().splitlines()[-1:]
                     raise BenchmarkError(f"fairseq-train {' '.join(words)} ended with {error.code}: {last}") from error
-    return [later - earlier for earlier, later in zip(begun, begun[1:], strict=False)]
+    return [later - earlier for earlier, later in itertools.pairwise(begun)]
 
 
 @contextlib.contextmanager
@@ -131,7 +129,9 @@ def _logging_to(path: Path) -> Iterator[None]:
         root.setLevel(logging.INFO)
         logging.disable(logging.NOTSET)
         try:
-            yield
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                yield
         finally:
             root.handlers[:] = kept
             root.setLevel(root_level)

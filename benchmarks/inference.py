@@ -11,7 +11,6 @@ with it.
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -54,7 +53,6 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         BenchmarkError: something that the user can mend.
     """
-    logging.disable(logging.WARNING)  # fairseq's and the compiler's
     if args.models is not None:
         check_names(args.models)
     presets.fill(args)

@@ -12,7 +12,6 @@ process on its task dummy_masked_lm: the time between successive updates, with l
 from __future__ import annotations
 
 import argparse
-import logging
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -68,7 +67,6 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         BenchmarkError: something that the user can mend.
     """
-    logging.disable(logging.WARNING)
     check_names(args.models)
     _check(args)
     device, size = device_of(args.device), sizes.sizes_of(args)
@@ -197,7 +195,6 @@ class Length:
     def _trained(self, variant: Variant) -> list[float]:
         """Seconds of the updates that count, through fairseq's trainer."""
         args = self.args
-        with_folder = Path("/nonexistent")  # --no-save: nothing is written
         words = fairseq_trainer.command(
             variant.model,
             self.size,
@@ -209,7 +206,6 @@ class Length:
             dtype=DTYPES[args.dtype],
             dropout=args.dropout,
             device=self.device,
-            folder=with_folder,
         )
         return fairseq_trainer.seconds_of_updates(words)[WARM_UP:]
 

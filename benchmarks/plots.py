@@ -1,0 +1,190 @@
+"""Results as pictures; equal results give equal files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from benchmarks.store import write_whole
+from benchmarks.tables import STORED, Result, cell_of, cells_of, faster, label, less_memory, ours_of
+
+# Colours that people with colour blindness tell apart (Okabe and Ito): ours, RoBERTas, other Linformers.
+_STYLES: dict[str, tuple[str, str]] = {
+    "linformer": ("#0072b2", "-"),
+    "linformer_compiled": ("#0072b2", "--"),
+    "linformer_core": ("#56b4e9", "-"),
+    "linformer_core_compiled": ("#56b4e9", "--"),
+    "roberta_materialised": ("#000000", "-"),
+    "roberta_sdpa_core": ("#777777", "-"),
+    "roberta_fairseq": ("#000000", "--"),
+    "roberta_hf": ("#777777", "--"),
+    "fairseq_linformer": ("#d55e00", "-"),
+    "lucidrains": ("#009e73", "-"),
+    "linformer_pytorch": ("#cc79a7", "-"),
+}
+
+
+def lines_by_length(result: Result, path: Path) -> None:
+    """Figure 2 of the paper: microseconds and kibibytes of a token against n, a line for each model and k."""
+    plt = _pyplot()
+    figure, grid = plt.subplots(1, 2, figsize=(13, 5.5), layout="constrained")
+    panels = [
+        (grid[0], "time of a token, microseconds", lambda cell: 1e6 / cell["tokens_per_second"]),
+        (grid[1], "peak memory of a token, KiB", lambda cell: (cell["peak_bytes_per_token"] or 0) / 1024),
+    ]
+    measured = cells_of(result, status="ok")
+    several = len({cell["k"] for cell in measured if cell["k"] is not None}) > 1
+    variants = sorted({(cell["model"], cell["k"] or 0) for cell in measured}, key=_order)
+    for axes, title, value in panels:
+        ends = []
+        for model, k in variants:
+            points = [(cell["n"], value(cell)) for cell in measured if (cell["model"], cell["k"] or 0) == (model, k)]
+            points = sorted(point for point in points if point[1] > 0)
+            if not points:
+                continue
+            colour, dashes = _STYLES.get(model, ("#e69f00", "-"))
+            fade = 0.35 + 0.65 / (1 + _rank(k, variants)) if several and k else 1.0
+            axes.plot(*zip(*points, strict=True), dashes, color=colour, alpha=fade, marker="o", markersize=3.5)
+            ends.append((points[-1], label(model) + (f", k = {k:,}" if several and k else ""), colour))
+        _axes(axes, title, sorted({cell["n"] for cell in measured}))
+        _labels(axes, ends)
+    figure.suptitle(_caption(result), fontsize=9)
+    _save(plt, figure, path)
+
+
+def heat_maps(result: Result, path: Path) -> None:
+    """Table 3 of the paper: how many times faster and how many times less memory, by n and k."""
+    plt = _pyplot()
+    from matplotlib.colors import LogNorm
+
+    ours = ours_of(result)
+    assert ours is not None
+    by_batch = bool(result["settings"]["largest_batch"])
+    rows = sorted({cell["n"] for cell in cells_of(result, model=ours)})
+    columns = sorted({cell["k"] for cell in cells_of(result, model=ours)})
+    figure, grid = plt.subplots(1, 2, figsize=(11, 1.6 + 0.5 * len(rows)), layout="constrained")
+    for axes, title in zip(grid, ("times faster", "times less memory"), strict=True):
+        values = []
+        for n in rows:
+            base = cell_of(result, model=STORED, n=n)
+            pairs = [(base, cell_of(result, model=ours, n=n, k=k)) for k in columns]
+            found = [faster(*pair) if title == "times faster" else less_memory(*pair, by_batch) for pair in pairs]
+            values.append([math.nan if one is None else one for one in found])
+        _heat(axes, values, LogNorm(0.5, 64))
+        axes.set_title(title, fontsize=10)
+        axes.set_xticks(range(len(columns)), [f"{k:,}" for k in columns])
+        axes.set_yticks(range(len(rows)), [f"{n:,}" for n in rows])
+        axes.set_xlabel("k")
+        axes.set_ylabel("n")
+    figure.suptitle(f"{label(ours)}, against: {label(STORED)}; {_caption(result)}", fontsize=9)
+    _save(plt, figure, path)
+
+
+def bars(result: Result, path: Path) -> None:
+    """Speed of training: tokens per second of each model, bare and through fairseq's trainer, by n."""
+    plt = _pyplot()
+    lengths = sorted({cell["n"] for cell in cells_of(result, status="ok")})
+    figure, grid = plt.subplots(1, len(lengths), figsize=(1.5 + 4.5 * len(lengths), 4), layout="constrained")
+    for axes, n in zip([grid] if len(lengths) == 1 else grid, lengths, strict=True):
+        cells = cells_of(result, status="ok", n=n)
+        models = [name for name in result["settings"]["models"] if any(cell["model"] == name for cell in cells)]
+        for shift, (path_name, shade) in enumerate((("bare", 0.45), ("trainer", 1.0))):
+            for row, model in enumerate(models):
+                cell = cell_of({"cells": cells}, model=model, path=path_name)
+                if cell is None:
+                    continue
+                speed, place = cell["tokens_per_second"], row + 0.2 - 0.4 * (1 - shift)
+                axes.barh(place, speed, 0.36, color=_STYLES.get(model, ("#e69f00", "-"))[0], alpha=shade)
+                said = f" {speed:,.0f}" + (" through fairseq" if path_name == "trainer" else " bare")
+                axes.text(speed, place, said, va="center", fontsize=8)
+        axes.set_yticks(range(len(models)), [label(name) for name in models], fontsize=8)
+        axes.invert_yaxis()
+        axes.margins(x=0.45)
+        axes.set_xlim(left=0)
+        axes.set_title(f"n = {n:,}", fontsize=10)
+        axes.set_xlabel("tokens per second")
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.suptitle(_caption(result) + f", {result['settings']['optimizer']}", fontsize=9)
+    _save(plt, figure, path)
+
+
+def _pyplot() -> Any:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot
+
+
+def _order(variant: tuple[str, int]) -> tuple[int, int]:
+    names = list(_STYLES)
+    return (names.index(variant[0]) if variant[0] in names else len(names)), variant[1]
+
+
+def _rank(k: int, variants: Sequence[tuple[str, int]]) -> int:
+    return sorted({other for _, other in variants if other}).index(k)
+
+
+def _caption(result: Result) -> str:
+    return f"{result['provenance']['hardware']}; {result['settings']['dtype']}"
+
+
+def _axes(axes: Any, title: str, lengths: Sequence[int]) -> None:
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xticks(lengths, [f"{n:,}" for n in lengths], fontsize=8)
+    axes.minorticks_off()
+    axes.set_xlim(lengths[0] / 1.15, lengths[-1] * 1.15)
+    axes.set_xlabel("length n")
+    axes.set_title(title, fontsize=10)
+    axes.grid(alpha=0.25, linewidth=0.5)
+    axes.spines[["top", "right"]].set_visible(False)
+    low, high = axes.get_ylim()
+    steps = [s * 10.0**e for e in range(-4, 9) for s in (1, 2, 5) if low <= s * 10.0**e <= high]
+    axes.set_yticks(steps, [f"{step:,g}" for step in steps], fontsize=8)
+
+
+def _labels(axes: Any, ends: Sequence[tuple[tuple[float, float], str, str]]) -> None:
+    """A line's name at its end on the right, moved so far that none covers another."""
+    low, high = (math.log(value) for value in axes.get_ylim())
+    step = 0.045
+    wanted = sorted((((math.log(y) - low) / (high - low)), x, y, text, colour) for (x, y), text, colour in ends)
+    places: list[float] = []
+    for place, *_ in wanted:
+        places.append(max(place, places[-1] + step) if places else place)
+    over = max(0.0, places[-1] - 1.0) if places else 0.0
+    for index in reversed(range(len(places))):  # what went over the top presses down on those below
+        above = places[index + 1] - step if index + 1 < len(places) else 1.0
+        places[index] = min(places[index], above) if over else places[index]
+    for place, (_, x, y, text, colour) in zip(places, wanted, strict=True):
+        axes.annotate(
+            text,
+            xy=(x, y),
+            xytext=(1.02, place),
+            textcoords="axes fraction",
+            va="center",
+            fontsize=8,
+            color=colour,
+            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.4, "alpha": 0.6, "shrinkA": 0, "shrinkB": 2},
+            annotation_clip=False,
+        )
+
+
+def _heat(axes: Any, values: list[list[float]], norm: Any) -> None:
+    axes.imshow(values, norm=norm, cmap="cividis", aspect="auto")
+    for row, line in enumerate(values):
+        for column, value in enumerate(line):
+            if not math.isnan(value):
+                shade = "white" if value < 5 else "black"
+                axes.text(column, row, f"{value:.3g}", ha="center", va="center", color=shade, fontsize=9)
+
+
+def _save(plt: Any, figure: Any, path: Path) -> None:
+    content = BytesIO()
+    figure.savefig(content, format="png", dpi=130, metadata={"Software": None})
+    plt.close(figure)
+    write_whole(path, content.getvalue())

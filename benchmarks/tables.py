@@ -1,0 +1,229 @@
+"""Results as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from benchmarks import paper
+from benchmarks.measuring import said
+from benchmarks.models.registry import MODELS
+from benchmarks.store import Cell
+from benchmarks.timing import times_faster
+
+STORED, FUSED = "roberta_materialised", "roberta_fairseq"
+OURS = ("linformer", "linformer_core")
+Result = dict[str, Any]
+_STATUS = {
+    "too_slow": "too slow",
+    "out_of_memory": "out of memory",
+    "not_installed": "not installed",
+    "failed": "failed",
+}
+
+
+def label(name: str) -> str:
+    """A model's name for readers; one that this version does not know keeps its own."""
+    return MODELS[name].label if name in MODELS else name
+
+
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
+    """A table; the first ``left`` columns are aligned left."""
+    rule = ["---" if column < left else "---:" for column in range(len(head))]
+    return ["| " + " | ".join(row) + " |" for row in (head, rule, *rows)]
+
+
+def number(value: float | None) -> str:
+    """Three digits; a dash for nothing."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def cells_of(result: Result, **wanted: Any) -> list[Cell]:
+    """Cells with these values."""
+    return [cell for cell in result["cells"] if all(cell[key] == value for key, value in wanted.items())]
+
+
+def cell_of(result: Result, **wanted: Any) -> Cell | None:
+    """The first of them."""
+    return next(iter(cells_of(result, **wanted)), None)
+
+
+def ours_of(result: Result) -> str | None:
+    """The name under which our model was measured."""
+    return next((name for name in OURS if cells_of(result, model=name, status="ok")), None)
+
+
+def faster(base: Cell | None, other: Cell | None) -> float | None:
+    """How many times less time a token takes: the median of the rounds."""
+    if base is None or other is None or base["status"] != "ok" or other["status"] != "ok":
+        return None
+    return times_faster(base["all_seconds"], other["all_seconds"], (base["tokens"], other["tokens"]))[1]
+
+
+def less_memory(base: Cell | None, other: Cell | None, by_batch: bool) -> float | None:
+    """How many times larger the batch that fits is, or how many times less memory a token takes."""
+    if base is None or other is None or base["status"] != "ok" or other["status"] != "ok":
+        return None
+    if by_batch:
+        return float(other["batch"] / base["batch"])
+    if not base["peak_bytes"] or not other["peak_bytes"]:
+        return None
+    return float(base["peak_bytes_per_token"] / other["peak_bytes_per_token"])
+
+
+def table3(result: Result) -> list[str]:
+    """The paper's Table 3: time, then memory, each cell ours and the paper's."""
+    ours = ours_of(result)
+    if ours is None:
+        return []
+    by_batch = bool(result["settings"]["largest_batch"])
+    memory = "largest batch that fits" if by_batch else "peak memory per token beyond the weights"
+    lines = [
+        f"Ours, on {result['provenance']['hardware']}, in {result['settings']['dtype']}; in brackets the paper's, on "
+        f"{paper.HARDWARE}. Batches are {batches(result)}. Memory is the {memory}; the paper's is the largest batch "
+        "that fits.",
+    ]
+    parts: list[tuple[str, str, dict[int, tuple[float, ...]] | None, Callable[..., float | None]]] = [
+        ("Times faster than a Transformer that stores P, as the paper's", STORED, paper.TIMES_FASTER, faster),
+        (
+            "Times less memory than a Transformer that stores P",
+            STORED,
+            paper.TIMES_LESS_MEMORY,
+            lambda base, other: less_memory(base, other, by_batch),
+        ),
+        ("Times faster than fairseq's RoBERTa of today, whose attention is fused", FUSED, None, faster),
+        (
+            "Times less memory than fairseq's RoBERTa of today",
+            FUSED,
+            None,
+            lambda base, other: less_memory(base, other, by_batch),
+        ),
+    ]
+    for title, base, printed, ratio in parts:
+        if cells_of(result, model=base):
+            lines += ["", f"**{title}**", "", *_by_n_and_k(result, ours, base, printed, ratio)]
+    return [*lines, "", *_notes(result)]
+
+
+def _by_n_and_k(
+    result: Result,
+    ours: str,
+    base: str,
+    printed: dict[int, tuple[float, ...]] | None,
+    ratio: Callable[[Cell | None, Cell | None], float | None],
+) -> list[str]:
+    dims = sorted({cell["k"] for cell in cells_of(result, model=ours)})
+    rows = []
+    for n in sorted({cell["n"] for cell in cells_of(result, model=ours)}):
+        row = [f"{n:,}"]
+        for k in dims:
+            other, baseline = cell_of(result, model=ours, n=n, k=k), cell_of(result, model=base, n=n)
+            text = "" if other is None else _ratio_text(ratio(baseline, other), baseline, other)
+            there = paper.figure(printed, n, k) if printed and other else None
+            row.append(text + (f" ({there:g})" if there is not None else ""))
+        rows.append(row)
+    return markdown(["n", *(f"k = {k:,}" for k in dims)], rows, left=0)
+
+
+def _ratio_text(value: float | None, base: Cell | None, other: Cell) -> str:
+    """A ratio, or why there is none."""
+    if value is not None:
+        return number(value)
+    if other["status"] != "ok":
+        return _STATUS[other["status"]]
+    return f"Transformer {_STATUS[base['status']]}" if base and base["status"] != "ok" else "-"
+
+
+def batches(result: Result) -> str:
+    """How they were chosen."""
+    settings = result["settings"]
+    if settings["largest_batch"]:
+        limit = f" in {settings['memory_limit']:g} GiB" if settings["memory_limit"] else ""
+        return f"the largest that fit{limit}"
+    return f"{settings['tokens']:,} tokens, at least one sequence"
+
+
+def by_model(result: Result) -> list[str]:
+    """Every model of each length: tokens per second, share of the limit, memory, and ours against it."""
+    rows = []
+    ours = ours_of(result)
+    for cell in sorted(result["cells"], key=lambda cell: (cell["n"], cell["k"] or 0)):
+        name = [f"{cell['n']:,}", label(cell["model"]), number(cell["k"])]
+        if cell["status"] != "ok":
+            rows.append([*name, _STATUS[cell["status"]], *["-"] * 6])
+            continue
+        mine = [c for c in cells_of(result, model=ours, n=cell["n"]) if cell["k"] in (None, c["k"])]
+        ratio = faster(cell, mine[0]) if mine and cell["model"] != ours else None
+        per_token = cell["peak_bytes_per_token"]
+        rows.append(
+            [
+                *name,
+                number(cell["tokens_per_second"]),
+                f"{1e3 * cell['seconds']:,.4g}",
+                f"{1e3 * cell['seconds_q1']:,.4g} to {1e3 * cell['seconds_q3']:,.4g}",
+                number(cell["operations_per_second"] / 1e9),
+                f"{100 * cell['share_of_limit']:.0f} %",
+                number(per_token / 1024) if per_token is not None else "-",
+                number(ratio),
+            ]
+        )
+    head = ["n", "model", "k", "tokens/s", "ms a pass", "quartiles", "Gop/s", "share of limit", "KiB/token"]
+    lines = markdown([*head, f"times faster is {label(ours)}" if ours else "-"], rows, left=2)
+    limit = result["rate"]["operations_per_second"] / 1e9
+    return [
+        f"On {result['provenance']['hardware']}, in {result['settings']['dtype']}, "
+        f"{result['settings']['threads']} threads; batches of {batches(result)}; matrix products reach "
+        f"{limit:,.4g} Gop/s, the limit. Where several k were measured, models without k are held against the first.",
+        "",
+        *lines,
+        "",
+        *_notes(result),
+    ]
+
+
+def training(result: Result) -> list[str]:
+    """Tokens per second of the bare loop and of fairseq's trainer."""
+    rows = []
+    for cell in sorted(
+        result["cells"], key=lambda cell: (cell["n"], result["settings"]["models"].index(cell["model"]))
+    ):
+        name = [f"{cell['n']:,}", label(cell["model"]), "fairseq's trainer" if cell["path"] == "trainer" else "bare"]
+        if cell["status"] != "ok":
+            rows.append([*name, _STATUS[cell["status"]], *["-"] * 4])
+            continue
+        base = cell_of(result, model=FUSED, n=cell["n"], path=cell["path"], status="ok")
+        rows.append(
+            [
+                *name,
+                number(cell["tokens_per_second"]),
+                f"{1e3 * cell['seconds_q1']:,.4g} to {1e3 * cell['seconds_q3']:,.4g}",
+                f"{100 * cell['share_of_limit']:.0f} %",
+                number(base["seconds"] / cell["seconds"]) if base and base is not cell else "-",
+                number(cell["times_bare"]),
+            ]
+        )
+    settings, limit = result["settings"], result["rate"]["operations_per_second"] / 1e9
+    head = ["n", "model", "loop", "tokens/s", "ms an update, quartiles", "share of limit", "times RoBERTa's speed"]
+    return [
+        f"On {result['provenance']['hardware']}, in {settings['dtype']}, {settings['threads']} threads, optimizer "
+        f"{settings['optimizer']}, {settings['tokens']:,} tokens an update, k = {settings['projected_dim']:,}; matrix "
+        f"products reach {limit:,.4g} Gop/s, the limit.",
+        "",
+        *markdown([*head, "time by bare loop's"], rows, left=3),
+        "",
+        *_notes(result),
+    ]
+
+
+def _notes(result: Result) -> list[str]:
+    """Why cells are missing, and what it was measured with."""
+    reasons: dict[str, list[str]] = {}
+    for cell in result["cells"]:
+        if cell["status"] != "ok":
+            at = "" if cell["status"] == "not_installed" else f" at n = {cell['n']:,}"
+            reasons.setdefault(f"{label(cell['model'])}{at}: {cell['reason']}", []).append(str(cell["k"]))
+    lines = [f"- {reason}" + ("" if ks == ["None"] else f" (k = {', '.join(ks)})") for reason, ks in reasons.items()]
+    lines = lines and ["Not measured:", "", *lines, ""]
+    return [*lines, *(f"({said(made)})" for made in [result["provenance"], *result.get("resumed", [])])]
