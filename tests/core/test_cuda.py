@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from linformer_fairseq.core import build_attention_layers
+from linformer_fairseq.core import (
+    LinformerEncoderLayer,
+    build_attention_layers,
+    build_shared_projection,
+    compile_layers,
+)
+from linformer_fairseq.core import layer as layers_of_core
 from linformer_fairseq.core.reference import reference_attention
 from tests.core.cases import ALL_MODES, WIDTH, N, padding_mask, randomise, settings_of
 
@@ -63,3 +69,30 @@ def test_a_cuda_graph_takes_the_layer_and_replays_it_on_other_input(case: str) -
         x.copy_(torch.randn_like(x))
         graph.replay()
         torch.testing.assert_close(out, layer(x, mask)[0], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("case", ALL_MODES)
+def test_whole_layers_run_in_blocks_and_compiled_without_a_host_sync(
+    case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_of(case)
+    shared = build_shared_projection(settings)
+    layers = [LinformerEncoderLayer(settings, 0, shared, ffn_dim=40).eval().cuda() for _ in range(2)]
+    layers[1].load_state_dict(layers[0].state_dict())
+    if shared is not None:
+        shared.cuda()
+    x, mask = torch.randn(len(LENGTHS), N, WIDTH, device="cuda"), padding_mask(LENGTHS, N).cuda()
+    whole = layers[0](x, mask)
+    monkeypatch.setattr(layers_of_core, "_LARGE_BLOCK", 7)
+    compile_layers(layers[1:])
+    with torch.no_grad():
+        layers[1](x, mask)  # compiles
+        torch.cuda.synchronize()
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            found = [layer(x, mask) for layer in layers]
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+    for out in found:
+        torch.testing.assert_close(out, whole, atol=1e-4, rtol=1e-4)
+    torch._dynamo.reset()
