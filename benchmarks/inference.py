@@ -55,13 +55,15 @@ def run(args: argparse.Namespace) -> int:
     """
     if args.models is not None:
         check_names(args.models)
+    baseline = args.baseline
     presets.fill(args)
-    if args.baseline not in MODELS:
-        raise BenchmarkError(f"--baseline {args.baseline!r} is none of {', '.join(MODELS)}")
+    if baseline is not None and baseline not in args.models:
+        raise BenchmarkError(f"--baseline {baseline!r} is not measured; expected one of {', '.join(args.models)}")
     _check_numbers(args)
     device, size = device_of(args.device), sizes.sizes_of(args)
     torch_threads = threads(args.threads)
     groups = {n: variants(args.models, n, args.projected_dims, args.preset is not None) for n in args.lengths}
+    peak = peak_limit(device, args.memory_limit)
     kept = ("preset", "dtype", "lengths", "projected_dims", "models", "baseline", "tokens", "rounds", "max_seconds")
     settings: dict[str, Any] = {name: getattr(args, name) for name in (*kept, "largest_batch", "memory_limit")}
     settings |= {"device": str(device), "threads": torch_threads, **asdict(size)}
@@ -73,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         store.write()
     limit = store.content["rate"]["operations_per_second"]
     say(f"matrix products: {limit:.3g} operations/s in {args.dtype} on {store.content['provenance']['hardware']}")
-    limits = Limits(args.max_seconds, peak_limit(device, args.memory_limit), limit)
+    limits = Limits(args.max_seconds, peak, limit)
     for n in sorted(groups):
         names = [(variant.model, variant.k) for variant in groups[n]]
         there = [(cell["model"], cell["k"]) for cell in store.cells if cell["n"] == n]
@@ -93,10 +95,11 @@ def variants(models: list[str], n: int, projected_dims: list[int], quiet: bool) 
         BenchmarkError: no k is.
     """
     below = [k for k in projected_dims if k < n]
-    if not below and any(MODELS[name].projects for name in models):
+    projects = any(MODELS[name].projects for name in models)
+    if not below and projects:
         asked = ", ".join(map(str, projected_dims))
         raise BenchmarkError(f"n = {n} needs a projected dimension k < n, but --projected-dims has {asked}")
-    if len(below) < len(projected_dims) and not quiet:
+    if projects and len(below) < len(projected_dims) and not quiet:
         say(f"n = {n}: without k = {', '.join(str(k) for k in projected_dims if k >= n)}, which is not below n")
     return [Variant(name, k) for name in models for k in (below if MODELS[name].projects else [None])]
 

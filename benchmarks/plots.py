@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
@@ -151,27 +152,32 @@ def _axes(axes: Any, title: str, lengths: Sequence[int]) -> None:
 def _labels(axes: Any, ends: Sequence[tuple[tuple[float, float], str, str]]) -> None:
     """A line's name at its end on the right, moved so far that none covers another."""
     low, high = (math.log(value) for value in axes.get_ylim())
-    step = 0.045
     wanted = sorted((((math.log(y) - low) / (high - low)), x, y, text, colour) for (x, y), text, colour in ends)
-    places: list[float] = []
-    for place, *_ in wanted:
-        places.append(max(place, places[-1] + step) if places else place)
-    over = max(0.0, places[-1] - 1.0) if places else 0.0
-    for index in reversed(range(len(places))):  # what went over the top presses down on those below
-        above = places[index + 1] - step if index + 1 < len(places) else 1.0
-        places[index] = min(places[index], above) if over else places[index]
+    places = spread([place for place, *_ in wanted], 0.045)
     for place, (_, x, y, text, colour) in zip(places, wanted, strict=True):
+        line = {"arrowstyle": "-", "color": colour, "linewidth": 0.4, "alpha": 0.6, "relpos": (0, 0.5), "shrinkA": 0}
         axes.annotate(
             text,
             xy=(x, y),
-            xytext=(1.02, place),
+            xytext=(1.04, place),
             textcoords="axes fraction",
             va="center",
             fontsize=8,
             color=colour,
-            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.4, "alpha": 0.6, "shrinkA": 0, "shrinkB": 2},
+            arrowprops=line,
             annotation_clip=False,
         )
+
+
+def spread(wanted: Sequence[float], step: float) -> list[float]:
+    """The places nearest to those wanted (in rising order) of which none is closer than ``step`` to the next."""
+    blocks: list[list[float]] = []  # of what the places are beyond number * step: those that touch have one mean
+    for number, place in enumerate(wanted):
+        blocks.append([place - number * step])
+        while len(blocks) > 1 and statistics.fmean(blocks[-2]) > statistics.fmean(blocks[-1]):
+            blocks[-2:] = [blocks[-2] + blocks[-1]]
+    means = [statistics.fmean(block) for block in blocks for _ in block]
+    return [mean + number * step for number, mean in enumerate(means)]
 
 
 def _heat(axes: Any, values: list[list[float]], norm: Any) -> None:

@@ -174,7 +174,7 @@ def by_model(result: Result) -> list[str]:
     limit = result["rate"]["operations_per_second"] / 1e9
     return [
         f"On {result['provenance']['hardware']}, in {result['settings']['dtype']}, "
-        f"{result['settings']['threads']} threads; batches of {batches(result)}; matrix products reach "
+        f"threads: {result['settings']['threads']}; batches of {batches(result)}; matrix products reach "
         f"{limit:,.4g} Gop/s, the limit. Where several k were measured, models without k are held against the first.",
         "",
         *lines,
@@ -207,7 +207,7 @@ def training(result: Result) -> list[str]:
     settings, limit = result["settings"], result["rate"]["operations_per_second"] / 1e9
     head = ["n", "model", "loop", "tokens/s", "ms an update, quartiles", "share of limit", "times RoBERTa's speed"]
     return [
-        f"On {result['provenance']['hardware']}, in {settings['dtype']}, {settings['threads']} threads, optimizer "
+        f"On {result['provenance']['hardware']}, in {settings['dtype']}, threads: {settings['threads']}, optimizer "
         f"{settings['optimizer']}, {settings['tokens']:,} tokens an update, k = {settings['projected_dim']:,}; matrix "
         f"products reach {limit:,.4g} Gop/s, the limit.",
         "",

@@ -1,0 +1,67 @@
+"""As a user starts them: with torch alone, and as `linformer benchmark`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from linformer_fairseq.cli import benchmark, main
+from tests.benchmarks.conftest import TINY
+
+ROOT = Path(__file__).resolve().parents[2]
+WITHOUT = """
+import importlib.abc, importlib.util, sys
+HIDDEN = {"fairseq", "omegaconf", "hydra", "rich", "numpy", "matplotlib", "transformers", "linformer"}
+HIDDEN |= {"linformer_pytorch"}
+class Hide(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in HIDDEN:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Hide())
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *a: None if name.split(".")[0] in HIDDEN else found(name, *a)
+from benchmarks import rate
+from benchmarks.__main__ import main
+rate.measure = lambda *a: {"operations_per_second": 1e10, "by_shape": {}}
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_torch_is_enough(tmp_path):
+    out = tmp_path / "a.json"
+    words = ["inference", "--lengths", "16", "--projected-dims", "4", "--rounds", "1", "--tokens", "32", *TINY]
+    words += ["--preset", "table3", "--out", str(out)]
+    done = subprocess.run([sys.executable, "-c", WITHOUT, *words], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    statuses = {cell["model"]: cell["status"] for cell in json.loads(out.read_text())["cells"]}
+    assert statuses == {"linformer": "not_installed", "roberta_fairseq": "not_installed", "roberta_materialised": "ok"}
+
+
+def test_the_command_runs_the_clones_program(tmp_path):
+    words = ["benchmark", "report", "--results", str(tmp_path)]
+    done = subprocess.run(
+        [sys.executable, "-m", "linformer_fairseq.cli", *words], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith(f"error: {tmp_path} has no JSON files")
+
+
+def test_options_go_to_the_program(monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        benchmark.subprocess, "run", lambda words, check: seen.append(words) or subprocess.CompletedProcess(words, 3)
+    )
+    assert main(["benchmark", "inference", "--lengths", "64", "128", "--help"]) == 3
+    assert seen == [
+        [sys.executable, ROOT / "benchmarks" / "__main__.py", "inference", "--lengths", "64", "128", "--help"]
+    ]
+
+
+def test_without_a_clone_it_says_so(monkeypatch, tmp_path, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.setattr(benchmark, "CLONE", tmp_path)
+    assert main(["benchmark", "report"]) == 1
+    assert "clone the repository" in capsys.readouterr().err

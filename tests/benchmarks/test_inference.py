@@ -1,0 +1,202 @@
+"""What an inference run records, of what it measures and of what it does not."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from benchmarks import group, memory, presets
+from benchmarks.group import KEYS, Group
+from benchmarks.machine import device_of
+from benchmarks.models import registry
+from tests.benchmarks.conftest import INFERENCE
+
+PLAIN = ["--models", "linformer_core", "roberta_materialised", "roberta_sdpa_core"]
+
+
+def cells(result, **wanted):
+    return [cell for cell in result["cells"] if all(cell[key] == value for key, value in wanted.items())]
+
+
+def test_every_cell_says_what_was_measured(inference):
+    result = inference(*PLAIN, "--lengths", "32", "16", "--projected-dims", "4", "8", "--threads", "1")
+    assert {"kind", "settings", "provenance", "rate", "cells"} <= set(result)
+    assert result["provenance"]["threads"] == 1 and result["provenance"]["dtype"] == "float32"
+    assert {"hardware", "gpu", "versions", "commit", "date", "command"} <= set(result["provenance"])
+    assert [(cell["n"], cell["model"], cell["k"]) for cell in result["cells"]] == [
+        (n, model, k)
+        for n in (16, 32)
+        for model, k in (
+            ("linformer_core", 4),
+            ("linformer_core", 8),
+            ("roberta_materialised", None),
+            ("roberta_sdpa_core", None),
+        )
+    ]
+    for cell in result["cells"]:
+        assert tuple(cell) == KEYS
+        assert cell["status"] == "ok" and cell["reason"] is None
+        assert cell["tokens"] == 64 == cell["batch"] * cell["n"]
+        assert cell["seconds"] > 0 and cell["all_seconds"] == [cell["seconds"]]
+        assert cell["tokens_per_second"] == pytest.approx(64 / cell["seconds"])
+        assert cell["share_of_limit"] == pytest.approx(cell["operations"] / cell["seconds"] / 1e10)
+        assert cell["peak_bytes"] is None or cell["peak_bytes"] >= 0
+    (base,) = cells(result, model="roberta_materialised", n=16)
+    (other,) = cells(result, model="linformer_core", n=16, k=4)
+    assert base["times_faster"] == 1
+    assert other["times_faster"] == pytest.approx(base["seconds"] / other["seconds"])
+
+
+def test_what_is_predicted_to_be_too_slow_is_not_tried(inference, monkeypatch):
+    monkeypatch.setattr(group, "build", lambda *_: pytest.fail("built"))
+    result = inference(*PLAIN, "--lengths", "16", "--projected-dims", "4", "--max-seconds", "1e-9")
+    assert {cell["status"] for cell in result["cells"]} == {"too_slow"}
+    assert "by the rate of matrix products; allowed 1e-09 s" in result["cells"][0]["reason"]
+
+
+def test_a_smaller_length_predicts_the_next(inference, monkeypatch):
+    monkeypatch.setattr(group, "seconds_of", lambda call, device: call() is None or 1.0)
+    result = inference("--models", "roberta_sdpa_core", "--lengths", "64", "1024", "--max-seconds", "5")
+    first, second = result["cells"]
+    assert first["status"] == "ok" and second["status"] == "too_slow"
+    assert "by what n = 64 took" in second["reason"]
+
+
+def test_a_pass_that_turns_out_too_slow_is_recorded(inference, monkeypatch):
+    monkeypatch.setattr(group, "seconds_of", lambda call, device: 7.0)
+    (cell,) = inference("--models", "roberta_sdpa_core", "--lengths", "16", "--max-seconds", "5")["cells"]
+    assert cell["status"] == "too_slow" and "took 7 s" in cell["reason"]
+
+
+@pytest.mark.parametrize("error", [torch.cuda.OutOfMemoryError("CUDA out of memory."), MemoryError()])
+def test_out_of_memory_is_recorded_and_the_others_are_measured(inference, monkeypatch, error):
+    def build(name, *args):
+        if name == "roberta_materialised":
+            raise error
+        return registry.build(name, *args)
+
+    monkeypatch.setattr(group, "build", build)
+    result = inference(*PLAIN, "--lengths", "16", "--projected-dims", "4")
+    statuses = {cell["model"]: cell["status"] for cell in result["cells"]}
+    assert statuses == {"roberta_materialised": "out_of_memory", "linformer_core": "ok", "roberta_sdpa_core": "ok"}
+    assert all(cell["times_faster"] is None for cell in result["cells"])
+
+
+def test_what_cannot_fit_is_not_tried(inference):
+    words = ("--lengths", "64", "--models", "roberta_materialised", "--memory-limit", "1e-6")
+    (cell,) = inference(*words)["cells"]
+    assert cell["status"] == "out_of_memory" and "by formula" in cell["reason"]
+
+
+def test_one_that_fails_in_a_round_does_not_take_the_others_along(inference, monkeypatch):
+    timed = Group._timed
+
+    def fails(self, one):
+        if one.tokens.size(1) == 16 and not hasattr(one.model, "shared"):
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
+        return timed(self, one)
+
+    monkeypatch.setattr(Group, "_timed", fails)
+    result = inference(*PLAIN, "--lengths", "16", "--projected-dims", "4")
+    assert {cell["model"]: cell["status"] for cell in result["cells"]} == {
+        "linformer_core": "ok",
+        "roberta_materialised": "out_of_memory",
+        "roberta_sdpa_core": "out_of_memory",
+    }
+
+
+def test_the_largest_batch_is_what_the_measured_peak_allows(inference, monkeypatch):
+    peaks = []
+
+    def peak_of(call, device):
+        peaks.append(call().size(0))
+        return peaks[-1] * 2**20  # a MiB for each sequence
+
+    monkeypatch.setattr(memory, "peak_of", peak_of)
+    words = ("--largest-batch", "--memory-limit", str(11.5 / 1024), "--models", "roberta_sdpa_core", "--lengths", "16")
+    (cell,) = inference(*words)["cells"]
+    # 11.5 MiB, of which the weights are 0.05
+    assert cell["batch"] == 11 and cell["tokens"] == 11 * 16
+    assert cell["batch_limited_by"].startswith("memory: ")
+    assert sorted(set(peaks)) == [1, 2, 4, 8, 10, 11, 12, 16]
+
+
+def test_a_model_whose_package_is_missing_is_left_out_unless_asked_for(inference, refused, monkeypatch):
+    real = registry.importlib.util.find_spec
+    hidden = set(registry.DISTRIBUTIONS)
+    monkeypatch.setattr(registry.importlib.util, "find_spec", lambda name, *a: None if name in hidden else real(name))
+    monkeypatch.setitem(presets.DEFAULTS, "models", ["roberta_hf", "roberta_sdpa_core"])
+    left, measured = inference("--lengths", "16")["cells"]
+    assert (left["model"], left["status"], left["reason"]) == (
+        "roberta_hf",
+        "not_installed",
+        "transformers is not installed",
+    )
+    assert measured["status"] == "ok"
+    assert "model roberta_hf: transformers is not installed" in refused(*INFERENCE, "--models", "roberta_hf")
+
+
+def test_a_run_goes_on_where_it_stopped(inference, out, monkeypatch, refused):
+    words = ["--models", "linformer_core", "roberta_sdpa_core", "--lengths", "16", "32", "--projected-dims", "4"]
+    whole = inference(*words)
+    assert "is there already; --resume" in refused(*INFERENCE, *words, "--out", str(out))
+    # Stopped in the second length, after its first cell.
+    out.write_text(json.dumps(whole | {"cells": whole["cells"][:3]}))
+    measured = []
+    build = registry.build
+    monkeypatch.setattr(group, "build", lambda name, size, n, *more: measured.append(n) or build(name, size, n, *more))
+    resumed = inference(*words, "--resume")
+    assert measured == [32, 32]
+    assert resumed["cells"][:2] == whole["cells"][:2]
+    assert [(c["n"], c["model"]) for c in resumed["cells"]] == [(c["n"], c["model"]) for c in whole["cells"]]
+    assert len(resumed["resumed"]) == 1
+    other = [*words, "--tokens", "32", "--resume", "--out", str(out)]
+    assert "was measured with tokens 64, not 32" in refused(*INFERENCE, *other)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--models", "roberta"], "there is no model 'roberta'"),
+        (
+            ["--models", "linformer_core", "--lengths", "16", "--projected-dims", "16"],
+            "needs a projected dimension k < n",
+        ),
+        (["--lengths", "16", "16"], "--lengths names something twice"),
+        (["--lengths", "0"], "--lengths has 0"),
+        (["--rounds", "0"], "--rounds is 0"),
+        (["--heads", "3"], "is no multiple of --heads 3"),
+        (["--threads", "0"], "--threads is 0"),
+        (["--device", "tpu"], "expected cpu or cuda"),
+        (["--preset", "long"], "needs --device cuda"),
+        (["--models", "roberta_sdpa_core", "--baseline", "linformer"], "is not measured"),
+        (["--memory-limit", "0", "--models", "roberta_sdpa_core", "--lengths", "16"], "--memory-limit is 0"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_mistakes_are_said_in_one_line(refused, words, said, out):
+    assert said in refused(*INFERENCE, "--out", str(out), *words)
+
+
+def test_a_folder_that_cannot_be_written_is_said_before_anything_is_measured(refused, tmp_path):
+    (tmp_path / "file").write_text("")
+    words = ["--models", "roberta_sdpa_core", "--lengths", "16", "--out", str(tmp_path / "file" / "a.json")]
+    assert "cannot be written" in refused(*INFERENCE, *words)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="wants a machine without CUDA")
+def test_cuda_that_is_not_there_is_said(refused):
+    assert "finds no CUDA device here" in refused(
+        *INFERENCE, "--device", "cuda", "--lengths", "64", "--projected-dims", "8"
+    )
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="wants a CUDA device")
+def test_cuda_is_measured_with_the_largest_batch(inference):
+    words = ["--largest-batch", "--max-seconds", "0.1", "--lengths", "64", "--projected-dims", "8"]
+    result = inference(*PLAIN, *words, "--device", "cuda", "--dtype", "float16")
+    assert {cell["status"] for cell in result["cells"]} == {"ok"}
+    assert all(cell["peak_bytes"] > 0 for cell in result["cells"])
+    assert result["provenance"]["gpu"] and device_of("cuda").type == "cuda"

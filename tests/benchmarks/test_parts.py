@@ -1,0 +1,94 @@
+"""The search, the formulas, the rounds and the memory of a call."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from benchmarks import operations, paper
+from benchmarks.memory import is_out_of_memory, peak_of
+from benchmarks.models.registry import build
+from benchmarks.plots import spread
+from benchmarks.search import largest
+from benchmarks.sizes import Sizes
+from benchmarks.timing import in_rounds, quartiles, times_faster
+
+TINY = Sizes(layers=3, width=16, ffn=40, heads=2, vocabulary=50)
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 7, 8, 100])
+def test_the_search_finds_the_largest_that_fits(most):
+    for limit in range(most + 3):
+        asked = []
+
+        def fits(number, limit=limit, asked=asked):
+            asked.append(number)
+            return number <= limit
+
+        assert largest(fits, most) == min(limit, most)
+        assert len(asked) == len(set(asked))
+        assert all(1 <= number <= most for number in asked)
+
+
+@pytest.mark.parametrize(
+    ("name", "k"), [("linformer_core", 4), ("roberta_materialised", None), ("roberta_sdpa_core", None)]
+)
+def test_operations_are_those_that_torch_counts(name, k):
+    model, batch, n = build(name, TINY, 24, k, torch.float32, CPU), 2, 24
+    tokens = torch.randint(4, 49, (batch, n), generator=torch.Generator().manual_seed(1))
+    # The fused attention of a CPU is not counted; what it computes is the same as that of the math backend.
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+        assert model(tokens).shape == (batch, n, TINY.width)
+    assert batch * operations.forward(TINY, n, k) == counter.get_total_flops()
+
+
+def test_storing_takes_n_by_n_numbers_of_every_head():
+    stored, not_stored = (operations.least_bytes(TINY, 100, None, stores, 3, 2) for stores in (True, False))
+    assert stored - not_stored == 3 * 2 * 2 * 2 * 100 * 100
+
+
+def test_rounds_begin_with_another_one_each_time():
+    order = []
+    calls = {name: lambda name=name: order.append(name) or float(len(order)) for name in "abc"}
+    taken, failed = in_rounds(calls, 3)
+    assert "".join(order) == "abcbcacab"
+    assert taken == {"a": [1.0, 6.0, 8.0], "b": [2.0, 4.0, 9.0], "c": [3.0, 5.0, 7.0]} and failed == {}
+
+
+def test_ratios_are_medians_of_the_rounds():
+    assert times_faster([2.0, 8.0, 3.0], [1.0, 2.0, 3.0])[1] == 2.0
+    assert times_faster([4.0], [1.0], per=(2.0, 1.0)) == (2.0, 2.0, 2.0)
+    assert quartiles([1.0, 2.0, 3.0, 4.0, 5.0]) == (2.0, 3.0, 4.0)
+
+
+def test_the_peak_is_what_a_call_takes_and_gives_back():
+    def call():
+        return float(torch.ones(64 << 18).sum())  # 64 MiB
+
+    call()
+    peak = peak_of(call, CPU)
+    if peak is None:
+        pytest.skip("this system does not let a process reset its high-water mark")
+    assert 0.9 * (64 << 20) < peak < 1.5 * (64 << 20)
+
+
+def test_an_allocation_that_fails_is_out_of_memory():
+    with pytest.raises(RuntimeError) as error:
+        torch.empty(1 << 60)
+    assert is_out_of_memory(error.value)
+    assert not is_out_of_memory(RuntimeError("shapes do not fit"))
+
+
+def test_labels_are_kept_apart_and_near():
+    assert spread([0.1, 0.5, 0.5, 0.9], 0.1) == pytest.approx([0.1, 0.45, 0.55, 0.9])
+
+
+def test_the_papers_figures():
+    assert paper.figure(paper.TIMES_FASTER, 512, 256) == 1.3
+    assert paper.figure(paper.TIMES_FASTER, 512, 512) is None
+    assert paper.figure(paper.TIMES_LESS_MEMORY, 65536, 2048) == 18
+    for table in (paper.TIMES_FASTER, paper.TIMES_LESS_MEMORY):
+        assert all(len(row) == sum(k < n for k in paper.DIMS) for n, row in table.items())

@@ -1,0 +1,115 @@
+"""Tables and plots from small files of results."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+
+import pytest
+
+from benchmarks.__main__ import main
+from benchmarks.group import KEYS
+
+PROVENANCE = {
+    "command": "python -m benchmarks inference",
+    "commit": "0123456789abcdef",
+    "uncommitted_changes": False,
+    "date": "2026-01-01 00:00 UTC",
+    "hardware": "some machine",
+    "load_before": 0.0,
+    "python": "3.11",
+    "versions": {"torch": "2"},
+}
+
+
+def cell(model, n, k, seconds, peak, **more):
+    """A measured cell with three rounds."""
+    figures = {
+        **{"status": "ok", "batch": 1, "batch_limited_by": "", "tokens": n, "seconds": seconds},
+        **{"seconds_q1": seconds, "seconds_q3": seconds, "all_seconds": [seconds] * 3},
+        **{"tokens_per_second": n / seconds, "operations": 1e9, "operations_per_second": 1e9 / seconds},
+        **{"share_of_limit": 0.5, "peak_bytes": peak, "peak_bytes_per_token": peak / n},
+    }
+    return dict.fromkeys(KEYS) | {"model": model, "n": n, "k": k} | figures | more
+
+
+def result(cells, **settings):
+    plain = {"preset": "table3", "dtype": "float32", "tokens": 512, "threads": 1, "memory_limit": None}
+    plain |= {"largest_batch": False}
+    limit = {"operations_per_second": 1e10}
+    return {
+        "kind": "inference",
+        "settings": plain | settings,
+        "provenance": PROVENANCE,
+        "rate": limit,
+        "cells": cells,
+    }
+
+
+@pytest.fixture
+def table3(tmp_path):
+    cells = [
+        cell("roberta_materialised", 512, None, 3.0, 4096),
+        cell("linformer", 512, 128, 1.0, 1024),
+        cell("linformer", 512, 256, 2.0, 2048),
+        cell("roberta_materialised", 1024, None, 1.0, 1, status="out_of_memory", reason="needs more"),
+        cell("linformer", 1024, 128, 2.0, 2048),
+        cell("linformer", 1024, 256, 4.0, 4096),
+    ]
+    folder = tmp_path / "results"
+    folder.mkdir()
+    (folder / "a.json").write_text(json.dumps(result(cells)))
+    return folder
+
+
+def test_table_3_has_the_papers_figures_beside_ours(table3, tmp_path):
+    assert main(["report", "--results", str(table3), "--out", str(tmp_path / "out")]) == 0
+    text = (tmp_path / "out" / "README.md").read_text()
+    assert "| 512 | 3 (1.5) | 1.5 (1.3) |" in text
+    assert "| 512 | 4 (1.7) | 2 (1.5) |" in text
+    assert "| 1,024 | Transformer out of memory (1.7) | Transformer out of memory (1.6) |" in text
+    assert "some machine" in text and "one Tesla V100, 16 GB" in text
+    assert "- Transformer, P stored at n = 1,024: needs more" in text
+    if importlib.util.find_spec("matplotlib"):
+        assert {path.name for path in (tmp_path / "out").iterdir()} == {"README.md", "a.png", "a_ratios.png"}
+        assert "![a_ratios](a_ratios.png)" in text
+
+
+def test_the_same_results_give_the_same_files(table3, tmp_path):
+    for name in ("one", "two"):
+        assert main(["report", "--results", str(table3), "--out", str(tmp_path / name)]) == 0
+    for path in (tmp_path / "one").iterdir():
+        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
+
+
+def test_the_largest_batch_is_what_memory_means_there(tmp_path):
+    cells = [
+        cell("roberta_materialised", 512, None, 3.0, 4096, batch=10, tokens=5120),
+        cell("linformer", 512, 128, 3.0, 4096, batch=35, tokens=17920),
+    ]
+    (tmp_path / "a.json").write_text(json.dumps(result(cells, largest_batch=True, memory_limit=16.0)))
+    assert main(["report", "--results", str(tmp_path)]) == 0
+    text = (tmp_path / "README.md").read_text()
+    assert text.count("| 512 | 3.5 (1.") == 2
+    assert "Batches are the largest that fit in 16 GiB" in text
+
+
+def test_training_and_the_trainers_own_cost(tmp_path):
+    cells = [
+        cell("linformer", 512, 128, 1.0, 1, path="bare", times_bare=None),
+        cell("linformer", 512, 128, 1.25, 1, path="trainer", times_bare=1.25),
+        cell("roberta_fairseq", 512, None, 2.5, 1, path="trainer", times_bare=None),
+    ]
+    made = result(cells, models=["linformer", "roberta_fairseq"], optimizer="adam", projected_dim=128)
+    (tmp_path / "t.json").write_text(json.dumps(made | {"kind": "training"}))
+    assert main(["report", "--results", str(tmp_path)]) == 0
+    rows = [line for line in (tmp_path / "README.md").read_text().splitlines() if line.startswith("| 512 | ours")]
+    assert rows[0].endswith("| - | - |") and rows[1].endswith("| 2 | 1.25 |")
+
+
+def test_no_results_or_other_files_are_said(tmp_path, refused):
+    assert "has no JSON files" in refused("report", "--results", str(tmp_path / "none"))
+    (tmp_path / "a.json").write_text("{}")
+    assert "holds no results" in refused("report", "--results", str(tmp_path))
+    (tmp_path / "a.json").write_text("{")
+    assert "is no JSON" in refused("report", "--results", str(tmp_path))
