@@ -160,7 +160,7 @@ def _warnings(
             f"{disk.kept} checkpoints need {size_text(disk.kept * disk.checkpoint)}, but {disk.folder} has "
             f"{size_text(disk.free)} free: choose another run.runs, or lower checkpoint.keep_interval_updates"
         )
-    if config.optimizer._name != "adam":
+    if config.optimizer._name not in ("adam", "fused_adamw"):
         found.append(
             f"memory and disk are reckoned with Adam's moments, but optimizer._name is {config.optimizer._name}"
         )
