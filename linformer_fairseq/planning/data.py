@@ -10,6 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from linformer_fairseq.dictionary_file import read_symbols
 from linformer_fairseq.mmap_files import Damaged, open_dataset
+from linformer_fairseq.tasks import SENTENCE_PREDICTION
 
 ASSUMED_VOCABULARY = 50_265  # RoBERTa's: GPT-2's byte pairs, fairseq's special symbols and <mask>
 _SPECIAL = {"<s>", "<pad>", "</s>", "<unk>", "<mask>"}
@@ -35,7 +36,7 @@ def data_of(config: DictConfig) -> Data:
     if OmegaConf.is_missing(config.task, "data"):
         return Data(ASSUMED_VOCABULARY, "assumed, RoBERTa's: no task.data is given", None, None)
     folders = [Path(part) for part in str(config.task.data).split(":")]
-    classifies = config.task._name == "sentence_prediction"
+    classifies = config.task._name in SENTENCE_PREDICTION
     dictionary = folders[0] / ("input0/dict.txt" if classifies else "dict.txt")
     try:
         vocabulary = len(_SPECIAL | set(read_symbols(dictionary)))

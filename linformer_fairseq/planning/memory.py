@@ -94,8 +94,9 @@ def _activations(sizes: Sizes, length: float, masked: float, width: int, on_cpu:
     mask = width if on_cpu else 1  # torch's dropout keeps its mask as numbers on a CPU
     dropouts = 2 * mask * (options.dropout > 0)
     # Inputs of q_proj, q itself, the heads' outputs before and after they are joined, and the inputs of the two layer
-    # norms and of fc1; between fc1 and fc2, fairseq's gelu keeps an fp32 copy of its input.
-    layer = length * (c * (7 * width + dropouts) + sizes.ffn * (4 + width))
+    # norms and of fc1; between fc1 and fc2, the input of gelu (of which fairseq's own keeps an fp32 copy) and of fc2.
+    gelu = 4 if sizes.settings is None else width
+    layer = length * (c * (7 * width + dropouts) + sizes.ffn * (gelu + width))
     if sizes.settings is None:
         rows, keys_values = length, 2 * length
     else:

@@ -13,6 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from linformer_fairseq.core import LinformerSettings, count_projection_parameters
 from linformer_fairseq.models.options import attention_settings, resolve_options
+from linformer_fairseq.tasks import SENTENCE_PREDICTION
 
 LINFORMER, ROBERTA = "linformer_roberta", "roberta"
 
@@ -87,7 +88,7 @@ def sizes_of(config: DictConfig, vocabulary: int) -> Sizes:
         raise ValueError(f"model._name is {name!r}: costs are known of the {LINFORMER} and {ROBERTA} models only")
     if name in ARCH_CONFIG_REGISTRY:
         ARCH_CONFIG_REGISTRY[name](model)
-    classifies = config.task._name == "sentence_prediction"
+    classifies = config.task._name in SENTENCE_PREDICTION
     n = config.task.max_positions if classifies else config.task.tokens_per_sample
     if classifies:
         model.max_positions = n  # as fairseq's sentence_prediction sets it

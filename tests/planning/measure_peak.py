@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from fairseq import models, modules
 from fairseq.data import Dictionary
-from fairseq.optim.adam import FairseqAdam
+from fairseq.optim import build_optimizer
 from omegaconf import open_dict
 
 from linformer_fairseq import launch
@@ -33,7 +33,7 @@ for number in range(SYMBOLS - len(dictionary)):
     dictionary.add_symbol(f"w{number}")
 task = SimpleNamespace(cfg=config.task, source_dictionary=dictionary)
 model = models.build_model(config.model, task).train()
-optimizer = FairseqAdam(config.optimizer, list(model.parameters()))
+optimizer = build_optimizer(config.optimizer, list(model.parameters()))
 for _ in range(2):
     tokens = torch.randint(4, SYMBOLS, (BATCH, N))
     masked = torch.zeros(BATCH, N, dtype=torch.bool)
