@@ -1,9 +1,9 @@
 """Linformer for fairseq: ``fairseq-train --user-dir linformer_fairseq``.
 
 Importing the package mends fairseq (``compat``), makes training safe against faults (``training``) and registers the
-model (``models``) and an optimizer (``optim``). Without fairseq nothing is registered and ``linformer_fairseq.core``
-works on torch alone. The same holds, with a warning, where fairseq is installed but cannot be imported, so that
-``linformer doctor`` can say why.
+model (``models``), an optimizer (``optim``) and a task (``tasks``). Without fairseq nothing is registered and
+``linformer_fairseq.core`` works on torch alone. The same holds, with a warning, where fairseq is installed but cannot
+be imported, so that ``linformer doctor`` can say why.
 """
 
 import importlib.util
@@ -31,6 +31,6 @@ if _has_fairseq:
     compat.install()
     training.install()
 
-    from linformer_fairseq import models, optim
+    from linformer_fairseq import models, optim, tasks
 
-    __all__ = ["compat", "models", "optim", "training"]
+    __all__ = ["compat", "models", "optim", "tasks", "training"]

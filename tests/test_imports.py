@@ -20,12 +20,13 @@ MAY_IMPORT = {
     "modules": {"core", "modules"},
     "models": {"core", "modules", "compat", "models"},
     "optim": {"optim"},
-    "evaluation": {"evaluation"},
+    "tasks": {"tasks"},
+    "evaluation": {"evaluation", "tasks"},
     "launch": {"launch", "training", "models", "core", "compat", "evaluation"},
-    "planning": {"planning", "launch", "models", "core"},
+    "planning": {"planning", "launch", "models", "core", "tasks"},
     "results": {"results"},
     "cli": {"cli", "launch", "planning", "evaluation", "results", "training"},
-    "": {"compat", "models", "optim", "training"},
+    "": {"compat", "models", "optim", "tasks", "training"},
 }
 # The same for data_prep; a program may import every part, and none but a program another program's function.
 DATA_PREP = ROOT / "data_prep"

@@ -14,6 +14,7 @@ from torch import nn
 from linformer_fairseq.dictionary_file import read_symbols
 from linformer_fairseq.evaluation.errors import EvaluationError
 from linformer_fairseq.evaluation.task_data import TaskData, read_labels
+from linformer_fairseq.tasks import SENTENCE_PREDICTION
 
 _EMBEDDING = "encoder.sentence_encoder.embed_tokens.weight"
 
@@ -31,7 +32,7 @@ class Classifier:
 
 
 def load_classifier(checkpoint: Path, data: TaskData, device: torch.device) -> Classifier:
-    """Load a checkpoint of fairseq's sentence_prediction.
+    """Load a checkpoint of sentence_prediction, fairseq's or with batches by length.
 
     Args:
         checkpoint: file.
@@ -48,7 +49,7 @@ def load_classifier(checkpoint: Path, data: TaskData, device: torch.device) -> C
     cfg = state["cfg"]
     head = str(getattr(cfg.criterion, "classification_head_name", ""))
     weight = state["model"].get(f"classification_heads.{head}.out_proj.weight")
-    if cfg.task._name != "sentence_prediction" or weight is None:
+    if cfg.task._name not in SENTENCE_PREDICTION or weight is None:
         raise EvaluationError(
             f"{checkpoint}: has no classification head (its task is {cfg.task._name}); finetune it first, with "
             "--task sentence_prediction --criterion sentence_prediction"

@@ -29,6 +29,7 @@ _LEAST = {
     "optimization.max_epoch": 0,
     "optimization.max_update": 0,
     "run.join_timeout": 1,
+    "task.length_window": 0,
 }
 
 

@@ -22,6 +22,7 @@ _NAMES = {
     "max_tokens": "max_tokens (of a process)",
     "update_freq": "update_freq (micro-batches of an update)",
     "tokens_per_sample": "tokens_per_sample",
+    "length_window": "length_window (examples ordered by length at a time)",
 }
 
 Batching = dict[str, Any]
@@ -35,6 +36,7 @@ def batching_of(cfg: Any) -> Batching:
         "max_tokens": cfg.dataset.max_tokens,
         "update_freq": [int(count) for count in cfg.optimization.update_freq],
         "tokens_per_sample": getattr(cfg.task, "tokens_per_sample", None),
+        "length_window": getattr(cfg.task, "length_window", None) or None,  # 0 is as if there were none
     }
 
 
@@ -49,7 +51,7 @@ def difference(before: Batching, now: Batching, epoch: int) -> str | None:
     changed = [name for name in _NAMES if before.get(name) != now[name]]
     if not changed:
         return None
-    same_batches = not {"batch_size", "max_tokens", "tokens_per_sample"} & set(changed)
+    same_batches = set(changed) <= {"processes", "update_freq"}
     were, are = _batches(before, epoch), _batches(now, epoch)
     lines = [
         "this run goes on from a checkpoint of another setup: "

@@ -18,6 +18,7 @@ pytest.importorskip("sentencepiece")
 import numpy as np
 import torch
 from fairseq import options, tasks
+from fairseq.data import NestedDictionaryDataset
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
@@ -33,8 +34,9 @@ _SIZES += ["--encoder-attention-heads", "2", "--projected-dim", "8"]
 
 def write_checkpoint(data: Path, path: Path, *flags: str, task: str = "sentence_prediction", classes: int = 2) -> Path:
     """What fairseq-train would write of a model that has learned nothing; its guesses are spread over the classes."""
-    words = [str(data), "--task", task, "--criterion", task, "--arch", "linformer_roberta", *_SIZES, *flags]
-    if task == "sentence_prediction":
+    criterion = task.removeprefix("bucketed_")
+    words = [str(data), "--task", task, "--criterion", criterion, "--arch", "linformer_roberta", *_SIZES, *flags]
+    if task != "masked_lm":
         words += ["--num-classes", str(classes), "--init-token", "0", "--separator-token", "2"]
     torch.manual_seed(1)
     args = options.parse_args_and_arch(options.get_training_parser(), input_args=words)
@@ -126,12 +128,32 @@ def test_the_batch_size_changes_nothing(data: Path, checkpoint: Path, tmp_path: 
         assert np.allclose([float(row[3]) for row in found[size]], [float(row[3]) for row in found[1]], atol=2e-4)
 
 
-def test_the_model_sees_what_it_saw_in_training(data: Path, checkpoint: Path, tmp_path: Path) -> None:
+def test_little_of_what_the_model_is_given_is_padding(
+    data: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares = []
+    collater = NestedDictionaryDataset.collater
+
+    def spy(self: NestedDictionaryDataset, samples: list[Any]) -> Any:
+        batch = collater(self, samples)
+        inputs = batch["net_input"]
+        shares.append((int(inputs["src_lengths"].sum()), inputs["src_tokens"].numel()))
+        return batch
+
+    monkeypatch.setattr(NestedDictionaryDataset, "collater", spy)
+    assert cli.main(["evaluate", str(checkpoint), str(data), "--batch-size", "5"]) == 0
+    tokens, positions = map(sum, zip(*shares, strict=True))
+    assert len(shares) == 6 and 1 - tokens / positions < 0.1
+
+
+@pytest.mark.parametrize("task", ["sentence_prediction", "bucketed_sentence_prediction"])
+def test_the_model_sees_what_it_saw_in_training(data: Path, tmp_path: Path, task: str) -> None:
     """Against the model called by hand on the tokens of the binary files, one example at a time."""
     from fairseq.data import Dictionary, data_utils
 
     from linformer_fairseq.models import LinformerRobertaModel
 
+    checkpoint = write_checkpoint(data, tmp_path / "checkpoint.pt", task=task)
     hub = LinformerRobertaModel.from_pretrained(str(checkpoint.parent), checkpoint.name, str(data))
     hub.eval()
     parts = [data_utils.load_indexed_dataset(str(data / name / "valid"), Dictionary()) for name in ("input0", "input1")]

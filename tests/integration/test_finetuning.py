@@ -14,6 +14,7 @@ import torch
 from fairseq import checkpoint_utils
 
 from linformer_fairseq.compat.checkpoint_loading import read_checkpoint
+from tests.equality import same
 
 Train = Callable[..., str]
 Settings = dict[str, Any]
@@ -104,3 +105,28 @@ def test_a_checkpoint_with_another_n_is_refused_with_both_numbers(
     last = output.strip().splitlines()[-1]
     assert "checkpoint_last.pt" in last
     assert "max_positions (n) = 32" in last and "max_positions (n) = 48" in last
+
+
+@pytest.mark.slow
+def test_by_length_and_stopped_twice_is_as_if_never_stopped(
+    train: Train, tiny_settings: Settings, pretrained: Path, task_data: Path, tmp_path: Path
+) -> None:
+    settings = {
+        **finetuning(tiny_settings, task_data, pretrained, classes=3),
+        "task._name": "bucketed_sentence_prediction",
+        "task.length_window": 24,
+        "dataset.num_workers": 2,
+        "optimization.max_epoch": 3,
+        "optimization.max_update": 45,
+    }
+    train("fairseq-hydra-train", settings, tmp_path / "whole")
+    expected = read_checkpoint(tmp_path / "whole" / "checkpoint_last.pt")
+    # in the middle of epoch 1, in the middle of epoch 2 by the other entry point, then to the end
+    for stop, program in ((4, "fairseq-train"), (20, "fairseq-hydra-train"), (45, "fairseq-train")):
+        train(program, {**settings, "optimization.max_update": stop}, tmp_path / "parts")
+        found = read_checkpoint(tmp_path / "parts" / "checkpoint_last.pt")
+        assert found["optimizer_history"][-1]["num_updates"] == stop
+    for part in ("model", "last_optimizer_state"):
+        assert same(found[part], expected[part]), part
+    (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(tmp_path / "parts" / "checkpoint_last.pt")])
+    assert task.cfg.length_window == 24 and same(model.state_dict(), expected["model"])

@@ -53,6 +53,7 @@ def test_the_same_said_twice_is_no_contradiction(words: list[str]) -> None:
         ("lr_scheduler.warmup_updates=30000", "warmup_updates=30000, but the run ends after 20,935 updates"),
         ("run.precision=fp16", "run.precision=fp16 is for GPUs; on a CPU say fp32 or bf16"),
         ("task.num_classes=2", "task.num_classes=2, but .* has 3 classes"),
+        ("task.length_window=-1", "task.length_window=-1: expected at least 0"),
         ("pretrained=absent.pt", "pretrained=.*absent.pt: no such file; expected a checkpoint of a pretraining"),
     ],
 )

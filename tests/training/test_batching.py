@@ -15,7 +15,14 @@ from linformer_fairseq.compat.checkpoint_loading import read_checkpoint
 from linformer_fairseq.training.batching import KEY, difference
 
 MakeTrainer = Callable[..., Trainer]
-NOW = {"processes": 4, "batch_size": 8, "max_tokens": None, "update_freq": [2], "tokens_per_sample": 512}
+NOW = {
+    "processes": 4,
+    "batch_size": 8,
+    "max_tokens": None,
+    "update_freq": [2],
+    "tokens_per_sample": 512,
+    "length_window": None,
+}
 
 
 def _told(epoch: int = 1, **before: Any) -> str:
@@ -24,6 +31,13 @@ def _told(epoch: int = 1, **before: Any) -> str:
 
 def test_nothing_to_say() -> None:
     assert difference(NOW, dict(NOW), 1) is None
+
+
+def test_checkpoints_from_before_there_were_windows() -> None:
+    before = {name: value for name, value in NOW.items() if name != "length_window"}
+    assert difference(before, NOW, 1) is None
+    told = difference(before, {**NOW, "length_window": 2048}, 1) or ""
+    assert "length_window (examples ordered by length at a time) None -> 2048" in told
 
 
 def test_other_processes_with_the_same_batch() -> None:
@@ -47,6 +61,7 @@ def test_other_processes_alone_change_the_batch() -> None:
         ({"batch_size": 32}, "256 sequences -> 64 sequences"),
         ({"batch_size": None, "max_tokens": 1024}, "at most 8,192 tokens -> 64 sequences"),
         ({"tokens_per_sample": 128}, "64 sequences -> 64 sequences"),
+        ({"length_window": 2048}, "64 sequences -> 64 sequences"),
     ],
 )
 def test_other_batches(before: dict[str, Any], words: str) -> None:
@@ -73,8 +88,7 @@ def test_a_resumed_trainer_compares(
     trainer.train_step([next(batches)])
     checkpoint_utils.save_checkpoint(trainer.cfg.checkpoint, trainer, iterator, None)
     record = read_checkpoint(tmp_path / "checkpoint_last.pt")["extra_state"][KEY]
-    expected = {"processes": 1, "batch_size": 8, "max_tokens": None, "update_freq": [1], "tokens_per_sample": 32}
-    assert record == expected
+    assert record == {**NOW, "processes": 1, "update_freq": [1], "tokens_per_sample": 32}
 
     second = make_trainer(tmp_path, change)
     checkpoint_utils.load_checkpoint(second.cfg.checkpoint, second)

@@ -1,0 +1,8 @@
+"""Tasks beside fairseq's own; importing this registers them."""
+
+from .bucketed_sentence_prediction import BucketedSentencePredictionConfig, BucketedSentencePredictionTask
+
+SENTENCE_PREDICTION = ("sentence_prediction", "bucketed_sentence_prediction")
+"""Tasks that give classes or numbers to sentences and pairs: fairseq's and ours, which read the same data."""
+
+__all__ = ["SENTENCE_PREDICTION", "BucketedSentencePredictionConfig", "BucketedSentencePredictionTask"]
