@@ -69,11 +69,9 @@ def run(args: argparse.Namespace) -> int:
     settings |= {"device": str(device), "threads": torch_threads, **asdict(size)}
     store = Store(args.out or _default_out(args), "inference", settings, provenance(device, args.dtype), args.resume)
     dtype = DTYPES[args.dtype]
-    if "rate" not in store.content:
-        say("measuring the rate of matrix products")
-        store.content["rate"] = rate.measure(size, dtype, device)
-        store.write()
-    limit = store.content["rate"]["operations_per_second"]
+    say("measuring the rate of matrix products")
+    limit = rate.measure_into(store.content, size, dtype, device)
+    store.write()
     say(f"matrix products: {limit:.3g} operations/s in {args.dtype} on {store.content['provenance']['hardware']}")
     limits = Limits(args.max_seconds, peak, limit)
     for n in sorted(groups):
@@ -84,6 +82,8 @@ def run(args: argparse.Namespace) -> int:
             continue
         store.drop(n=n)
         Group(n, groups[n], size, dtype, device, limits, store, args).measure()
+    rate.measure_into(store.content, size, dtype, device)  # again: it may have been busy at the beginning
+    store.write()
     say(f"written to {store.path}")
     return 0
 

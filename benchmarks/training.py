@@ -76,15 +76,16 @@ def run(args: argparse.Namespace) -> int:
     settings |= {"device": str(device), "threads": torch_threads, **asdict(size)}
     out = args.out or RESULTS / f"training_{device.type}_{args.dtype}_{args.optimizer}.json"
     store = Store(out, "training", settings, provenance(device, args.dtype), args.resume)
-    if "rate" not in store.content:
-        say("measuring the rate of matrix products")
-        store.content["rate"] = rate.measure(size, DTYPES[args.dtype], device)
-        store.write()
+    say("measuring the rate of matrix products")
+    limit = rate.measure_into(store.content, size, DTYPES[args.dtype], device)
+    store.write()
     for n in args.lengths:
         if any(cell["n"] == n for cell in store.cells):
             say(f"n = {n}: measured already")
         else:
-            store.add(*Length(n, args, size, device, store.content["rate"]["operations_per_second"]).measure())
+            store.add(*Length(n, args, size, device, limit).measure())
+    rate.measure_into(store.content, size, DTYPES[args.dtype], device)
+    store.write()
     say(f"written to {store.path}")
     return 0
 

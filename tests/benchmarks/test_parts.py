@@ -7,7 +7,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks import operations, paper
+from benchmarks import operations, paper, rate
 from benchmarks.memory import is_out_of_memory, peak_of
 from benchmarks.models.registry import build
 from benchmarks.plots import spread
@@ -92,3 +92,11 @@ def test_the_papers_figures():
     assert paper.figure(paper.TIMES_LESS_MEMORY, 65536, 2048) == 18
     for table in (paper.TIMES_FASTER, paper.TIMES_LESS_MEMORY):
         assert all(len(row) == sum(k < n for k in paper.DIMS) for n, row in table.items())
+
+
+def test_the_better_of_two_rates_is_the_limit(monkeypatch):
+    content = {"cells": [{"status": "ok", "operations_per_second": 4.0}, {"status": "failed"}]}
+    for measured, limit, share in ((5.0, 5.0, 0.8), (8.0, 8.0, 0.5), (6.0, 8.0, 0.5)):
+        monkeypatch.setattr(rate, "measure", lambda *_, measured=measured: {"operations_per_second": measured})
+        assert rate.measure_into(content, TINY, torch.float32, CPU) == limit
+        assert content["cells"][0]["share_of_limit"] == share
