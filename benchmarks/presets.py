@@ -22,12 +22,12 @@ PRESETS: dict[str, dict[str, Any]] = {
     "long": {
         "lengths": [LONG],
         "projected_dims": [256],
-        "models": ["linformer", "linformer_core", "roberta_sdpa_core", "roberta_fairseq"],
+        "models": ["linformer", "linformer_core", "roberta_sdpa_core"],
         "tokens": LONG,
         "dtype": "bfloat16",
         "baseline": "roberta_sdpa_core",
         "max_seconds": 600.0,
-        "rounds": 3,
+        "rounds": 2,
     },
 }
 DEFAULTS: dict[str, Any] = {
