@@ -1,4 +1,4 @@
-"""Efficiency, as the paper measures it: python -m benchmarks inference | training | report (--help for each)."""
+"""Efficiency, as the paper measures it: python -m benchmarks PROGRAM (--help for each)."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from benchmarks.errors import BenchmarkError
 PROGRAMS = {
     "inference": "time and memory of a forward pass (Table 3, Figure 2)",
     "training": "speed of training, bare and through fairseq",
+    "ablation": "one layer with one thing done differently at a time",
     "report": "tables and plots of what was measured",
 }
 

@@ -30,6 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--batch-size", type=int, default=32, metavar="N", help="examples at once (default: %(default)s)"
     )
     parser.add_argument("--device", help="cpu, cuda, cuda:1 ... (default: a GPU where there is one)")
+    parser.add_argument("--bf16", action="store_true", help="compute in bfloat16 (default: float32)")
+    parser.add_argument(
+        "--compile-encoder", action="store_true", help="through torch.compile; pays for many thousands of examples"
+    )
     parser.add_argument("--out", type=Path, metavar="FILE", help="table of id, prediction, label and probability")
     parser.add_argument(
         "--submission",
@@ -59,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         data.require(split)
         submission = _submission_path(arguments.submission, data)
         device = _device(arguments.device)
-        classifier = load_classifier(arguments.checkpoint, data, device)
+        classifier = load_classifier(arguments.checkpoint, data, device, arguments.bf16, arguments.compile_encoder)
         found = predict(classifier, split, arguments.batch_size, _Progress())
         identifiers = data.identifiers(split, len(found.predicted))
         for line in report(split, data, found):

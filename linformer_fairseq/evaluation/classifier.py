@@ -31,16 +31,21 @@ class Classifier:
     """Tokens of the longest input, special ones included."""
 
 
-def load_classifier(checkpoint: Path, data: TaskData, device: torch.device) -> Classifier:
+def load_classifier(
+    checkpoint: Path, data: TaskData, device: torch.device, bf16: bool = False, compile_encoder: bool = False
+) -> Classifier:
     """Load a checkpoint of sentence_prediction, fairseq's or with batches by length.
 
     Args:
         checkpoint: file.
         data: what it is to classify.
-        device: where the model goes; it computes in fp32, whatever it was trained in.
+        device: where the model goes.
+        bf16: compute in bfloat16; otherwise in fp32, whatever it was trained in.
+        compile_encoder: run its layers through torch.compile, whether it was trained so or not.
 
     Raises:
-        EvaluationError: no such file, no classification head, or one for other data; the message says which.
+        EvaluationError: no such file, no classification head, one for other data, or no encoder of ours to compile;
+            the message says which.
         ValueError: the file is no checkpoint, or is damaged.
     """
     if not checkpoint.is_file():
@@ -59,11 +64,16 @@ def load_classifier(checkpoint: Path, data: TaskData, device: torch.device) -> C
     _check_dictionaries(checkpoint, state, int(weight.shape[0]), data)
     with open_dict(cfg):
         cfg.task.data = str(data.folder)
+        if "sharing" in cfg.model:
+            cfg.model.compile_encoder = compile_encoder
+        elif compile_encoder:
+            raise EvaluationError(f"{checkpoint}: is a {cfg.model._name}; only a Linformer's encoder can be compiled")
     task = tasks.setup_task(cfg.task)
     model = task.build_model(cfg.model, from_checkpoint=True)
     model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
     limit = min(int(task.max_positions()), int(model.max_positions()))
-    return Classifier(model.float().eval().to(device), task, head, device, limit)
+    model = model.bfloat16() if bf16 else model.float()
+    return Classifier(model.eval().to(device), task, head, device, limit)
 
 
 def _check_dictionaries(checkpoint: Path, state: dict[str, Any], classes: int, data: TaskData) -> None:

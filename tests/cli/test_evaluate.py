@@ -128,6 +128,22 @@ def test_the_batch_size_changes_nothing(data: Path, checkpoint: Path, tmp_path: 
         assert np.allclose([float(row[3]) for row in found[size]], [float(row[3]) for row in found[1]], atol=2e-4)
 
 
+def test_bf16_and_compiling_are_switched_on_by_options(
+    data: Path, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled: list[torch.nn.Module] = []
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda module, **options: compiled.append(module))
+    probabilities = {}
+    for option in ("", "--bf16", "--compile-encoder"):
+        out = tmp_path / f"predictions{option}.tsv"
+        words = ["evaluate", str(checkpoint), str(data), "--device", "cpu", "--out", str(out), *filter(None, [option])]
+        assert cli.main(words) == 0
+        probabilities[option] = np.array([float(row[3]) for row in table(out)[1:]])
+        assert len(compiled) == (2 if option == "--compile-encoder" else 0)
+    assert 0 < np.abs(probabilities["--bf16"] - probabilities[""]).max() < 0.05
+    assert (probabilities["--compile-encoder"] == probabilities[""]).all()
+
+
 def test_little_of_what_the_model_is_given_is_padding(
     data: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -269,6 +285,11 @@ def test_checkpoints_that_do_not_fit(
     assert "has no classification head (its task is masked_lm); finetune it first" in fails(capsys, pretrained, data)
     three = write_checkpoint(data, tmp_path / "three.pt", classes=3)
     assert "its head tells 3 classes apart, but" in fails(capsys, three, data)
+    state = torch.load(write_checkpoint(data, tmp_path / "roberta.pt"))
+    del state["cfg"]["model"]["sharing"]  # what RoBERTa's options lack
+    torch.save(state, tmp_path / "roberta.pt")
+    message = fails(capsys, tmp_path / "roberta.pt", data, "--compile-encoder")
+    assert "only a Linformer's encoder can be compiled" in message
     regression = write_checkpoint(data, tmp_path / "numbers.pt", "--regression-target")
     assert "was trained to predict numbers" in fails(capsys, regression, data)
 
