@@ -115,8 +115,10 @@ def _sequence_first(self: LinearProjection, count: int, x: Tensor, padding: Tens
 
 def _keys_values_last(self: Any, x: Tensor, padding: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
     """W_k and W_v on n rows, E after them."""
-    owner = self._shared
-    return owner.first_rows(self._rows, self.k_proj(x)), owner.first_rows(self._rows, self.v_proj(x)), None
+    keys, values = (
+        self._shared.first_rows(self._rows, F.linear(x, one.weight)) + one.bias for one in (self.k_proj, self.v_proj)
+    )
+    return keys, values, None
 
 
 def _projected_twice(self: Any, x: Tensor, padding: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
