@@ -161,8 +161,8 @@ def by_model(result: Result) -> list[str]:
             [
                 *name,
                 number(cell["tokens_per_second"]),
-                f"{1e3 * cell['seconds']:,.4g}",
-                f"{1e3 * cell['seconds_q1']:,.4g} to {1e3 * cell['seconds_q3']:,.4g}",
+                number(1e3 * cell["seconds"]),
+                f"{number(1e3 * cell['seconds_q1'])} to {number(1e3 * cell['seconds_q3'])}",
                 number(cell["operations_per_second"] / 1e9),
                 f"{100 * cell['share_of_limit']:.0f} %",
                 number(per_token / 1024) if per_token is not None else "-",
@@ -198,7 +198,7 @@ def training(result: Result) -> list[str]:
             [
                 *name,
                 number(cell["tokens_per_second"]),
-                f"{1e3 * cell['seconds_q1']:,.4g} to {1e3 * cell['seconds_q3']:,.4g}",
+                f"{number(1e3 * cell['seconds_q1'])} to {number(1e3 * cell['seconds_q3'])}",
                 f"{100 * cell['share_of_limit']:.0f} %",
                 number(base["seconds"] / cell["seconds"]) if base and base is not cell else "-",
                 number(cell["times_bare"]),

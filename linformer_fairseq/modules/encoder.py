@@ -51,6 +51,21 @@ class LinformerEncoder(TransformerEncoder):
             layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
         return fsdp_wrap(layer, min_num_params=0 if cfg.checkpoint_activations else cfg.min_params_to_wrap)
 
+    def forward_embedding(self, src_tokens: Tensor, token_embedding: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """fairseq's, without the copies of (B, T, C) that made it the peak of a forward pass's memory."""
+        embed = self.embed_tokens(src_tokens) if token_embedding is None else token_embedding
+        if self.embed_scale != 1.0:
+            embed = self.embed_scale * embed
+        x = embed
+        if self.embed_positions is not None:
+            x = self.embed_positions(src_tokens).add_(embed)  # a new tensor, which nothing else looks at
+        if self.layernorm_embedding is not None:
+            x = self.layernorm_embedding(x)
+        x = self.dropout_module(x)
+        if self.quant_noise is not None:
+            x = self.quant_noise(x)
+        return x, embed
+
     def forward(
         self,
         src_tokens: Tensor,
@@ -74,7 +89,7 @@ class LinformerEncoder(TransformerEncoder):
         """
         self._check_length(src_tokens.size(1))
         padding = src_tokens.eq(self.padding_idx)
-        x, embedding = self.forward_embedding(src_tokens, token_embeddings)
+        x = self.forward_embedding(src_tokens, token_embeddings)[0]
         mask = padding if self._masks_always(padding.device) or padding.any() else None
         if mask is not None:
             x = x.masked_fill(mask.unsqueeze(-1), 0.0)
@@ -90,7 +105,7 @@ class LinformerEncoder(TransformerEncoder):
         return {
             "encoder_out": [x.transpose(0, 1)],
             "encoder_padding_mask": [padding],
-            "encoder_embedding": [embedding],
+            "encoder_embedding": [],  # RoBERTa has no use for it, and it is as large as x
             "encoder_states": states,
             "fc_results": [None] * (len(states) - 1),
             "src_tokens": [],
