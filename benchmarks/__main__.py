@@ -31,6 +31,7 @@ def main(argv: list[str] | None = None) -> int:
         subparser = subparsers.add_parser(name, help=text, description=modules[name].__doc__, formatter_class=shape)
         modules[name].add_arguments(subparser)
     args = parser.parse_args(argv)
+    silenced = logging.root.manager.disable
     logging.disable(logging.WARNING)  # what others log: fairseq, the compiler, matplotlib
     try:
         return int(modules[args.program].run(args))
@@ -40,6 +41,8 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted; --resume goes on", file=sys.stderr)
         return 130
+    finally:
+        logging.disable(silenced)
 
 
 if __name__ == "__main__":

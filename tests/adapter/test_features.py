@@ -187,6 +187,7 @@ def test_compiled_layers_are_equal_layers_with_one_program_for_all_lengths(
 ) -> None:
     """Backend eager: it takes the same graphs, and no time to make code of them."""
     plain = build(**options)
+    monkeypatch.setattr(torch, "__file__", "/folder/torch/__init__.py")
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
     compiled = build(**options, compile_encoder=True)
     assert compiled.state_dict().keys() == plain.state_dict().keys()
@@ -201,6 +202,7 @@ def test_compiled_layers_are_equal_layers_with_one_program_for_all_lengths(
 
 def test_compile_encoder_compiles_every_layer(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
+    monkeypatch.setattr(torch, "__file__", "/folder/torch/__init__.py")
     monkeypatch.setattr(torch.nn.Module, "compile", lambda self, **options: calls.append(options))
     build()
     assert calls == []
@@ -208,6 +210,9 @@ def test_compile_encoder_compiles_every_layer(monkeypatch: pytest.MonkeyPatch) -
     assert calls == [{"fullgraph": True, "dynamic": True}] * 4
     with pytest.raises(ValueError, match="compile_encoder and checkpoint_activations do not go together"):
         build(compile_encoder=True, checkpoint_activations=True)
+    monkeypatch.setattr(torch, "__file__", "/a folder/torch/__init__.py")
+    with pytest.raises(ValueError, match="torch lies in ./a folder/torch., and its calls of a compiler break"):
+        build(compile_encoder=True)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

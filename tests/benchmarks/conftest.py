@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,13 @@ Run = Callable[..., dict[str, Any]]
 @pytest.fixture(autouse=True)
 def known_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rate, "measure", lambda *_: {"operations_per_second": 1e10, "by_shape": {}})
+
+
+@pytest.fixture(autouse=True)
+def logging_goes_on() -> Iterator[None]:
+    """The program silences what others log, and must not do so for good."""
+    yield
+    assert logging.root.manager.disable == logging.NOTSET
 
 
 @pytest.fixture

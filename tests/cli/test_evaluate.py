@@ -132,6 +132,7 @@ def test_bf16_and_compiling_are_switched_on_by_options(
     data: Path, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiled: list[torch.nn.Module] = []
+    monkeypatch.setattr(torch, "__file__", "/folder/torch/__init__.py")
     monkeypatch.setattr(torch.nn.Module, "compile", lambda module, **options: compiled.append(module))
     probabilities = {}
     for option in ("", "--bf16", "--compile-encoder"):

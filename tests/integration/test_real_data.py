@@ -1,4 +1,4 @@
-"""A small Linformer learns from real text and two real tasks: books and Wikipedia, then SST-2 and IMDB."""
+"""A small Linformer learns from real text and a real task: books and Wikipedia, then SST-2."""
 
 import json
 import lzma
@@ -113,16 +113,6 @@ def pretrained(
     return folder / "checkpoint_last.pt"
 
 
-# The last number: accuracy to be beaten, above the majority class (51 and 50 %), and with room for rounding,
-# which differs between machines and moved these accuracies by several points. The other two tasks want more updates
-# than a test has.
-@pytest.mark.parametrize(
-    ("task", "source", "updates", "batch", "least"),
-    [
-        ("sst2", "glue", 600, 64, 60),
-        ("imdb", "aclImdb.tar.xz", 500, 32, 55),
-    ],
-)
 def test_finetunes(
     corpus: tuple[Path, Path],
     pretrained: Path,
@@ -130,15 +120,10 @@ def test_finetunes(
     user_dir: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-    task: str,
-    source: str,
-    updates: int,
-    batch: int,
-    least: float,
 ) -> None:
-    """One to two minutes each; `linformer evaluate` gives fairseq's own figure."""
-    data = tmp_path / "task"
-    words = [task, "--from", _DATA / source, "--tokenizer", corpus[0], "--out", data, "--max-positions", 128]
+    """About a minute; `linformer evaluate` gives fairseq's own figure. The other tasks want more updates than that."""
+    data, updates = tmp_path / "task", 600
+    words = ["sst2", "--from", _DATA / "glue", "--tokenizer", corpus[0], "--out", data, "--max-positions", 128]
     prepare_task.main([*map(str, words), "--cut", "head+tail"])
     output = train(
         "fairseq-hydra-train",
@@ -149,14 +134,14 @@ def test_finetunes(
             "checkpoint.finetune_from_model": str(pretrained),
             "checkpoint.best_checkpoint_metric": "accuracy",
             "checkpoint.maximize_best_checkpoint_metric": True,
-            "task._name": "sentence_prediction",
+            "task._name": "bucketed_sentence_prediction",
             "task.data": str(data),
             "task.num_classes": 2,
             "task.init_token": 0,
             "task.separator_token": 2,
             "task.max_positions": 128,
             "criterion._name": "sentence_prediction",
-            "dataset.batch_size": batch,
+            "dataset.batch_size": 64,
             "dataset.required_batch_size_multiple": 1,
             "optimization.lr": [0.001],
             "optimization.max_update": updates,
@@ -172,7 +157,8 @@ def test_finetunes(
     assert cli.main(["evaluate", str(tmp_path / "finetuned" / "checkpoint_last.pt"), str(data), "--device", "cpu"]) == 0
     said = capsys.readouterr().out
     with capsys.disabled():
-        print(f"{task}: fairseq logs {logged}; linformer evaluate: {said}")
+        print(f"fairseq logs {logged}; linformer evaluate: {said}")
     accuracy = float(said.split("accuracy ")[1].split(" %")[0])
     assert accuracy == pytest.approx(logged[-1], abs=0.06), "fairseq rounds to one digit"
-    assert accuracy > least
+    # Above the majority class, 51 %, with room for rounding, which differs between machines and moved it by points.
+    assert accuracy > 60
