@@ -27,7 +27,8 @@ def test_a_real_run(real_run: Path) -> None:
     assert row.scale.label == "2 layers x 32, 20 updates of 256 tokens"
     assert row.curve[-1][0] == 20 and row.perplexity and row.perplexity.final == row.curve[-1][1]
     assert row.tokens and 4000 < row.tokens < 20 * 256
-    assert row.wall_seconds > 0 and row.attempts == 1 and row.attempts_without_end == 0
+    # In whole seconds, of which such a run may take none.
+    assert 0 <= row.wall_seconds < 600 and row.attempts == 1 and row.attempts_without_end == 0
     assert row.versions["torch"] and row.commit != "unknown"
     assert from_line(to_line(row)) == row
 
