@@ -17,6 +17,7 @@ from unittest import mock
 import torch
 
 from benchmarks.errors import BenchmarkError
+from benchmarks.models.fairseq_task import encoder_options
 from benchmarks.models.registry import MODELS
 from benchmarks.sizes import Sizes
 
@@ -45,13 +46,7 @@ def command(
     """
     model: dict[str, Any] = {
         "arch": "roberta_base" if k is None else "linformer_roberta_base",
-        "encoder-layers": sizes.layers,
-        "encoder-embed-dim": sizes.width,
-        "encoder-ffn-embed-dim": sizes.ffn,
-        "encoder-attention-heads": sizes.heads,
-        "max-positions": n,
-        "dropout": dropout,
-        "attention-dropout": dropout,
+        **{name.replace("_", "-"): value for name, value in encoder_options(sizes, n, dropout).items()},
     }
     if k is not None:
         model |= {"projected-dim": k, "sharing": "layerwise"}

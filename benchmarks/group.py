@@ -252,7 +252,7 @@ class Group:
         with torch.no_grad():
             taken, failed = in_rounds(calls, self.args.rounds)
         for variant, error in failed.items():
-            status = "out_of_memory" if memory.is_out_of_memory(error) else "failed"
+            status = memory.status_of(error)
             self._add(variant, status=status, reason=f"in a round: {first_line(error)}")
         return taken
 

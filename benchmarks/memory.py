@@ -60,6 +60,11 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and ("out of memory" in text or "can't allocate memory" in text)
 
 
+def status_of(error: BaseException) -> str:
+    """Of a cell that an error left without a time."""
+    return "out_of_memory" if is_out_of_memory(error) else "failed"
+
+
 def _status(field: str) -> int:
     lines = _STATUS.read_text().splitlines()
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith(field + ":"))

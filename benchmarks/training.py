@@ -211,7 +211,7 @@ class Length:
         return fairseq_trainer.seconds_of_updates(words)[WARM_UP:]
 
     def _not_measured(self, variant: Variant, path: str, error: Exception) -> Cell:
-        status = "out_of_memory" if memory.is_out_of_memory(error) else "failed"
+        status = memory.status_of(error)
         named = {"model": variant.model, "n": self.n, "k": variant.k, "path": path}
         return dict.fromkeys(KEYS) | named | {"status": status, "reason": first_line(error)}
 

@@ -10,22 +10,9 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.models.fairseq_task import Task
+from benchmarks.models.fairseq_task import Task, encoder_options
 from benchmarks.models.features import Features
 from benchmarks.sizes import Sizes
-
-
-def _options(sizes: Sizes, n: int, dropout: float, **more: Any) -> Namespace:
-    return Namespace(
-        encoder_layers=sizes.layers,
-        encoder_embed_dim=sizes.width,
-        encoder_ffn_embed_dim=sizes.ffn,
-        encoder_attention_heads=sizes.heads,
-        dropout=dropout,
-        attention_dropout=dropout,
-        max_positions=n,
-        **more,
-    )
 
 
 def full_model(sizes: Sizes, n: int, dropout: float = 0.0) -> Any:
@@ -35,7 +22,7 @@ def full_model(sizes: Sizes, n: int, dropout: float = 0.0) -> Any:
 
     import linformer_fairseq  # noqa: F401  mends fairseq
 
-    options = _options(sizes, n, dropout)
+    options = Namespace(**encoder_options(sizes, n, dropout))
     base_architecture(options)
     return RobertaModel.build_model(options, Task(sizes.vocabulary, n))
 
@@ -48,7 +35,8 @@ def roberta(sizes: Sizes, n: int, k: int | None) -> Features:
 def linformer(sizes: Sizes, n: int, k: int | None) -> Features:
     """fairseq's examples/linformer, E = F shared by all layers; its k is n divided by a whole number."""
     assert k is not None
-    options = _options(sizes, n, 0.0, compressed=n // k, shared_kv_compressed=1, shared_layer_kv_compressed=1)
+    shared = {"compressed": n // k, "shared_kv_compressed": 1, "shared_layer_kv_compressed": 1}
+    options = Namespace(**encoder_options(sizes, n, 0.0), **shared)
     return Features(_example().LinformerModel.build_model(options, Task(sizes.vocabulary, n)))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from benchmarks.sizes import Sizes
+
 SPECIAL = 5
 """Symbols of every dictionary: <s>, <pad>, </s>, <unk> and <mask>."""
 
@@ -19,6 +21,19 @@ def dictionary(symbols: int) -> Any:
         made.add_symbol(f"s{number}")
     made.add_symbol("<mask>")
     return made
+
+
+def encoder_options(sizes: Sizes, n: int, dropout: float) -> dict[str, Any]:
+    """Sizes under the names that fairseq's RoBERTa and ours have for them."""
+    return {
+        "encoder_layers": sizes.layers,
+        "encoder_embed_dim": sizes.width,
+        "encoder_ffn_embed_dim": sizes.ffn,
+        "encoder_attention_heads": sizes.heads,
+        "dropout": dropout,
+        "attention_dropout": dropout,
+        "max_positions": n,
+    }
 
 
 class Task:

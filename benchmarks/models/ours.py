@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.models.fairseq_task import Task
+from benchmarks.models.fairseq_task import Task, encoder_options
 from benchmarks.models.features import Features
 from benchmarks.sizes import Sizes
 
@@ -14,18 +14,7 @@ def full_model(sizes: Sizes, n: int, k: int, compiled: bool, dropout: float = 0.
     from linformer_fairseq.models import LinformerRobertaModel
     from linformer_fairseq.models.config import LinformerRobertaConfig
 
-    config = LinformerRobertaConfig(
-        encoder_layers=sizes.layers,
-        encoder_embed_dim=sizes.width,
-        encoder_ffn_embed_dim=sizes.ffn,
-        encoder_attention_heads=sizes.heads,
-        dropout=dropout,
-        attention_dropout=dropout,
-        max_positions=n,
-        projected_dim=k,
-    )
-    if compiled:
-        config.compile_encoder = True
+    config = LinformerRobertaConfig(**encoder_options(sizes, n, dropout), projected_dim=k, compile_encoder=compiled)
     return LinformerRobertaModel.build_model(config, Task(sizes.vocabulary, n))
 
 
