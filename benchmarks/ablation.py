@@ -84,7 +84,7 @@ Change = Callable[[LinformerEncoderLayer], contextlib.AbstractContextManager[Any
 
 
 def _blocks(positions: int) -> Change:
-    return lambda _: mock.patch.multiple(layer, _BLOCK={}, _LARGE_BLOCK=positions)
+    return lambda _: mock.patch.object(layer, "_block_size", lambda _: positions)
 
 
 def _replaced(owner: Any, name: str, value: Any) -> Change:

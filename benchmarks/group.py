@@ -6,6 +6,7 @@ import argparse
 import statistics
 import sys
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from benchmarks import memory, operations
 from benchmarks.errors import BenchmarkError
 from benchmarks.models.registry import MODELS, build, missing
+from benchmarks.rate import Limit
 from benchmarks.search import largest
 from benchmarks.sizes import Sizes
 from benchmarks.store import Cell, Store
@@ -79,6 +81,7 @@ class Group:
         variants: to be measured.
         size, dtype, device: of them.
         limits: of a pass.
+        products: of `rate.calls`, timed in the rounds of the models.
         store: where the cells go, and where those of smaller n are.
         args: tokens, rounds, baseline and largest_batch.
     """
@@ -91,11 +94,12 @@ class Group:
         dtype: torch.dtype,
         device: torch.device,
         limits: Limits,
+        products: Mapping[str, Callable[[], float]],
         store: Store,
         args: argparse.Namespace,
     ) -> None:
         self.n, self.variants, self.size, self.dtype, self.device = n, variants, size, dtype, device
-        self.limits, self.store, self.args = limits, store, args
+        self.limits, self.products, self.store, self.args = limits, products, store, args
         # The paper's way is one model on the device at a time: then the others' weights take nothing of its memory.
         self.alone = args.largest_batch and device.type == "cuda"
 
@@ -109,16 +113,21 @@ class Group:
                 self._add(variant, status=error.status, reason=error.reason)
                 self._say(variant, f"{error.status.replace('_', ' ')}: {error.reason}")
             self._release()
-        seconds = self._rounds(ready)
-        base = next((variant for variant in seconds if variant.model == self.args.baseline), None)
-        for variant, values in seconds.items():
-            self._add(variant, **self._figures(ready, seconds, variant, base))
-            per_token = statistics.median(values) / ready[variant].tokens.numel()
-            self._say(variant, f"{1 / per_token:,.0f} tokens/s in batches of {ready[variant].tokens.size(0)}")
+        if ready:
+            self._time(ready)
         ready.clear()
         self._release()
         if any(MODELS[variant.model].compiled for variant in self.variants):
             torch._dynamo.reset()  # the next length's models are new ones
+
+    def _time(self, ready: dict[Variant, Ready]) -> None:
+        """The rounds; adds the cells."""
+        seconds, limit = self._rounds(ready)
+        base = next((variant for variant in seconds if variant.model == self.args.baseline), None)
+        for variant, values in seconds.items():
+            self._add(variant, **self._figures(ready, seconds, variant, base, limit))
+            per_token = statistics.median(values) / ready[variant].tokens.numel()
+            self._say(variant, f"{1 / per_token:,.0f} tokens/s in batches of {ready[variant].tokens.size(0)}")
 
     def _prepare(self, variant: Variant) -> Ready:
         """Build and warm up.
@@ -246,15 +255,21 @@ class Group:
         ids = torch.randint(_SPECIAL, self.size.vocabulary - 1, (batch, self.n), generator=generator)
         return ids.to(self.device)
 
-    def _rounds(self, ready: dict[Variant, Ready]) -> dict[Variant, list[float]]:
-        """Seconds of each variant in each round; one that fails in a round gets its cell here."""
+    def _rounds(self, ready: dict[Variant, Ready]) -> tuple[dict[Variant, list[float]], Limit]:
+        """Seconds of each variant in each round, and the limit then; one that fails in a round gets its cell here.
+
+        Raises:
+            BenchmarkError: the limit cannot be measured.
+        """
         calls = {variant: partial(self._fetched if self.alone else self._timed, one) for variant, one in ready.items()}
         with torch.no_grad():
-            taken, failed = in_rounds(calls, self.args.rounds)
+            taken, failed = in_rounds({**calls, **self.products}, self.args.rounds)
+        limit = Limit.of(taken, failed, self.products)
         for variant, error in failed.items():
-            status = memory.status_of(error)
-            self._add(variant, status=status, reason=f"in a round: {first_line(error)}")
-        return taken
+            if isinstance(variant, Variant):
+                status = memory.status_of(error)
+                self._add(variant, status=status, reason=f"in a round: {first_line(error)}")
+        return {variant: taken[variant] for variant in calls if variant in taken}, limit
 
     def _timed(self, one: Ready) -> float:
         return seconds_of(partial(self._pass, one), self.device)
@@ -277,6 +292,7 @@ class Group:
         seconds: dict[Variant, list[float]],
         variant: Variant,
         base: Variant | None,
+        limit: Limit,
     ) -> Cell:
         """What a measured cell holds beside its name."""
         one = ready[variant]
@@ -295,7 +311,8 @@ class Group:
             "tokens_per_second": tokens / median,
             "operations": work,
             "operations_per_second": work / median,
-            "share_of_limit": work / median / self.limits.operations_per_second,
+            "limit_operations_per_second": limit.median,
+            "share_of_limit": limit.share(work, seconds[variant]),
             "weight_bytes": one.weights,
             "peak_bytes": one.peak_bytes,
             "peak_bytes_per_token": None if one.peak_bytes is None else one.peak_bytes / tokens,
@@ -321,7 +338,8 @@ class Group:
 KEYS = (
     *("model", "n", "k", "status", "reason", "batch", "batch_limited_by", "tokens"),
     *("seconds", "seconds_q1", "seconds_q3", "all_seconds", "tokens_per_second"),
-    *("operations", "operations_per_second", "share_of_limit", "weight_bytes", "peak_bytes", "peak_bytes_per_token"),
+    *("operations", "operations_per_second", "limit_operations_per_second", "share_of_limit"),
+    *("weight_bytes", "peak_bytes", "peak_bytes_per_token"),
     *("times_faster", "times_faster_q1", "times_faster_q3"),
 )
 """Of every cell; None where there is nothing to say."""

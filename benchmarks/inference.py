@@ -69,9 +69,8 @@ def run(args: argparse.Namespace) -> int:
     settings |= {"device": str(device), "threads": torch_threads, **asdict(size)}
     store = Store(args.out or _default_out(args), "inference", settings, provenance(device, args.dtype), args.resume)
     dtype = DTYPES[args.dtype]
-    say("measuring the rate of matrix products")
-    limit = rate.measure_into(store.content, size, dtype, device)
-    store.write()
+    products = rate.calls(size, dtype, device)
+    limit = max(product() for product in products.values())
     say(f"matrix products: {limit:.3g} operations/s in {args.dtype} on {store.content['provenance']['hardware']}")
     limits = Limits(args.max_seconds, peak, limit)
     for n in sorted(groups):
@@ -81,9 +80,7 @@ def run(args: argparse.Namespace) -> int:
             say(f"n = {n}: measured already")
             continue
         store.drop(n=n)
-        Group(n, groups[n], size, dtype, device, limits, store, args).measure()
-    rate.measure_into(store.content, size, dtype, device)  # again: it may have been busy at the beginning
-    store.write()
+        Group(n, groups[n], size, dtype, device, limits, products, store, args).measure()
     say(f"written to {store.path}")
     return 0
 

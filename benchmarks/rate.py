@@ -3,65 +3,79 @@
 from __future__ import annotations
 
 import statistics
-import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
-from torch.nn import functional as F
 
+from benchmarks.errors import BenchmarkError
 from benchmarks.sizes import Sizes
 from benchmarks.timing import seconds_of
 
 ROWS = 16384
 """Positions of the products: as many as a large batch has."""
-_REPETITIONS = 7
-_SECONDS = 4.0
-"""After which a shape is not repeated any more."""
+_REPETITIONS = 3
 
 
-def measure(sizes: Sizes, dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
-    """Operations per second of products like the model's, and the best of them as the limit."""
+def calls(sizes: Sizes, dtype: torch.dtype, device: torch.device) -> dict[str, Callable[[], float]]:
+    """Products like the model's, by shape; each call returns operations per second.
+
+    They are made for the rounds in which the models are timed, so that both meet the same machine.
+    """
     shapes = {(ROWS, sizes.width, sizes.ffn), (ROWS, sizes.ffn, sizes.width), (ROWS, sizes.width, sizes.width)}
     if device.type == "cuda":
         shapes.add((8192, 8192, 8192))
-    by_shape = {"x".join(map(str, shape)): _rate(shape, dtype, device) for shape in sorted(shapes)}
-    return {"operations_per_second": max(by_shape.values()), "by_shape": by_shape}
+    return {"x".join(map(str, shape)): partial(_rate, shape, dtype, device) for shape in sorted(shapes)}
 
 
-def measure_into(content: dict[str, Any], sizes: Sizes, dtype: torch.dtype, device: torch.device) -> float:
-    """Measure, and keep the better of this and what ``content`` has: the machine may have been busy once.
+@dataclass(frozen=True)
+class Limit:
+    """Operations per second, in each round, of the shape that is the fastest in most."""
 
-    Args:
-        content: of a file of results; the shares in its cells follow.
-        sizes, dtype, device: as in `measure`.
+    by_round: Sequence[float]
 
-    Returns:
-        The limit.
-    """
-    found = measure(sizes, dtype, device)
-    if found["operations_per_second"] > content.get("rate", found)["operations_per_second"] or "rate" not in content:
-        content["rate"] = found
-    limit: float = content["rate"]["operations_per_second"]
-    for cell in content["cells"]:
-        if cell["status"] == "ok":
-            cell["share_of_limit"] = cell["operations_per_second"] / limit
-    return limit
+    @classmethod
+    def of(cls, taken: Mapping[Any, Sequence[float]], failed: Mapping[Any, Exception], shapes: Iterable[str]) -> Limit:
+        """From what `in_rounds` returned and the names of `calls`.
+
+        Raises:
+            BenchmarkError: all shapes failed.
+        """
+        shapes = list(shapes)
+        there = [taken[shape] for shape in shapes if shape in taken]
+        if not there:
+            raise BenchmarkError(f"matrix products, which are the limit, failed: {failed[shapes[0]]}")
+        return cls(max(there, key=statistics.median))
+
+    @property
+    def median(self) -> float:
+        """Over the rounds."""
+        return statistics.median(self.by_round)
+
+    def share(self, work: float, seconds: Sequence[float]) -> float:
+        """What part of the limit is reached: the median over the rounds.
+
+        Args:
+            work: operations of a call.
+            seconds: of the call in the same rounds.
+        """
+        return statistics.median([work / one / limit for one, limit in zip(seconds, self.by_round, strict=True)])
 
 
 def _rate(shape: tuple[int, int, int], dtype: torch.dtype, device: torch.device) -> float:
     rows, inner, columns = shape
     x = torch.randn(rows, inner, device=device).to(dtype)
     weight = torch.randn(columns, inner, device=device).to(dtype)
-    calls = 1 if device.type == "cpu" else 20
+    out = torch.empty(rows, columns, device=device, dtype=dtype)  # no memory is asked for while the time is taken
+    products = 1 if device.type == "cpu" else 20
 
     def product() -> None:
-        for _ in range(calls):
-            F.linear(x, weight)
+        for _ in range(products):
+            torch.mm(x, weight.t(), out=out)
 
     with torch.no_grad():
         product()
-        started = time.perf_counter()
-        taken: list[float] = []
-        while len(taken) < _REPETITIONS and (not taken or time.perf_counter() - started < _SECONDS):
-            taken.append(seconds_of(product, device))
-    return 2.0 * rows * inner * columns * calls / statistics.median(taken)
+        taken = [seconds_of(product, device) for _ in range(_REPETITIONS)]
+    return 2.0 * rows * inner * columns * products / statistics.median(taken)

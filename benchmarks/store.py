@@ -13,7 +13,7 @@ Cell = dict[str, Any]
 
 
 class Store:
-    """Settings, rate, provenance and cells of one command, in a JSON file.
+    """Settings, provenance and cells of one command, in a JSON file.
 
     Args:
         path: of the file.

@@ -1,4 +1,4 @@
-"""Seconds of calls that compete: in rounds, so that whatever else the machine does meets all of them."""
+"""Calls that compete: in rounds, so that whatever else the machine does meets all of them."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def seconds_of(call: Call, device: torch.device) -> float:
 def in_rounds(
     calls: Mapping[Name, Callable[[], float]], rounds: int
 ) -> tuple[dict[Name, list[float]], dict[Name, Exception]]:
-    """Seconds of each call in each round; every round makes each call once and begins with another one.
+    """What each call measures in each round; every round makes each call once and begins with another one.
 
     Args:
-        calls: each returns its seconds.
+        calls: each returns its seconds, or whatever is to be compared.
         rounds: how many.
 
     Returns:
-        The seconds, and the errors of those that failed, which are left out then.
+        What they returned, and the errors of those that failed, which are left out then.
     """
     taken: dict[Name, list[float]] = {name: [] for name in calls}
     failed: dict[Name, Exception] = {}

@@ -25,6 +25,7 @@ from benchmarks.inference import RESULTS, say
 from benchmarks.machine import DTYPES, device_of, provenance, threads
 from benchmarks.models.registry import FAIRSEQ, MODELS, check_names
 from benchmarks.models.trainable import build_trainable
+from benchmarks.rate import Limit
 from benchmarks.sizes import Sizes
 from benchmarks.store import Cell, Store
 from benchmarks.timing import in_rounds, quartiles
@@ -36,7 +37,8 @@ WARM_UP = 3
 KEYS = (
     *("model", "n", "k", "path", "status", "reason", "batch", "tokens", "dropout"),
     *("seconds", "seconds_q1", "seconds_q3", "all_seconds", "tokens_per_second"),
-    *("operations", "operations_per_second", "share_of_limit", "times_bare", "peak_bytes"),
+    *("operations", "operations_per_second", "limit_operations_per_second", "share_of_limit"),
+    *("times_bare", "peak_bytes"),
 )
 """Of every cell; None where there is nothing to say."""
 
@@ -76,16 +78,11 @@ def run(args: argparse.Namespace) -> int:
     settings |= {"device": str(device), "threads": torch_threads, **asdict(size)}
     out = args.out or RESULTS / f"training_{device.type}_{args.dtype}_{args.optimizer}.json"
     store = Store(out, "training", settings, provenance(device, args.dtype), args.resume)
-    say("measuring the rate of matrix products")
-    limit = rate.measure_into(store.content, size, DTYPES[args.dtype], device)
-    store.write()
     for n in args.lengths:
         if any(cell["n"] == n for cell in store.cells):
             say(f"n = {n}: measured already")
         else:
-            store.add(*Length(n, args, size, device, limit).measure())
-    rate.measure_into(store.content, size, DTYPES[args.dtype], device)
-    store.write()
+            store.add(*Length(n, args, size, device).measure())
     say(f"written to {store.path}")
     return 0
 
@@ -118,15 +115,13 @@ class Length:
     args: argparse.Namespace
     size: Sizes
     device: torch.device
-    limit: float
 
     def measure(self) -> list[Cell]:
         """Of all models."""
         variants = [Variant(m, self.args.projected_dim if MODELS[m].projects else None) for m in self.args.models]
         loops, cells, peaks = self._bare_loops(variants) if "bare" in self.args.paths else ({}, [], {})
-        taken: dict[Variant, list[float]] = {variant: [] for variant in loops}
         half = self.args.updates // 2
-        self._bare_rounds(loops, taken, half, cells)
+        taken, limits = self._bare_rounds(loops, half, cells)
         trained: dict[Variant, list[float]] = {}
         for variant in variants:
             if "trainer" in self.args.paths and MODELS[variant.model].needs == FAIRSEQ:
@@ -135,11 +130,14 @@ class Length:
                 except (BenchmarkError, RuntimeError, MemoryError) as error:
                     cells.append(self._not_measured(variant, "trainer", error))
                 memory.release(self.device)
-        self._bare_rounds(loops, taken, self.args.updates - half, cells)
+        later, limits_later = self._bare_rounds(loops, self.args.updates - half, cells)
+        taken = {variant: taken[variant] + values for variant, values in later.items()}
+        limit = Limit([*limits.by_round, *limits_later.by_round])
         for variant, values in taken.items():
-            cells.append(self._cell(variant, "bare", values) | {"peak_bytes": peaks[variant]})
+            cell = self._cell(variant, "bare", values, limit.median) | {"peak_bytes": peaks[variant]}
+            cells.append(cell | {"share_of_limit": limit.share(cell["operations"], values)})
         for variant, values in trained.items():
-            cell = self._cell(variant, "trainer", values)
+            cell = self._cell(variant, "trainer", values, limit.median)
             if variant in taken:
                 cell["times_bare"] = cell["seconds"] / quartiles(taken[variant])[1]
             cells.append(cell)
@@ -182,16 +180,18 @@ class Length:
     def _bare_rounds(
         self,
         loops: dict[Variant, bare.BareLoop],
-        taken: dict[Variant, list[float]],
         rounds: int,
         cells: list[Cell],
-    ) -> None:
-        found, failed = in_rounds({variant: loop.seconds for variant, loop in loops.items()}, rounds)
+    ) -> tuple[dict[Variant, list[float]], Limit]:
+        """Seconds of each loop in each round, and the limit then; those that fail get their cell and go."""
+        products = rate.calls(self.size, DTYPES[self.args.dtype], self.device)
+        updates = {variant: loop.seconds for variant, loop in loops.items()}
+        found, failed = in_rounds({**updates, **products}, rounds)
         for variant, error in failed.items():
-            cells.append(self._not_measured(variant, "bare", error))
-            del loops[variant], taken[variant]
-        for variant, values in found.items():
-            taken[variant] += values
+            if isinstance(variant, Variant):
+                cells.append(self._not_measured(variant, "bare", error))
+                del loops[variant]
+        return {variant: found[variant] for variant in loops}, Limit.of(found, failed, products)
 
     def _trained(self, variant: Variant) -> list[float]:
         """Seconds of the updates that count, through fairseq's trainer."""
@@ -215,7 +215,7 @@ class Length:
         named = {"model": variant.model, "n": self.n, "k": variant.k, "path": path}
         return dict.fromkeys(KEYS) | named | {"status": status, "reason": first_line(error)}
 
-    def _cell(self, variant: Variant, path: str, values: list[float]) -> Cell:
+    def _cell(self, variant: Variant, path: str, values: list[float], limit: float) -> Cell:
         first, median, third = quartiles(values)
         tokens = self._batch * self.n
         work = self._batch * operations.training(self.size, self.n, variant.k, bare.masked_positions(self.n))
@@ -235,6 +235,7 @@ class Length:
             "tokens_per_second": tokens / median,
             "operations": work,
             "operations_per_second": work / median,
-            "share_of_limit": work / median / self.limit,
+            "limit_operations_per_second": limit,
+            "share_of_limit": work / median / limit,
         }
         return dict.fromkeys(KEYS) | figures

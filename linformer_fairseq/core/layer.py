@@ -18,10 +18,11 @@ from .attention import LinformerSelfAttention, ProjectedSequence
 from .projection import Projection
 from .settings import LinformerSettings
 
-_BLOCK = {"cpu": 2048}
-"""Positions of a block by type of device: on a CPU, what fits its caches (see benchmarks/NOTES.md) ..."""
+_CACHED_BYTES = 4096
+"""Of one channel in a block on a CPU, so that its activations fit the caches: 2,048 positions of bfloat16, 1,024 of
+float32 (see benchmarks/NOTES.md)."""
 _LARGE_BLOCK = 65536
-"""... elsewhere, enough to fill the device; blocks only bound the memory of very long inputs."""
+"""Positions of a block elsewhere: enough to fill the device; blocks only bound the memory of very long inputs."""
 
 Map = Callable[[Tensor], Tensor]
 
@@ -79,10 +80,14 @@ def _positions(parts: LayerParts, x: Tensor, source: Tensor, projected: Projecte
     return x if parts.normalize_before else parts.final_layer_norm(x)
 
 
+def _block_size(x: Tensor) -> int:
+    return _CACHED_BYTES // x.element_size() if x.device.type == "cpu" else _LARGE_BLOCK
+
+
 def _blocks(x: Tensor) -> Iterator[tuple[slice, slice]]:
     """Sequences and positions of each block: several sequences, or a part of one."""
     batch, length, _ = x.shape
-    size = _BLOCK.get(x.device.type, _LARGE_BLOCK)
+    size = _block_size(x)
     sequences = max(1, size // length)
     for first in range(0, batch, sequences):
         for start in range(0, length, size):

@@ -26,7 +26,7 @@ found = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *a: None if name.split(".")[0] in HIDDEN else found(name, *a)
 from benchmarks import rate
 from benchmarks.__main__ import main
-rate.measure = lambda *a: {"operations_per_second": 1e10, "by_shape": {}}
+rate.calls = lambda *a: {"a shape": lambda: 1e10}
 sys.exit(main(sys.argv[1:]))
 """
 

@@ -8,9 +8,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks import operations, paper, rate
+from benchmarks.errors import BenchmarkError
 from benchmarks.memory import is_out_of_memory, peak_of
 from benchmarks.models.registry import build
 from benchmarks.plots import spread
+from benchmarks.rate import calls as rate_calls  # as it is before conftest.py replaces it
 from benchmarks.search import largest
 from benchmarks.sizes import Sizes
 from benchmarks.timing import in_rounds, quartiles, times_faster
@@ -94,9 +96,20 @@ def test_the_papers_figures():
         assert all(len(row) == sum(k < n for k in paper.DIMS) for n, row in table.items())
 
 
-def test_the_better_of_two_rates_is_the_limit(monkeypatch):
-    content = {"cells": [{"status": "ok", "operations_per_second": 4.0}, {"status": "failed"}]}
-    for measured, limit, share in ((5.0, 5.0, 0.8), (8.0, 8.0, 0.5), (6.0, 8.0, 0.5)):
-        monkeypatch.setattr(rate, "measure", lambda *_, measured=measured: {"operations_per_second": measured})
-        assert rate.measure_into(content, TINY, torch.float32, CPU) == limit
-        assert content["cells"][0]["share_of_limit"] == share
+def test_the_share_of_the_limit_is_taken_round_by_round():
+    taken = {"some model": [9.9] * 3, "slow": [3.0, 3.0, 30.0], "fast": [10.0, 5.0, 20.0]}
+    limit = rate.Limit.of(taken, {}, ["slow", "fast", "failed"])
+    assert limit.by_round == [10.0, 5.0, 20.0] and limit.median == 10.0
+    # A machine that is half as fast in the second round and twice as fast in the third has the same shares.
+    assert limit.share(16.0, [2.0, 4.0, 1.0]) == pytest.approx(0.8)
+    with pytest.raises(BenchmarkError, match="no memory"):
+        rate.Limit.of({}, {"slow": RuntimeError("no memory")}, ["slow"])
+
+
+def test_rates_are_operations_per_second(monkeypatch):
+    monkeypatch.setattr(rate, "seconds_of", lambda call, device: call() or 0.5)
+    by_shape = {shape: call() for shape, call in rate_calls(TINY, torch.float32, CPU).items()}
+    for shape, found in by_shape.items():
+        rows, inner, columns = map(int, shape.split("x"))
+        assert rows == rate.ROWS and found == 2 * rows * inner * columns / 0.5
+    assert len(by_shape) == 3

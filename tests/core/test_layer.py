@@ -28,7 +28,7 @@ def test_blocks_give_what_the_whole_gives(
     case: str, block: int, normalize_before: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     layer = _layer(case, normalize_before)
-    monkeypatch.setitem(layers._BLOCK, "cpu", block)
+    monkeypatch.setattr(layers, "_block_size", lambda _: block)
     for mask in (None, padding_mask([N, 9, 4, 1, N], N)):
         x = torch.randn(5, N, WIDTH)
         whole = layer(x, mask)  # with gradients: in one piece
@@ -44,7 +44,7 @@ def test_nothing_is_as_wide_as_the_network_and_as_long_as_the_input(monkeypatch:
     widest = []
     fc1 = layer.fc1
     layer.__dict__["fc1"] = lambda x: widest.append(x.shape[:2].numel()) or fc1(x)
-    monkeypatch.setitem(layers._BLOCK, "cpu", 8)
+    monkeypatch.setattr(layers, "_block_size", lambda _: 8)
     x = torch.randn(3, N, WIDTH)
     with torch.no_grad():
         layer(x)
@@ -55,10 +55,23 @@ def test_nothing_is_as_wide_as_the_network_and_as_long_as_the_input(monkeypatch:
     assert widest == [3 * N]
 
 
+def test_a_block_fits_the_caches_whatever_the_dtype() -> None:
+    layer = _layer("layerwise-linear")
+    longest = {}
+    for dtype in (torch.float32, torch.bfloat16):
+        layer.to(dtype)
+        shapes: list[torch.Size] = []
+        layer.activation_fn = lambda x, shapes=shapes: shapes.append(x.shape) or x
+        with torch.no_grad():
+            layer(torch.randn(400, N, WIDTH, dtype=dtype))
+        longest[dtype] = max(shape[:2].numel() for shape in shapes)
+    assert longest[torch.float32] <= 1024 < longest[torch.bfloat16] <= 2048
+
+
 def test_training_modes_keep_their_dropout_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     layer = _layer("layerwise-linear").train()
     layer.dropout_module = torch.nn.Dropout(0.5)
-    monkeypatch.setitem(layers._BLOCK, "cpu", 8)
+    monkeypatch.setattr(layers, "_block_size", lambda _: 8)
     x = torch.randn(2, N, WIDTH)
     with torch.no_grad():
         assert not torch.allclose(layer(x), layer(x))
@@ -66,7 +79,7 @@ def test_training_modes_keep_their_dropout_in_blocks(monkeypatch: pytest.MonkeyP
 
 def test_autocast_decides_the_dtype_of_blocks_too(monkeypatch: pytest.MonkeyPatch) -> None:
     layer = _layer("layerwise-linear", normalize_before=True)
-    monkeypatch.setitem(layers._BLOCK, "cpu", 8)
+    monkeypatch.setattr(layers, "_block_size", lambda _: 8)
     x = torch.randn(2, N, WIDTH).bfloat16()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         whole = layer(x)
