@@ -11,7 +11,7 @@ from pathlib import Path
 if not __package__:  # run by its path
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from benchmarks.errors import BenchmarkError
+from benchmarks.efficiency.errors import BenchmarkError
 
 PROGRAMS = {
     "inference": "time and memory of a forward pass (Table 3, Figure 2)",
@@ -25,7 +25,7 @@ def main(argv: list[str] | None = None) -> int:
     """The program; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     subparsers = parser.add_subparsers(dest="program", metavar="PROGRAM", required=True)
-    modules = {name: importlib.import_module(f"benchmarks.{name}") for name in PROGRAMS}
+    modules = {name: importlib.import_module(f"benchmarks.efficiency.{name}") for name in PROGRAMS}
     for name, text in PROGRAMS.items():
         shape = argparse.RawDescriptionHelpFormatter
         subparser = subparsers.add_parser(name, help=text, description=modules[name].__doc__, formatter_class=shape)

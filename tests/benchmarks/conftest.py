@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks import rate
 from benchmarks.__main__ import main
+from benchmarks.efficiency import rate
 
 TINY = ["--layers", "2", "--width", "16", "--ffn", "64", "--heads", "2", "--vocabulary", "90"]
 INFERENCE = ["inference", "--rounds", "1", "--tokens", "64", *TINY]

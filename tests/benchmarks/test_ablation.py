@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from benchmarks.__main__ import main
-from benchmarks.ablation import VARIANTS
+from benchmarks.efficiency.ablation import VARIANTS
 from linformer_fairseq.core import LinformerEncoderLayer, LinformerSettings, build_shared_projection
 
 

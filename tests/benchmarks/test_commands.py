@@ -24,7 +24,7 @@ class Hide(importlib.abc.MetaPathFinder):
 sys.meta_path.insert(0, Hide())
 found = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *a: None if name.split(".")[0] in HIDDEN else found(name, *a)
-from benchmarks import rate
+from benchmarks.efficiency import rate
 from benchmarks.__main__ import main
 rate.calls = lambda *a: {"a shape": lambda: 1e10}
 sys.exit(main(sys.argv[1:]))

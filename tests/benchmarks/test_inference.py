@@ -7,10 +7,10 @@ import json
 import pytest
 import torch
 
-from benchmarks import group, memory, presets
-from benchmarks.group import KEYS, Group
-from benchmarks.machine import device_of
-from benchmarks.models import registry
+from benchmarks.efficiency import group, memory, presets
+from benchmarks.efficiency.group import KEYS, Group
+from benchmarks.efficiency.machine import device_of
+from benchmarks.efficiency.models import registry
 from tests.benchmarks.conftest import INFERENCE
 
 PLAIN = ["--models", "linformer_core", "roberta_materialised", "roberta_sdpa_core"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from benchmarks.models.registry import MODELS, build, missing
-from benchmarks.sizes import Sizes
+from benchmarks.efficiency.models.registry import MODELS, build, missing
+from benchmarks.efficiency.sizes import Sizes
 
 TINY = Sizes(layers=2, width=16, ffn=64, heads=2, vocabulary=50)
 SLOW = {"linformer_compiled", "linformer_core_compiled", "roberta_hf"}

@@ -7,15 +7,15 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks import operations, paper, rate
-from benchmarks.errors import BenchmarkError
-from benchmarks.memory import is_out_of_memory, peak_of
-from benchmarks.models.registry import build
-from benchmarks.plots import spread
-from benchmarks.rate import calls as rate_calls  # as it is before conftest.py replaces it
-from benchmarks.search import largest
-from benchmarks.sizes import Sizes
-from benchmarks.timing import in_rounds, quartiles, times_faster
+from benchmarks.efficiency import operations, paper, rate
+from benchmarks.efficiency.errors import BenchmarkError
+from benchmarks.efficiency.memory import is_out_of_memory, peak_of
+from benchmarks.efficiency.models.registry import build
+from benchmarks.efficiency.plots import spread
+from benchmarks.efficiency.rate import calls as rate_calls  # as it is before conftest.py replaces it
+from benchmarks.efficiency.search import largest
+from benchmarks.efficiency.sizes import Sizes
+from benchmarks.efficiency.timing import in_rounds, quartiles, times_faster
 
 TINY = Sizes(layers=3, width=16, ffn=40, heads=2, vocabulary=50)
 CPU = torch.device("cpu")

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.group import KEYS
+from benchmarks.efficiency.group import KEYS
 
 PROVENANCE = {
     "command": "python -m benchmarks inference",

@@ -8,11 +8,11 @@ import json
 import pytest
 import torch
 
-from benchmarks import bare, operations
 from benchmarks.__main__ import main
-from benchmarks.models.trainable import build_trainable
-from benchmarks.sizes import Sizes
-from benchmarks.training import KEYS
+from benchmarks.efficiency import bare, operations
+from benchmarks.efficiency.models.trainable import build_trainable
+from benchmarks.efficiency.sizes import Sizes
+from benchmarks.efficiency.training import KEYS
 from tests.benchmarks.conftest import TINY
 
 TRAINING = ["training", "--tokens", "64", "--updates", "2", "--projected-dim", "4", *TINY]

@@ -56,7 +56,7 @@ def test_nothing_is_as_wide_as_the_network_and_as_long_as_the_input(monkeypatch:
 
 
 def test_a_block_fits_the_caches_whatever_the_dtype() -> None:
-    layer = _layer("layerwise-linear")
+    layer = _layer("none-linear")
     longest = {}
     for dtype in (torch.float32, torch.bfloat16):
         layer.to(dtype)

@@ -9,8 +9,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from benchmarks.store import write_whole
-from benchmarks.tables import STORED, Result, cell_of, cells_of, faster, label, less_memory, ours_of
+from benchmarks.efficiency.store import write_whole
+from benchmarks.efficiency.tables import STORED, Result, cell_of, cells_of, faster, label, less_memory, ours_of
 
 # Colours that people with colour blindness tell apart (Okabe and Ito): ours, RoBERTas, other Linformers.
 _STYLES: dict[str, tuple[str, str]] = {

@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
-from benchmarks.errors import BenchmarkError
-from benchmarks.sizes import Sizes
-from benchmarks.timing import seconds_of
+from benchmarks.efficiency.errors import BenchmarkError
+from benchmarks.efficiency.sizes import Sizes
+from benchmarks.efficiency.timing import seconds_of
 
 ROWS = 16384
 """Positions of the products: as many as a large batch has."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from benchmarks.errors import BenchmarkError
-from benchmarks.sizes import Sizes
+from benchmarks.efficiency.errors import BenchmarkError
+from benchmarks.efficiency.sizes import Sizes
 
 FAIRSEQ, HUGGING_FACE, LUCIDRAINS, PYTORCH_PEER = "fairseq", "transformers", "linformer", "linformer_pytorch"
 DISTRIBUTIONS = {
@@ -96,7 +96,7 @@ def build(name: str, sizes: Sizes, n: int, k: int | None, dtype: torch.dtype, de
         dtype, device: of its weights, which are drawn by seed 0.
     """
     module, function = MODELS[name].function.split(":")
-    maker = getattr(importlib.import_module(f"benchmarks.models.{module}"), function)
+    maker = getattr(importlib.import_module(f"benchmarks.efficiency.models.{module}"), function)
     torch.manual_seed(0)
     model: nn.Module = maker(sizes, n, k)
     return model.to(device=device, dtype=dtype).eval().requires_grad_(False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict, dataclass
 
-from benchmarks.errors import BenchmarkError
+from benchmarks.efficiency.errors import BenchmarkError
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from unittest import mock
 
 import torch
 
-from benchmarks.errors import BenchmarkError
-from benchmarks.models.fairseq_task import encoder_options
-from benchmarks.models.registry import MODELS
-from benchmarks.sizes import Sizes
+from benchmarks.efficiency.errors import BenchmarkError
+from benchmarks.efficiency.models.fairseq_task import encoder_options
+from benchmarks.efficiency.models.registry import MODELS
+from benchmarks.efficiency.sizes import Sizes
 
 
 def command(

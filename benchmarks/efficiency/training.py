@@ -18,17 +18,17 @@ from typing import Any
 
 import torch
 
-from benchmarks import bare, fairseq_trainer, memory, operations, rate, sizes
-from benchmarks.errors import BenchmarkError
-from benchmarks.group import Variant, first_line
-from benchmarks.inference import RESULTS, say
-from benchmarks.machine import DTYPES, device_of, provenance, threads
-from benchmarks.models.registry import FAIRSEQ, MODELS, check_names
-from benchmarks.models.trainable import build_trainable
-from benchmarks.rate import Limit
-from benchmarks.sizes import Sizes
-from benchmarks.store import Cell, Store
-from benchmarks.timing import in_rounds, quartiles
+from benchmarks.efficiency import bare, fairseq_trainer, memory, operations, rate, sizes
+from benchmarks.efficiency.errors import BenchmarkError
+from benchmarks.efficiency.group import Variant, first_line
+from benchmarks.efficiency.inference import RESULTS, say
+from benchmarks.efficiency.machine import DTYPES, device_of, provenance, threads
+from benchmarks.efficiency.models.registry import FAIRSEQ, MODELS, check_names
+from benchmarks.efficiency.models.trainable import build_trainable
+from benchmarks.efficiency.rate import Limit
+from benchmarks.efficiency.sizes import Sizes
+from benchmarks.efficiency.store import Cell, Store
+from benchmarks.efficiency.timing import in_rounds, quartiles
 
 TRAINABLE = [name for name, known in MODELS.items() if known.trains]
 DEFAULT = ["linformer", "linformer_compiled", "roberta_fairseq"]

@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from benchmarks import memory, operations
-from benchmarks.errors import BenchmarkError
-from benchmarks.models.registry import MODELS, build, missing
-from benchmarks.rate import Limit
-from benchmarks.search import largest
-from benchmarks.sizes import Sizes
-from benchmarks.store import Cell, Store
-from benchmarks.timing import in_rounds, quartiles, seconds_of, times_faster
+from benchmarks.efficiency import memory, operations
+from benchmarks.efficiency.errors import BenchmarkError
+from benchmarks.efficiency.models.registry import MODELS, build, missing
+from benchmarks.efficiency.rate import Limit
+from benchmarks.efficiency.search import largest
+from benchmarks.efficiency.sizes import Sizes
+from benchmarks.efficiency.store import Cell, Store
+from benchmarks.efficiency.timing import in_rounds, quartiles, seconds_of, times_faster
 
 LARGEST_BATCH = 2**16
 """Beyond which --largest-batch does not look."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from benchmarks.timing import seconds_of
+from benchmarks.efficiency.timing import seconds_of
 
 OPTIMIZERS = ("adam", "fused_adamw")
 FIRST_MASKED, EVERY = 2, 7

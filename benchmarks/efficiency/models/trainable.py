@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from benchmarks.models.registry import FAIRSEQ, MODELS, build
-from benchmarks.sizes import Sizes
+from benchmarks.efficiency.models.registry import FAIRSEQ, MODELS, build
+from benchmarks.efficiency.sizes import Sizes
 
 
 class WithHead(nn.Module):
@@ -49,7 +49,7 @@ def build_trainable(name: str, sizes: Sizes, n: int, k: int | None, dropout: flo
     """
     torch.manual_seed(0)
     if MODELS[name].needs == FAIRSEQ:
-        from benchmarks.models import fairseq_own, ours
+        from benchmarks.efficiency.models import fairseq_own, ours
 
         if k is None:
             model = fairseq_own.full_model(sizes, n, dropout)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from benchmarks.errors import BenchmarkError
-from benchmarks.models.registry import MODELS
+from benchmarks.efficiency.errors import BenchmarkError
+from benchmarks.efficiency.models.registry import MODELS
 
 DOUBLED = [512 * 2**step for step in range(8)]
 """512 to 65,536: the lengths of Table 3 and Figure 2."""

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from benchmarks.errors import BenchmarkError
+from benchmarks.efficiency.errors import BenchmarkError
 
 Cell = dict[str, Any]
 

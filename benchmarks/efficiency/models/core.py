@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from benchmarks.models.embeddings import Embeddings, padding_of
-from benchmarks.sizes import Sizes
+from benchmarks.efficiency.models.embeddings import Embeddings, padding_of
+from benchmarks.efficiency.sizes import Sizes
 from linformer_fairseq.core import LinformerEncoderLayer, LinformerSettings, build_shared_projection, compile_layers
 
 

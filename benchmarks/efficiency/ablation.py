@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from benchmarks.machine import DTYPES, device_of, threads
-from benchmarks.sizes import Sizes
-from benchmarks.timing import in_rounds, quartiles, seconds_of, times_faster
+from benchmarks.efficiency.machine import DTYPES, device_of, threads
+from benchmarks.efficiency.sizes import Sizes
+from benchmarks.efficiency.timing import in_rounds, quartiles, seconds_of, times_faster
 from linformer_fairseq.core import LinformerEncoderLayer, LinformerSettings, attention, build_shared_projection, layer
 from linformer_fairseq.core.projection import LinearProjection, zero_padding
 

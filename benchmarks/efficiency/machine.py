@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from benchmarks import measuring
-from benchmarks.errors import BenchmarkError
-from benchmarks.models.registry import DISTRIBUTIONS
+from benchmarks.efficiency.errors import BenchmarkError
+from benchmarks.efficiency.models.registry import DISTRIBUTIONS
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -73,7 +73,7 @@ def peak_limit(device: torch.device, gigabytes: float | None) -> float | None:
     Raises:
         BenchmarkError: not more than 0.
     """
-    from benchmarks.memory import available
+    from benchmarks.efficiency.memory import available
 
     if gigabytes is not None and gigabytes <= 0:
         raise BenchmarkError(f"--memory-limit is {gigabytes:g}; expected more than 0")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from benchmarks.models.embeddings import Embeddings, padding_of
-from benchmarks.sizes import Sizes
+from benchmarks.efficiency.models.embeddings import Embeddings, padding_of
+from benchmarks.efficiency.sizes import Sizes
 
 
 class SelfAttention(nn.Module):

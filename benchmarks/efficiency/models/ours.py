@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.models.fairseq_task import Task, encoder_options
-from benchmarks.models.features import Features
-from benchmarks.sizes import Sizes
+from benchmarks.efficiency.models.fairseq_task import Task, encoder_options
+from benchmarks.efficiency.models.features import Features
+from benchmarks.efficiency.sizes import Sizes
 
 
 def full_model(sizes: Sizes, n: int, k: int, compiled: bool, dropout: float = 0.0) -> Any:

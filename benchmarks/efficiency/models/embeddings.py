@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from benchmarks.sizes import Sizes
+from benchmarks.efficiency.sizes import Sizes
 
 PADDING = 1
 """Id of the padding symbol in fairseq and Hugging Face."""

@@ -16,13 +16,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks import presets, rate, sizes
-from benchmarks.errors import BenchmarkError
-from benchmarks.group import Group, Limits, Variant
-from benchmarks.machine import DTYPES, device_of, peak_limit, provenance, threads
+from benchmarks.efficiency import presets, rate, sizes
+from benchmarks.efficiency.errors import BenchmarkError
+from benchmarks.efficiency.group import Group, Limits, Variant
+from benchmarks.efficiency.machine import DTYPES, device_of, peak_limit, provenance, threads
+from benchmarks.efficiency.models.registry import MODELS, check_names
+from benchmarks.efficiency.store import Store
 from benchmarks.measuring import ROOT
-from benchmarks.models.registry import MODELS, check_names
-from benchmarks.store import Store
 
 RESULTS = ROOT / "results" / "efficiency"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from benchmarks import paper
+from benchmarks.efficiency import paper
+from benchmarks.efficiency.models.registry import MODELS
+from benchmarks.efficiency.store import Cell
+from benchmarks.efficiency.timing import times_faster
 from benchmarks.measuring import said
-from benchmarks.models.registry import MODELS
-from benchmarks.store import Cell
-from benchmarks.timing import times_faster
 
 STORED, FUSED = "roberta_materialised", "roberta_fairseq"
 OURS = ("linformer", "linformer_core")

@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from benchmarks.models.embeddings import PADDING
-from benchmarks.sizes import Sizes
+from benchmarks.efficiency.models.embeddings import PADDING
+from benchmarks.efficiency.sizes import Sizes
 
 
 class HuggingFace(nn.Module):

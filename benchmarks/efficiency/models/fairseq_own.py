@@ -10,9 +10,9 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.models.fairseq_task import Task, encoder_options
-from benchmarks.models.features import Features
-from benchmarks.sizes import Sizes
+from benchmarks.efficiency.models.fairseq_task import Task, encoder_options
+from benchmarks.efficiency.models.features import Features
+from benchmarks.efficiency.sizes import Sizes
 
 
 def full_model(sizes: Sizes, n: int, dropout: float = 0.0) -> Any:

@@ -12,11 +12,11 @@ import importlib.util
 import sys
 from pathlib import Path
 
-from benchmarks import tables
-from benchmarks.errors import BenchmarkError
-from benchmarks.inference import RESULTS
-from benchmarks.store import read, write_whole
-from benchmarks.tables import STORED, Result, cells_of, ours_of
+from benchmarks.efficiency import tables
+from benchmarks.efficiency.errors import BenchmarkError
+from benchmarks.efficiency.inference import RESULTS
+from benchmarks.efficiency.store import read, write_whole
+from benchmarks.efficiency.tables import STORED, Result, cells_of, ours_of
 
 TITLES = {
     "table3": "Table 3 of the paper",
@@ -80,7 +80,7 @@ def part(stem: str, result: Result, out: Path, draws: bool) -> list[str]:
 
 
 def _plot(function: str, result: Result, out: Path, stem: str) -> list[str]:
-    from benchmarks import plots
+    from benchmarks.efficiency import plots
 
     getattr(plots, function)(result, out / f"{stem}.png")
     return ["", f"![{stem}]({stem}.png)", ""]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from benchmarks.sizes import Sizes
+from benchmarks.efficiency.sizes import Sizes
 
 SPECIAL = 5
 """Symbols of every dictionary: <s>, <pad>, </s>, <unk> and <mask>."""

@@ -7,7 +7,7 @@ work is done.
 
 from __future__ import annotations
 
-from benchmarks.sizes import Sizes
+from benchmarks.efficiency.sizes import Sizes
 from linformer_fairseq.core import LinformerSettings
 from linformer_fairseq.core.flops import feed_forward, full_attention, linformer_attention
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from benchmarks.sizes import Sizes
+from benchmarks.efficiency.sizes import Sizes
 
 
 def lucidrains(sizes: Sizes, n: int, k: int | None) -> nn.Module:
