@@ -35,7 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lengths", type=int, nargs="+", metavar="N", help="positions n (512 1024 2048 4096)")
     parser.add_argument("--projected-dims", type=int, nargs="+", metavar="K", help="rows k (128)")
     parser.add_argument("--models", nargs="+", metavar="NAME", help=f"of {', '.join(MODELS)} (all that are installed)")
-    parser.add_argument("--baseline", metavar="NAME", help="what ratios are to (roberta_materialised)")
+    parser.add_argument(
+        "--baseline", metavar="NAME", help="what times_faster in the JSON is held against (roberta_materialised)"
+    )
     parser.add_argument("--tokens", type=int, help="of a pass; the batch is this by n, at least 1 (16384)")
     parser.add_argument("--rounds", type=int, help="timed passes of each model (5)")
     parser.add_argument("--threads", type=int, help="of torch on the CPU (torch's choice)")

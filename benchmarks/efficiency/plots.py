@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.efficiency.store import write_whole
-from benchmarks.efficiency.tables import STORED, Result, cell_of, cells_of, faster, label, less_memory, ours_of
+from benchmarks.efficiency.tables import STORED, Result, cell_of, cells_of, faster, label, less_memory, ours_of, size_of
 
 # Colours that people with colour blindness tell apart (Okabe and Ito): ours, RoBERTas, other Linformers.
 _STYLES: dict[str, tuple[str, str]] = {
@@ -88,7 +88,8 @@ def bars(result: Result, path: Path) -> None:
     """Speed of training: tokens per second of each model, bare and through fairseq's trainer, by n."""
     plt = _pyplot()
     lengths = sorted({cell["n"] for cell in cells_of(result, status="ok")})
-    figure, grid = plt.subplots(1, len(lengths), figsize=(1.5 + 4.5 * len(lengths), 4), layout="constrained")
+    size = (1.5 + 4.5 * len(lengths), 4)
+    figure, grid = plt.subplots(1, len(lengths), sharex=True, figsize=size, layout="constrained")
     for axes, n in zip([grid] if len(lengths) == 1 else grid, lengths, strict=True):
         cells = cells_of(result, status="ok", n=n)
         models = [name for name in result["settings"]["models"] if any(cell["model"] == name for cell in cells)]
@@ -131,7 +132,7 @@ def _rank(k: int, variants: Sequence[tuple[str, int]]) -> int:
 
 
 def _caption(result: Result) -> str:
-    return f"{result['provenance']['hardware']}; {result['settings']['dtype']}"
+    return f"{size_of(result)}, {result['settings']['dtype']}; {result['provenance']['hardware']}"
 
 
 def _axes(axes: Any, title: str, lengths: Sequence[int]) -> None:

@@ -45,7 +45,8 @@ def run(args: argparse.Namespace) -> int:
     draws = importlib.util.find_spec("matplotlib") is not None
     if not draws:
         print("without plots: matplotlib is not installed", file=sys.stderr)
-    lines = ["# Efficiency", "", "Made by `python -m benchmarks report` from the JSON files beside it.", ""]
+    where = "beside it" if out.resolve() == args.results.resolve() else f"in {args.results}"
+    lines = ["# Efficiency", "", f"Made by `python -m benchmarks report` from the JSON files {where}.", ""]
     for path in files:
         lines += [*part(path.stem, read(path), out, draws), ""]
     write_whole(out / "README.md", ("\n".join(lines).rstrip() + "\n").encode())

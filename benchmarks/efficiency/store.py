@@ -29,6 +29,8 @@ class Store:
     def __init__(self, path: Path, kind: str, settings: dict[str, Any], provenance: dict[str, Any], resume: bool):
         self.path = path
         self.content: dict[str, Any] = {"kind": kind, "settings": settings, "provenance": provenance, "cells": []}
+        if path.is_dir():
+            raise BenchmarkError(f"{path} is a folder; --out names a file, such as {path / (kind + '.json')}")
         if path.exists():
             if not resume:
                 raise BenchmarkError(f"{path} is there already; --resume goes on with it, or remove it")

@@ -81,9 +81,9 @@ def table3(result: Result) -> list[str]:
     by_batch = bool(result["settings"]["largest_batch"])
     memory = "largest batch that fits" if by_batch else "peak memory per token beyond the weights"
     lines = [
-        f"Ours, on {result['provenance']['hardware']}, in {result['settings']['dtype']}; in brackets the paper's, on "
-        f"{paper.HARDWARE}. Batches are {batches(result)}. Memory is the {memory}; the paper's is the largest batch "
-        "that fits.",
+        f"Ours, on {result['provenance']['hardware']}, in {result['settings']['dtype']}, {size_of(result)}; in "
+        f"brackets the paper's, on {paper.HARDWARE}, 12 layers. Batches are {batches(result)}. Memory is the "
+        f"{memory}; the paper's is the largest batch that fits.",
     ]
     parts: list[tuple[str, str, dict[int, tuple[float, ...]] | None, Callable[..., float | None]]] = [
         ("Times faster than a Transformer that stores P, as the paper's", STORED, paper.TIMES_FASTER, faster),
@@ -169,12 +169,15 @@ def by_model(result: Result) -> list[str]:
                 number(ratio),
             ]
         )
-    head = ["n", "model", "k", "tokens/s", "ms a pass", "quartiles", "Gop/s", "share of limit", "KiB/token"]
-    lines = markdown([*head, f"times faster is {label(ours)}" if ours else "-"], rows, left=2)
+    head = ["n", "model", "k", "tokens/s", "ms a pass", "quartiles", "Gop/s", "share of limit", "KiB/token", "speed-up"]
+    lines = markdown(*_without_empty(head, rows), left=2)
+    ratios = f"Speed-up: how many times less time a token takes in {label(ours or '')!r}, the median over the rounds."
+    if len({cell["k"] for cell in cells_of(result, model=ours)}) > 1:
+        ratios += " Models without k are held against its first k."
     return [
-        f"On {result['provenance']['hardware']}, in {result['settings']['dtype']}, "
-        f"threads: {result['settings']['threads']}; batches of {batches(result)}. {_limit(result)} Where several k "
-        "were measured, models without k are held against the first.",
+        f"On {result['provenance']['hardware']}, in {result['settings']['dtype']}, {size_of(result)}, "
+        f"threads: {result['settings']['threads']}; batches of {batches(result)}. {_limit(result)}"
+        + (f" {ratios}" if ours else ""),
         "",
         *lines,
         "",
@@ -206,14 +209,27 @@ def training(result: Result) -> list[str]:
     settings = result["settings"]
     head = ["n", "model", "loop", "tokens/s", "ms an update, quartiles", "share of limit", "times RoBERTa's speed"]
     return [
-        f"On {result['provenance']['hardware']}, in {settings['dtype']}, threads: {settings['threads']}, optimizer "
-        f"{settings['optimizer']}, {settings['tokens']:,} tokens an update, k = {settings['projected_dim']:,}. "
+        f"On {result['provenance']['hardware']}, in {settings['dtype']}, {size_of(result)}, threads: "
+        f"{settings['threads']}, optimizer {settings['optimizer']}, {settings['tokens']:,} tokens an update, "
+        f"k = {settings['projected_dim']:,}. "
         f"{_limit(result)}",
         "",
-        *markdown([*head, "time by bare loop's"], rows, left=3),
+        *markdown(*_without_empty([*head, "time by bare loop's"], rows), left=3),
         "",
         *_notes(result),
     ]
+
+
+def size_of(result: Result) -> str:
+    """How large the models were."""
+    settings = result["settings"]
+    return f"{settings['layers']} layers of width {settings['width']:,}"
+
+
+def _without_empty(head: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[str], list[list[str]]]:
+    """The columns in which something stands."""
+    kept = [number for number in range(len(head)) if any(row[number] != "-" for row in rows)]
+    return [head[number] for number in kept], [[row[number] for number in kept] for row in rows]
 
 
 def _limit(result: Result) -> str:
@@ -225,11 +241,14 @@ def _limit(result: Result) -> str:
 
 def _notes(result: Result) -> list[str]:
     """Why cells are missing, and what it was measured with."""
-    reasons: dict[str, list[str]] = {}
+    reasons: dict[str, list[int | None]] = {}
     for cell in result["cells"]:
         if cell["status"] != "ok":
             at = "" if cell["status"] == "not_installed" else f" at n = {cell['n']:,}"
-            reasons.setdefault(f"{label(cell['model'])}{at}: {cell['reason']}", []).append(str(cell["k"]))
-    lines = [f"- {reason}" + ("" if ks == ["None"] else f" (k = {', '.join(ks)})") for reason, ks in reasons.items()]
+            reasons.setdefault(f"{label(cell['model'])}{at}: {cell['reason']}", []).append(cell["k"])
+    lines = []
+    for reason, ks in reasons.items():
+        several = ", ".join(f"{k:,}" for k in dict.fromkeys(ks) if k is not None)
+        lines.append(f"- {reason}" + (f" (k = {several})" if several else ""))
     lines = lines and ["Not measured:", "", *lines, ""]
     return [*lines, *(f"({said(made)})" for made in [result["provenance"], *result.get("resumed", [])])]

@@ -2,7 +2,8 @@
 
 Once keys and values are projected, every position is worked on by itself. Where no gradients are wanted, the rest of
 the layer therefore runs in blocks of positions that stay in the processor's cache: memory holds the layer's input, its
-output and one block, however wide the feed-forward network is.
+output (in the place of the input, if the caller has no more use for that) and one block, however wide the feed-forward
+network is.
 """
 
 from __future__ import annotations
@@ -41,13 +42,14 @@ class LayerParts(Protocol):
     normalize_before: bool
 
 
-def encoder_layer(parts: LayerParts, x: Tensor, padding: Tensor | None) -> Tensor:
+def encoder_layer(parts: LayerParts, x: Tensor, padding: Tensor | None, overwrite: bool = False) -> Tensor:
     """The layer's output, (B, T, C).
 
     Args:
         parts: of the layer.
         x: (B, T, C).
         padding: bool (B, T), True at padding; None for none. Outputs there have no meaning.
+        overwrite: ``x`` may become the output, where no gradients are wanted.
 
     Raises:
         ValueError: T is more than ``max_positions``, or the shapes do not fit.
@@ -59,10 +61,10 @@ def encoder_layer(parts: LayerParts, x: Tensor, padding: Tensor | None) -> Tenso
     blocks = list(_blocks(x))
     if len(blocks) == 1:
         return _positions(parts, x, source, projected)
-    out: Tensor | None = None
+    out = x if overwrite else None
     for block in blocks:
         done = _positions(parts, x[block], source[block], projected.part(block[0]))
-        if out is None:  # only now its dtype is known, which autocast may have changed
+        if out is None or out.dtype != done.dtype:  # by autocast; seen at the first block
             out = done.new_empty(x.shape)
         out[block] = done
     assert out is not None
@@ -116,6 +118,6 @@ class LinformerEncoderLayer(nn.Module, LayerParts):
         self.dropout_module = nn.Identity()
         self.activation_dropout_module = nn.Identity()
 
-    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, padding: Tensor | None = None, overwrite: bool = False) -> Tensor:
         """As `encoder_layer`: (B, T, C) and bool (B, T) to (B, T, C)."""
-        return encoder_layer(self, x, padding)
+        return encoder_layer(self, x, padding, overwrite)

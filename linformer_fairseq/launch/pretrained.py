@@ -30,11 +30,11 @@ _FREE = frozenset(
         *("dropout", "attention_dropout", "activation_dropout", "pooler_dropout", "encoder_layerdrop"),
         *("quant_noise_pq", "quant_noise_pq_block_size", "quant_noise_scalar", "spectral_norm_classification_head"),
         *("checkpoint_activations", "offload_activations", "min_params_to_wrap", "load_checkpoint_heads"),
-        *("pooler_activation_fn", "projection_init"),
+        *("pooler_activation_fn", "projection_init", "compile_encoder"),
     }
 )
 _OPTIONS = tuple(option.name for option in fields(LinformerRobertaConfig) if option.name != "_name")
-_LINFORMER = ("projected_dim", "sharing", "projection", "projection_init", "freeze_projection")
+_LINFORMER = ("projected_dim", "sharing", "projection", "projection_init", "freeze_projection", "compile_encoder")
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,8 @@ class Pretrained:
         for key, value in given.items():
             if value is None:
                 continue
+            if key in _LINFORMER and not self.name.startswith(MODEL):
+                raise LaunchError(f"model.{key}={value}: no option of {self.name}, the model of {self.path}")
             if key in _FREE:
                 options[key] = value
             elif key == "_name":

@@ -95,8 +95,10 @@ class LinformerEncoder(TransformerEncoder):
             x = x.masked_fill(mask.unsqueeze(-1), 0.0)
         # Batch first in here, and (T, B, C) for fairseq outside: a view, as its heads look at (B, T, C) again.
         states = [x.transpose(0, 1)] if return_all_hiddens else []
+        kept = True  # by someone else; the first layer's input may be the caller's
         for layer in self.layers:
-            x = layer(x, encoder_padding_mask=mask)
+            x = layer(x, encoder_padding_mask=mask, overwrite=not (kept or layer._forward_pre_hooks))
+            kept = return_all_hiddens or bool(layer._forward_hooks)
             if return_all_hiddens:
                 states.append(x.transpose(0, 1))
         if self.layer_norm is not None:

@@ -36,8 +36,14 @@ class FairseqEncoderLayer(TransformerEncoderLayerBase):
             quant_noise(linear, cfg.quant_noise.pq, cfg.quant_noise.pq_block_size)
         return attention
 
-    def forward(self, x: Tensor, encoder_padding_mask: Tensor | None = None, attn_mask: Tensor | None = None) -> Tensor:
-        """(B, T, C) to (B, T, C); the mask is bool (B, T), True at padding.
+    def forward(
+        self,
+        x: Tensor,
+        encoder_padding_mask: Tensor | None = None,
+        attn_mask: Tensor | None = None,
+        overwrite: bool = False,
+    ) -> Tensor:
+        """(B, T, C) to (B, T, C); the mask is bool (B, T), True at padding; ``overwrite`` as in `encoder_layer`.
 
         Raises:
             ValueError: there is an attention mask, causal or other, which Linformer cannot have: each projected row
@@ -48,4 +54,4 @@ class FairseqEncoderLayer(TransformerEncoderLayerBase):
                 "attn_mask was given, but Linformer cannot mask single positions or attend causally: "
                 "each projected row mixes all positions. Use fairseq's roberta or transformer models for that"
             )
-        return encoder_layer(self, x, encoder_padding_mask)
+        return encoder_layer(self, x, encoder_padding_mask, overwrite)

@@ -34,6 +34,8 @@ class FusedAdamW(Adam):
     ) -> None:
         if not (isinstance(betas, list | tuple) and len(betas) == 2 and all(0 <= beta < 1 for beta in betas)):
             raise ValueError(f"adam_betas={betas}: expected two numbers from 0 to below 1, such as (0.9, 0.98)")
+        if not eps >= 0:
+            raise ValueError(f"adam_eps={eps}: expected at least 0, such as 1e-6")
         super().__init__(params, lr=lr, betas=tuple(map(float, betas)), eps=eps, weight_decay=weight_decay)
         half = {p.dtype for group in self.param_groups for p in group["params"]} & {torch.float16, torch.bfloat16}
         if half:

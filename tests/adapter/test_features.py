@@ -14,6 +14,8 @@ import torch
 from omegaconf import OmegaConf
 
 from linformer_fairseq.core import PROJECTIONS, SHARINGS
+from linformer_fairseq.core import layer as core_layer
+from linformer_fairseq.modules import encoder_layer as encoder_layers
 from tests.adapter.building import directly
 
 N, PAD, BOS, EOS = 24, 1, 0, 2
@@ -67,6 +69,56 @@ def test_a_sequence_has_the_same_features_alone_and_in_a_padded_batch(
             torch.testing.assert_close(
                 padded[: len(text), row], bare[:, 0], atol=1e-9, rtol=1e-9, msg=f"differs after layer {layer}"
             )
+
+
+@pytest.mark.parametrize("normalize_before", [False, True], ids=["post-norm", "pre-norm"])
+def test_features_and_states_are_the_same_without_gradients(
+    normalize_before: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(core_layer, "_block_size", lambda _: 5)  # then layers write over their input
+    model = build(encoder_normalize_before=normalize_before).double().eval()
+    tokens = batch(sentences(N, 9, 3))
+    whole, extra = model(tokens, features_only=True, return_all_hiddens=True)
+    embeddings = torch.randn(*tokens.shape, OPTIONS["encoder_embed_dim"], dtype=torch.float64)
+    given = embeddings.clone()
+    encoder = model.encoder.sentence_encoder
+    from_embeddings = encoder(tokens, token_embeddings=given)["encoder_out"][0]
+    with torch.no_grad():
+        torch.testing.assert_close(model(tokens, features_only=True)[0], whole)
+        states = model(tokens, features_only=True, return_all_hiddens=True)[1]["inner_states"]
+        torch.testing.assert_close(encoder(tokens, token_embeddings=given)["encoder_out"][0], from_embeddings)
+    torch.testing.assert_close(states, extra["inner_states"])
+    assert torch.equal(given, embeddings)
+
+
+@pytest.mark.parametrize("hook", ["register_forward_hook", "register_forward_pre_hook"])
+def test_what_a_hook_took_stays_as_it_was(hook: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    overwrites: list[bool] = []
+    monkeypatch.setattr(core_layer, "_block_size", lambda _: 5)
+    monkeypatch.setattr(
+        encoder_layers, "encoder_layer", lambda *args: overwrites.append(args[-1]) or core_layer.encoder_layer(*args)
+    )
+    model = build().eval()
+    tokens = batch(sentences(N, 9, 3))
+    with torch.no_grad():
+        model(tokens)
+    assert overwrites == [False, True, True, True]
+    layers = model.encoder.sentence_encoder.layers
+    taken: list[torch.Tensor] = []
+    copies: list[torch.Tensor] = []
+
+    def take(layer: Any, inputs: Any, *output: torch.Tensor) -> None:
+        found = output[0] if output else inputs[0]
+        taken.append(found)
+        copies.append(found.clone())
+
+    for layer in layers:
+        getattr(layer, hook)(take)
+    with torch.no_grad():
+        model(tokens)
+    assert len(taken) == 4
+    for found, copied in zip(taken, copies, strict=True):
+        assert torch.equal(found, copied)
 
 
 def test_features_do_not_depend_on_how_far_a_batch_is_padded() -> None:
@@ -142,7 +194,7 @@ def test_pruned_layers_are_the_ones_asked_for() -> None:
 
 
 class _Skip(torch.nn.Module):
-    def forward(self, x: torch.Tensor, encoder_padding_mask: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, encoder_padding_mask: torch.Tensor, overwrite: bool) -> torch.Tensor:
         return x
 
 

@@ -175,6 +175,11 @@ def test_is_built_from_the_command_line(data: Path) -> None:
     assert given == {"betas": (0.8, 0.9), "eps": 1e-3, "weight_decay": 0.3, "lr": 0.7}
 
 
+def test_an_epsilon_below_0_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"adam_eps=-1.0: expected at least 0"):
+        build("fused_adamw", make_parameters(), adam_eps=-1.0)
+
+
 def wrapped(wrapper: Any, name: str, parameters: list[torch.nn.Parameter], bf16: bool) -> Any:
     common = {"bf16": bf16, "fp16_no_flatten_grads": True, "fp16_scale_window": 8, "fp16_init_scale": 4}
     common |= {"fp16_scale_tolerance": 0.0, "threshold_loss_scale": None, "min_loss_scale": 1e-4}

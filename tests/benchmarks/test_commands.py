@@ -41,6 +41,10 @@ def test_torch_is_enough(tmp_path):
     assert statuses == {"linformer": "not_installed", "roberta_fairseq": "not_installed", "roberta_materialised": "ok"}
 
 
+def test_a_folder_is_no_file_for_results(tmp_path, refused):
+    assert "is a folder; --out names a file" in refused("inference", "--out", str(tmp_path))
+
+
 def test_the_command_runs_the_clones_program(tmp_path):
     words = ["benchmark", "report", "--results", str(tmp_path)]
     done = subprocess.run(

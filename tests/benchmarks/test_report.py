@@ -40,7 +40,7 @@ def cell(model, n, k, seconds, peak, **more):
 
 def result(cells, **settings):
     plain = {"preset": "table3", "dtype": "float32", "tokens": 512, "threads": 1, "memory_limit": None}
-    plain |= {"largest_batch": False}
+    plain |= {"largest_batch": False, "layers": 3, "width": 96}
     return {
         "kind": "inference",
         "settings": plain | settings,
@@ -71,6 +71,7 @@ def test_table_3_has_the_papers_figures_beside_ours(table3, tmp_path):
     assert "| 512 | 3 (1.5) | 1.5 (1.3) |" in text
     assert "| 512 | 4 (1.7) | 2 (1.5) |" in text
     assert "| 1,024 | Transformer out of memory (1.7) | Transformer out of memory (1.6) |" in text
+    assert text.count("3 layers of width 96") == 2, "the size stands at both tables"
     assert "some machine" in text and "one Tesla V100, 16 GB" in text
     assert "- Transformer, P stored at n = 1,024: needs more" in text
     if importlib.util.find_spec("matplotlib"):
@@ -108,6 +109,30 @@ def test_training_and_the_trainers_own_cost(tmp_path):
     assert main(["report", "--results", str(tmp_path)]) == 0
     rows = [line for line in (tmp_path / "README.md").read_text().splitlines() if line.startswith("| 512 | ours")]
     assert rows[0].endswith("| - | - |") and rows[1].endswith("| 2 | 1.25 |")
+
+
+def test_columns_without_figures_are_left_out_and_a_k_is_said_once(tmp_path):
+    missing = {"status": "not_installed", "reason": "linformer is not installed"}
+    cells = [cell("roberta_sdpa_core", 512, None, 1.0, 1, path="bare", times_bare=None)]
+    cells += [cell("lucidrains", n, 128, 1.0, 1, path="bare", times_bare=None, **missing) for n in (512, 1024)]
+    made = result(cells, models=["roberta_sdpa_core", "lucidrains"], optimizer="adam", projected_dim=128)
+    (tmp_path / "t.json").write_text(json.dumps(made | {"kind": "training"}))
+    assert main(["report", "--results", str(tmp_path), "--out", str(tmp_path / "out")]) == 0
+    text = (tmp_path / "out" / "README.md").read_text()
+    assert "times RoBERTa's speed" not in text and "time by bare loop's" not in text and "share of limit" in text
+    assert "linformer is not installed (k = 128)\n" in text
+    assert f"from the JSON files in {tmp_path}." in text
+
+
+def test_the_speed_up_is_the_median_over_the_rounds(tmp_path):
+    ours = cell("linformer", 512, 128, 2.0, 1, all_seconds=[1.0, 2.0, 4.0])
+    other = cell("roberta_fairseq", 512, None, 6.0, 1, all_seconds=[5.0, 6.0, 8.0])
+    (tmp_path / "a.json").write_text(json.dumps(result([ours, other], preset=None)))
+    assert main(["report", "--results", str(tmp_path)]) == 0
+    text = (tmp_path / "README.md").read_text()
+    (row,) = (line for line in text.splitlines() if line.startswith("| 512 | fairseq's RoBERTa"))
+    assert row.endswith("| 3 |")
+    assert "Speed-up: how many times less time a token takes in 'ours', the median over the rounds." in text
 
 
 def test_no_results_or_other_files_are_said(tmp_path, refused):

@@ -37,6 +37,13 @@ def test_blocks_give_what_the_whole_gives(
             in_blocks = layer(x, mask)
         torch.testing.assert_close(in_blocks, whole)
         assert torch.equal(x, before), "the caller's input was changed"
+        with torch.no_grad():
+            in_place = layer(x, mask, overwrite=True)
+        assert torch.equal(in_place, in_blocks)
+        assert (in_place is x) == (block < 5 * N), "more than one block goes where x was"
+        fresh = before.clone()
+        layer(fresh, mask, overwrite=True)
+        assert torch.equal(fresh, before), "gradients need the input as it was"
 
 
 def test_nothing_is_as_wide_as_the_network_and_as_long_as_the_input(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,5 +92,6 @@ def test_autocast_decides_the_dtype_of_blocks_too(monkeypatch: pytest.MonkeyPatc
         whole = layer(x)
         with torch.no_grad():
             in_blocks = layer(x)
+            assert torch.equal(layer(x.clone(), overwrite=True), in_blocks)
     assert in_blocks.dtype == whole.dtype
     torch.testing.assert_close(in_blocks, whole, atol=0.05, rtol=0.05)

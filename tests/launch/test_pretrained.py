@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("fairseq")
 
 from linformer_fairseq.launch import LaunchError, complete, compose
+from linformer_fairseq.launch.pretrained import Pretrained
 
 pytestmark = pytest.mark.slow
 
@@ -33,6 +34,18 @@ def test_what_the_model_is_comes_from_the_checkpoint(words: list[str], pretraine
     assert (config.task.max_positions, config.task.num_classes) == (32, 3)
     assert config.checkpoint.finetune_from_model == str(pretrained / "checkpoint_best.pt")
     assert config.run.name == "linformer_base_n32_k8_layerwise_s1/sst2_lr1e-05_s1"
+
+
+def test_how_fast_it_is_trained_is_the_finetunings_choice(words: list[str]) -> None:
+    assert "compile_encoder" not in complete(compose("finetuning", words)).model
+    assert complete(compose("finetuning", [*words, "model.compile_encoder=true"])).model.compile_encoder is True
+
+
+def test_a_roberta_has_no_option_of_linformer() -> None:
+    roberta = Pretrained(Path("some.pt"), "roberta_base", {"dropout": 0.1, "encoder_layers": 12}, 512, 100)
+    with pytest.raises(LaunchError, match="compile_encoder=True: no option of roberta_base"):
+        roberta.model_options({"compile_encoder": True})
+    assert roberta.model_options({"compile_encoder": None, "dropout": 0.2})["dropout"] == 0.2
 
 
 def test_the_same_said_twice_is_no_contradiction(words: list[str]) -> None:

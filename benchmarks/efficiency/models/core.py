@@ -27,7 +27,7 @@ class CoreLinformer(nn.Module):
         """(B, T) to (B, T, C)."""
         padding, x = padding_of(tokens), self.embeddings(tokens)
         for layer in self.layers:
-            x = layer(x, padding)
+            x = layer(x, padding, overwrite=True)
         return x
 
 

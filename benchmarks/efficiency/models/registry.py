@@ -70,7 +70,8 @@ def check_names(names: Sequence[str]) -> None:
         if name not in MODELS:
             raise BenchmarkError(f"there is no model {name!r}; expected some of {', '.join(MODELS)}")
         if reason := missing(name):
-            raise BenchmarkError(f"model {name}: {reason}")
+            there = ", ".join(other for other in MODELS if not missing(other))
+            raise BenchmarkError(f"model {name}: {reason}; here are {there}")
 
 
 def missing(name: str) -> str:
