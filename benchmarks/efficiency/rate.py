@@ -32,7 +32,7 @@ def calls(sizes: Sizes, dtype: torch.dtype, device: torch.device) -> dict[str, C
 
 @dataclass(frozen=True)
 class Limit:
-    """Operations per second, in each round, of the shape that is the fastest in most."""
+    """Operations per second, in each round, of the shape whose median is the highest."""
 
     by_round: Sequence[float]
 

@@ -171,13 +171,14 @@ def by_model(result: Result) -> list[str]:
         )
     head = ["n", "model", "k", "tokens/s", "ms a pass", "quartiles", "Gop/s", "share of limit", "KiB/token", "speed-up"]
     lines = markdown(*_without_empty(head, rows), left=2)
-    ratios = f"Speed-up: how many times less time a token takes in {label(ours or '')!r}, the median over the rounds."
+    columns = _limit(result)
+    if ours:
+        columns += f" Speed-up: how many times less time a token takes in {label(ours)!r}, the median over the rounds."
     if len({cell["k"] for cell in cells_of(result, model=ours)}) > 1:
-        ratios += " Models without k are held against its first k."
+        columns += " Models without k are held against its first k."
     return [
         f"On {result['provenance']['hardware']}, in {result['settings']['dtype']}, {size_of(result)}, "
-        f"threads: {result['settings']['threads']}; batches of {batches(result)}. {_limit(result)}"
-        + (f" {ratios}" if ours else ""),
+        f"threads: {result['settings']['threads']}; batches of {batches(result)}. {columns}",
         "",
         *lines,
         "",
@@ -211,8 +212,7 @@ def training(result: Result) -> list[str]:
     return [
         f"On {result['provenance']['hardware']}, in {settings['dtype']}, {size_of(result)}, threads: "
         f"{settings['threads']}, optimizer {settings['optimizer']}, {settings['tokens']:,} tokens an update, "
-        f"k = {settings['projected_dim']:,}. "
-        f"{_limit(result)}",
+        f"k = {settings['projected_dim']:,}. {_limit(result)}",
         "",
         *markdown(*_without_empty([*head, "time by bare loop's"], rows), left=3),
         "",
