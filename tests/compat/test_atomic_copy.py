@@ -10,6 +10,8 @@ pytest.importorskip("fairseq")
 
 from fairseq.file_io import PathManager
 
+import linformer_fairseq  # noqa: F401 (installs the mends)
+
 OLD, NEW = b"old" * 100, b"new" * 1000
 
 

@@ -9,6 +9,8 @@ pytest.importorskip("fairseq")
 from fairseq.data.iterators import EpochBatchIterator
 from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
 
+import linformer_fairseq  # noqa: F401 (installs the mends)
+
 Masks = dict[int, tuple[tuple[int, ...], tuple[int, ...]]]
 
 
