@@ -197,13 +197,14 @@ def training(result: Result) -> list[str]:
             rows.append([*name, _STATUS[cell["status"]], *["-"] * 4])
             continue
         base = cell_of(result, model=FUSED, n=cell["n"], path=cell["path"], status="ok")
+        base = None if base is cell else base
         rows.append(
             [
                 *name,
                 number(cell["tokens_per_second"]),
                 f"{number(1e3 * cell['seconds_q1'])} to {number(1e3 * cell['seconds_q3'])}",
                 f"{100 * cell['share_of_limit']:.0f} %",
-                number(base["seconds"] / cell["seconds"]) if base and base is not cell else "-",
+                number(_faster_update(base, cell)),
                 number(cell["times_bare"]),
             ]
         )
@@ -218,6 +219,13 @@ def training(result: Result) -> list[str]:
         "",
         *_notes(result),
     ]
+
+
+def _faster_update(base: Cell | None, cell: Cell) -> float | None:
+    """In the bare loop, whose models take turns, the median of the rounds; through the trainer, of the medians."""
+    if base is None or cell["path"] == "bare":
+        return faster(base, cell)
+    return float(base["seconds"] / cell["seconds"])
 
 
 def size_of(result: Result) -> str:
