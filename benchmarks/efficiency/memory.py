@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
-from collections.abc import Callable
+import resource
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,21 @@ def peak_of(call: Callable[[], Any], device: torch.device) -> int | None:
         return max(0, _status("VmHWM") - before)
     except OSError:
         return None
+
+
+@contextlib.contextmanager
+def no_more_than_there_is(device: torch.device) -> Iterator[None]:
+    """Let a call on the CPU that asks for more main memory than there is fail, where Linux would kill the process."""
+    if device.type != "cpu" or not _STATUS.exists():  # another system than Linux, or a GPU, which says so itself
+        yield
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = _status("VmData") + available() * 9 // 10
+    resource.setrlimit(resource.RLIMIT_DATA, (limit if soft == resource.RLIM_INFINITY else min(soft, limit), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
 def available() -> int:

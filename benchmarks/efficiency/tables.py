@@ -213,7 +213,8 @@ def training(result: Result) -> list[str]:
     return [
         f"On {result['provenance']['hardware']}, in {settings['dtype']}, {size_of(result)}, threads: "
         f"{settings['threads']}, optimizer {settings['optimizer']}, {settings['tokens']:,} tokens an update, "
-        f"k = {settings['projected_dim']:,}. {_limit(result)}",
+        f"k = {settings['projected_dim']:,}. {_limit(result)} The share of it is the model FLOPs utilisation (MFU), "
+        "against what was measured instead of a data sheet's peak.",
         "",
         *markdown(*_without_empty([*head, "time by bare loop's"], rows), left=3),
         "",

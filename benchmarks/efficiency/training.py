@@ -1,4 +1,4 @@
-"""Speed of training, bare and through fairseq's trainer: tokens per second, and the share of the device's rate.
+"""Speed of training, bare and through fairseq's trainer: tokens per second, and MFU against the device's measured rate.
 
     python -m benchmarks training --lengths 512 1024 4096 --models linformer linformer_compiled roberta_fairseq
     python -m benchmarks training --models linformer_core roberta_sdpa_core          without fairseq
@@ -82,7 +82,9 @@ def run(args: argparse.Namespace) -> int:
         if any(cell["n"] == n for cell in store.cells):
             say(f"n = {n}: measured already")
         else:
-            store.add(*Length(n, args, size, device).measure())
+            with memory.no_more_than_there_is(device):
+                cells = Length(n, args, size, device).measure()
+            store.add(*cells)
     say(f"written to {store.path}")
     return 0
 

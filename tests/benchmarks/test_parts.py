@@ -9,7 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.efficiency import operations, paper, rate
 from benchmarks.efficiency.errors import BenchmarkError
-from benchmarks.efficiency.memory import is_out_of_memory, peak_of
+from benchmarks.efficiency.memory import available, is_out_of_memory, no_more_than_there_is, peak_of
 from benchmarks.efficiency.models.registry import build
 from benchmarks.efficiency.plots import spread
 from benchmarks.efficiency.rate import calls as rate_calls  # as it is before conftest.py replaces it
