@@ -7,9 +7,9 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.efficiency import operations, paper, rate
+from benchmarks.efficiency import memory, operations, paper, rate
 from benchmarks.efficiency.errors import BenchmarkError
-from benchmarks.efficiency.memory import available, is_out_of_memory, no_more_than_there_is, peak_of
+from benchmarks.efficiency.memory import is_out_of_memory, no_more_than_there_is, peak_of
 from benchmarks.efficiency.models.registry import build
 from benchmarks.efficiency.plots import spread
 from benchmarks.efficiency.rate import calls as rate_calls  # as it is before conftest.py replaces it
@@ -82,6 +82,14 @@ def test_an_allocation_that_fails_is_out_of_memory():
         torch.empty(1 << 60)
     assert is_out_of_memory(error.value)
     assert not is_out_of_memory(RuntimeError("shapes do not fit"))
+
+
+def test_asking_for_more_than_there_is_fails_instead_of_being_killed(monkeypatch):
+    monkeypatch.setattr(memory, "available", lambda: 64 << 20)
+    with no_more_than_there_is(CPU), pytest.raises(RuntimeError) as error:
+        torch.empty(256 << 20, dtype=torch.uint8)
+    assert is_out_of_memory(error.value)
+    assert torch.empty(256 << 20, dtype=torch.uint8).numel() == 256 << 20, "afterwards all is there again"
 
 
 def test_labels_are_kept_apart_and_near():
