@@ -213,6 +213,7 @@ def training(result: Result) -> list[str]:
     return [
         f"On {result['provenance']['hardware']}, in {settings['dtype']}, {size_of(result)}, threads: "
         f"{settings['threads']}, optimizer {settings['optimizer']}, {settings['tokens']:,} tokens an update, "
+        f"dropout {settings['dropout']:g} in fairseq's models, "
         f"k = {settings['projected_dim']:,}. {_limit(result)} The share of it is the model FLOPs utilisation (MFU), "
         "against what was measured instead of a data sheet's peak.",
         "",

@@ -105,7 +105,7 @@ def test_training_and_the_trainers_own_cost(tmp_path):
         cell("linformer", 512, 128, 1.25, 1, path="trainer", times_bare=1.25),
         cell("roberta_fairseq", 512, None, 2.5, 1, path="trainer", times_bare=None),
     ]
-    made = result(cells, models=["linformer", "roberta_fairseq"], optimizer="adam", projected_dim=128)
+    made = result(cells, models=["linformer", "roberta_fairseq"], optimizer="adam", projected_dim=128, dropout=0.1)
     (tmp_path / "t.json").write_text(json.dumps(made | {"kind": "training"}))
     assert main(["report", "--results", str(tmp_path)]) == 0
     rows = [line for line in (tmp_path / "README.md").read_text().splitlines() if line.startswith("| 512 | ours")]
@@ -117,7 +117,7 @@ def test_columns_without_figures_are_left_out_and_a_k_is_said_once(tmp_path):
     missing = {"status": "not_installed", "reason": "linformer is not installed"}
     cells = [cell("roberta_sdpa_core", 512, None, 1.0, 1, path="bare", times_bare=None)]
     cells += [cell("lucidrains", n, 128, 1.0, 1, path="bare", times_bare=None, **missing) for n in (512, 1024)]
-    made = result(cells, models=["roberta_sdpa_core", "lucidrains"], optimizer="adam", projected_dim=128)
+    made = result(cells, models=["roberta_sdpa_core", "lucidrains"], optimizer="adam", projected_dim=128, dropout=0.1)
     (tmp_path / "t.json").write_text(json.dumps(made | {"kind": "training"}))
     assert main(["report", "--results", str(tmp_path), "--out", str(tmp_path / "out")]) == 0
     text = (tmp_path / "out" / "README.md").read_text()
