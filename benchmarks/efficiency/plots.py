@@ -9,8 +9,19 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from benchmarks.efficiency.store import write_whole
-from benchmarks.efficiency.tables import STORED, Result, cell_of, cells_of, faster, label, less_memory, ours_of, size_of
+from benchmarks.efficiency.store import Cell, write_whole
+from benchmarks.efficiency.tables import (
+    STATUS,
+    STORED,
+    Result,
+    cell_of,
+    cells_of,
+    faster,
+    label,
+    less_memory,
+    ours_of,
+    size_of,
+)
 
 # Colours that people with colour blindness tell apart (Okabe and Ito): ours, RoBERTas, other Linformers.
 _STYLES: dict[str, tuple[str, str]] = {
@@ -77,7 +88,7 @@ def heat_maps(result: Result, path: Path) -> None:
         _heat(axes, values, LogNorm(0.5, 64))
         axes.set_title(title, fontsize=10)
         axes.set_xticks(range(len(columns)), [f"{k:,}" for k in columns])
-        axes.set_yticks(range(len(rows)), [f"{n:,}" for n in rows])
+        axes.set_yticks(range(len(rows)), [_row_name(n, cell_of(result, model=STORED, n=n)) for n in rows])
         axes.set_xlabel("k")
         axes.set_ylabel("n")
     figure.suptitle(f"{label(ours)}, against: {label(STORED)}; {_caption(result)}", fontsize=9)
@@ -91,19 +102,23 @@ def bars(result: Result, path: Path) -> None:
     size = (1.5 + 4.5 * len(lengths), 4)
     figure, grid = plt.subplots(1, len(lengths), sharex=True, figsize=size, layout="constrained")
     for axes, n in zip([grid] if len(lengths) == 1 else grid, lengths, strict=True):
-        cells = cells_of(result, status="ok", n=n)
+        cells = cells_of(result, n=n)
         models = [name for name in result["settings"]["models"] if any(cell["model"] == name for cell in cells)]
         for shift, (path_name, shade) in enumerate((("bare", 0.45), ("trainer", 1.0))):
             for row, model in enumerate(models):
                 cell = cell_of({"cells": cells}, model=model, path=path_name)
                 if cell is None:
                     continue
-                speed, place = cell["tokens_per_second"], row + 0.2 - 0.4 * (1 - shift)
+                place = row + 0.2 - 0.4 * (1 - shift)
+                if cell["status"] != "ok":
+                    axes.text(0, place, f" {STATUS[cell['status']]}", va="center", fontsize=8)
+                    continue
+                speed = cell["tokens_per_second"]
                 axes.barh(place, speed, 0.36, color=_STYLES.get(model, ("#e69f00", "-"))[0], alpha=shade)
                 said = f" {speed:,.0f}" + (" through fairseq" if path_name == "trainer" else " bare")
                 axes.text(speed, place, said, va="center", fontsize=8)
         axes.set_yticks(range(len(models)), [label(name) for name in models], fontsize=8)
-        axes.invert_yaxis()
+        axes.set_ylim(len(models) - 0.5, -0.5)
         axes.margins(x=0.45)
         axes.set_xlim(left=0)
         axes.set_title(f"n = {n:,}", fontsize=10)
@@ -179,6 +194,11 @@ def spread(wanted: Sequence[float], step: float) -> list[float]:
             blocks[-2:] = [blocks[-2] + blocks[-1]]
     means = [statistics.fmean(block) for block in blocks for _ in block]
     return [mean + number * step for number, mean in enumerate(means)]
+
+
+def _row_name(n: int, base: Cell | None) -> str:
+    """The length, and why there is nothing to compare with."""
+    return f"{n:,}" if base is None or base["status"] == "ok" else f"{n:,}: Transformer\n{STATUS[base['status']]}"
 
 
 def _heat(axes: Any, values: list[list[float]], norm: Any) -> None:

@@ -14,7 +14,7 @@ from benchmarks.measuring import said
 STORED, FUSED = "roberta_materialised", "roberta_fairseq"
 OURS = ("linformer", "linformer_core")
 Result = dict[str, Any]
-_STATUS = {
+STATUS = {
     "too_slow": "too slow",
     "out_of_memory": "out of memory",
     "not_installed": "not installed",
@@ -132,8 +132,8 @@ def _ratio_text(value: float | None, base: Cell | None, other: Cell) -> str:
     if value is not None:
         return number(value)
     if other["status"] != "ok":
-        return _STATUS[other["status"]]
-    return f"Transformer {_STATUS[base['status']]}" if base and base["status"] != "ok" else "-"
+        return STATUS[other["status"]]
+    return f"Transformer {STATUS[base['status']]}" if base and base["status"] != "ok" else "-"
 
 
 def batches(result: Result) -> str:
@@ -152,7 +152,7 @@ def by_model(result: Result) -> list[str]:
     for cell in sorted(result["cells"], key=lambda cell: (cell["n"], cell["k"] or 0)):
         name = [f"{cell['n']:,}", label(cell["model"]), number(cell["k"])]
         if cell["status"] != "ok":
-            rows.append([*name, _STATUS[cell["status"]], *["-"] * 6])
+            rows.append([*name, STATUS[cell["status"]], *["-"] * 6])
             continue
         mine = [c for c in cells_of(result, model=ours, n=cell["n"]) if cell["k"] in (None, c["k"])]
         ratio = faster(cell, mine[0]) if mine and cell["model"] != ours else None
@@ -194,7 +194,7 @@ def training(result: Result) -> list[str]:
     ):
         name = [f"{cell['n']:,}", label(cell["model"]), "fairseq's trainer" if cell["path"] == "trainer" else "bare"]
         if cell["status"] != "ok":
-            rows.append([*name, _STATUS[cell["status"]], *["-"] * 4])
+            rows.append([*name, STATUS[cell["status"]], *["-"] * 4])
             continue
         base = cell_of(result, model=FUSED, n=cell["n"], path=cell["path"], status="ok")
         base = None if base is cell else base
