@@ -161,6 +161,10 @@ def _axes(axes: Any, title: str, lengths: Sequence[int]) -> None:
     axes.grid(alpha=0.25, linewidth=0.5)
     axes.spines[["top", "right"]].set_visible(False)
     low, high = axes.get_ylim()
+    if high < 10 * low:  # a few percent between two lengths are no slope
+        middle = math.sqrt(low * high)
+        low, high = middle / math.sqrt(10), middle * math.sqrt(10)
+        axes.set_ylim(low, high)
     steps = [s * 10.0**e for e in range(-4, 9) for s in (1, 2, 5) if low <= s * 10.0**e <= high]
     axes.set_yticks(steps, [f"{step:,g}" for step in steps], fontsize=8)
 
