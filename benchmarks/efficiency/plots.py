@@ -77,18 +77,18 @@ def heat_maps(result: Result, path: Path) -> None:
     by_batch = bool(result["settings"]["largest_batch"])
     rows = sorted({cell["n"] for cell in cells_of(result, model=ours)})
     columns = sorted({cell["k"] for cell in cells_of(result, model=ours)})
+    bases = {n: cell_of(result, model=STORED, n=n) for n in rows}
     figure, grid = plt.subplots(1, 2, figsize=(11, 1.6 + 0.5 * len(rows)), layout="constrained")
     for axes, title in zip(grid, ("times faster", "times less memory"), strict=True):
         values = []
-        for n in rows:
-            base = cell_of(result, model=STORED, n=n)
+        for n, base in bases.items():
             pairs = [(base, cell_of(result, model=ours, n=n, k=k)) for k in columns]
             found = [faster(*pair) if title == "times faster" else less_memory(*pair, by_batch) for pair in pairs]
             values.append([math.nan if one is None else one for one in found])
         _heat(axes, values, LogNorm(0.5, 64))
         axes.set_title(title, fontsize=10)
         axes.set_xticks(range(len(columns)), [f"{k:,}" for k in columns])
-        axes.set_yticks(range(len(rows)), [_row_name(n, cell_of(result, model=STORED, n=n)) for n in rows])
+        axes.set_yticks(range(len(rows)), [_row_name(*row) for row in bases.items()])
         axes.set_xlabel("k")
         axes.set_ylabel("n")
     figure.suptitle(f"{label(ours)}, against: {label(STORED)}; {_caption(result)}", fontsize=9)

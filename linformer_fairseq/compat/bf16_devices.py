@@ -2,7 +2,7 @@
 
 What fairseq does: ``fairseq-train --bf16`` switches ``--tpu`` on ("implies --tpu", from when only TPUs had
 bfloat16) and dies in ``'NoneType' object has no attribute 'xla_device'``. ``fairseq-hydra-train`` does not.
-Criterion, optimizer and task have copies of the switch: with it, masked_lm computes logits for all positions
+Criterion, optimizer, model and task have copies of the switch: with it, masked_lm computes logits for all positions
 instead of the masked ones, and Adam is not fused.
 
 The mend: where torch_xla is not installed there is no TPU, and the switch that nobody asked for is undone in

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from benchmarks.__main__ import main
-from benchmarks.efficiency import bare, operations
+from benchmarks.efficiency import bare, memory, operations
 from benchmarks.efficiency.models.trainable import build_trainable
 from benchmarks.efficiency.sizes import Sizes
 from benchmarks.efficiency.training import KEYS
@@ -35,6 +35,14 @@ def test_a_bare_loop_with_torch_alone(tmp_path):
         assert cell["operations"] == work
     assert main([*TRAINING, *words, "--resume"]) == 0
     assert json.loads(out.read_text())["cells"] == cells
+
+
+def test_a_model_for_which_memory_does_not_suffice_is_a_cell_like_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "available", lambda: 256 << 20)
+    words = ["--lengths", "16", "--models", "linformer_core", "--out", str(tmp_path / "t.json")]
+    assert main([*TRAINING, *words, "--vocabulary", "20000000"]) == 0  # 1.2 GiB of embeddings
+    (found,) = json.loads((tmp_path / "t.json").read_text())["cells"]
+    assert found["status"] == "out_of_memory" and "can't allocate memory" in found["reason"]
 
 
 @pytest.mark.parametrize("name", ["linformer_core", "roberta_materialised", "linformer"])
