@@ -8,26 +8,42 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from .flops import Order, cheapest_order
 from .projection import LinearProjection, Projection, RaggedHeads, zero_padding
 from .settings import LinformerSettings
 from .sharing import build_layer_projections, build_shared_projection
 from .signature import check_signature, signature_of
 
 
+class LateProjection(NamedTuple):
+    """What turns T x T scores into scores of projected rows, where no rows were made beforehand."""
+
+    e: Tensor
+    """Of the keys: (R, T), or (H, R, T) with one matrix per head."""
+    f: Tensor
+    """Of the values, likewise."""
+    key_bias: Tensor
+    """(H, D)."""
+    value_bias: Tensor
+    """(H, D)."""
+
+
 class ProjectedSequence(NamedTuple):
-    """Keys and values of the projected rows of a batch of sequences."""
+    """Keys and values that the positions of a batch of sequences attend to."""
 
     keys: Tensor
-    """(B, H, R, D)."""
+    """(B, H, R, D); (B, H, T, D), without their bias, where ``late`` says how they are projected."""
     values: Tensor
-    """(B, H, R, D)."""
-    mask: Tensor | None
+    """Likewise."""
+    mask: Tensor | None = None
     """Which rows count: bool (B or 1, H or 1, 1, R); None for all."""
+    late: LateProjection | None = None
+    """None where keys and values are projected already."""
 
     def part(self, sequences: slice) -> ProjectedSequence:
-        """Of some of the sequences."""
+        """Keys and values of some of the sequences."""
         mask = self.mask if self.mask is None or self.mask.size(0) == 1 else self.mask[sequences]
-        return ProjectedSequence(self.keys[sequences], self.values[sequences], mask)
+        return ProjectedSequence(self.keys[sequences], self.values[sequences], mask, self.late)
 
 
 class LinformerSelfAttention(nn.Module):
@@ -107,7 +123,7 @@ class LinformerSelfAttention(nn.Module):
         projected = self.project(x, key_padding_mask)
         if not need_weights:
             return self.attend(x, projected), None
-        heads, weights = _explicit_attention(self._split_heads(self.q_proj(x)), projected, self._dropout)
+        heads, weights = self._explicit(x, projected)
         return self._join_heads(heads), weights
 
     def project(self, x: Tensor, key_padding_mask: Tensor | None = None) -> ProjectedSequence:
@@ -116,9 +132,13 @@ class LinformerSelfAttention(nn.Module):
         Args, Raises: as `forward`.
         """
         self._check_shapes(x, key_padding_mask)
-        keys, values, live = self._projected_keys_values(x, key_padding_mask)
+        first = self.proj_k if self._shared is None else self._shared
+        assert first is not None
+        second = first if self.proj_v is None else self.proj_v
+        live = first.live_rows(x, key_padding_mask)
+        keys, values, late = self._keys_values(first, second, x, key_padding_mask)
         mask = None if live is None else live.unsqueeze(2)
-        return ProjectedSequence(self._split_heads(keys), self._split_heads(values), mask)
+        return ProjectedSequence(self._split_heads(keys), self._split_heads(values), mask, late)
 
     def attend(self, x: Tensor, projected: ProjectedSequence) -> Tensor:
         """Attention of any positions (B, t, C) of the sequences that ``projected`` was made from: (B, t, C).
@@ -126,8 +146,10 @@ class LinformerSelfAttention(nn.Module):
         Once keys and values are projected, no position looks at another: a long sequence can be worked through in
         parts.
         """
+        if projected.late is not None:
+            return self._join_heads(self._explicit(x, projected)[0])
         query = self._split_heads(self.q_proj(x))
-        keys, values, mask = projected
+        keys, values, mask, _ = projected
         heads = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask, dropout_p=self._dropout)
         return self._join_heads(heads)
 
@@ -141,32 +163,46 @@ class LinformerSelfAttention(nn.Module):
             check_signature(stored, self.signature, prefix.rstrip(".") or "the attention")
         super()._load_from_state_dict(state_dict, prefix, *args)
 
-    def _projected_keys_values(self, x: Tensor, padding: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Keys and values (B, R, C), and which of their rows count: bool (B or 1, H or 1, R), None for all."""
-        if self._shared is not None:
-            rows = self._project_shared(self._shared, x, padding)
-            return self.k_proj(rows), self.v_proj(rows), self._shared.live_rows(x, padding)
-        assert self.proj_k is not None
-        live = self.proj_k.live_rows(x, padding)
-        if self.proj_v is None:  # E = F: one projection of X serves both
-            if isinstance(self.proj_k, RaggedHeads):
-                by_head = [head(x, padding) for head in self.proj_k.heads]
-                return _linear_by_head(by_head, self.k_proj), _linear_by_head(by_head, self.v_proj), live
-            rows = self.proj_k(x, padding)
-            return self.k_proj(rows), self.v_proj(rows), live
-        x = zero_padding(x, padding)
-        if self.settings.sharing == "headwise":
-            # E is the same for all heads, so E X comes first and W sees k rows instead of n.
-            return self.k_proj(self.proj_k(x)), self.v_proj(self.proj_v(x)), live
-        keys = self.proj_k(F.linear(x, self.k_proj.weight))
-        values = self.proj_v(F.linear(x, self.v_proj.weight))
-        return keys + self.k_proj.bias.to(keys.dtype), values + self.v_proj.bias.to(values.dtype), live
+    def _keys_values(
+        self,
+        first: Projection | RaggedHeads,
+        second: Projection | RaggedHeads,
+        x: Tensor,
+        padding: Tensor | None,
+    ) -> tuple[Tensor, Tensor, LateProjection | None]:
+        """Keys and values, (B, R, C), or (B, T, C) and how they are projected; ``first`` is E, ``second`` F."""
+        if isinstance(first, RaggedHeads) and self.settings.is_pooling:  # each head has its rows of the whole X
+            by_head = [head(x, padding) for head in first.heads]
+            return _linear_by_head(by_head, self.k_proj), _linear_by_head(by_head, self.v_proj), None
+        if not self.settings.is_pooling:
+            x, padding = zero_padding(x, padding), None  # zeros stay zeros through W, and count for nothing in E X
+        order = cheapest_order(self.settings, self.layer, x.size(1))
+        if order is Order.PROJECTION:
+            rows = self._project(first, x, padding)
+            others = rows if second is first else self._project(second, x, padding)
+            return self.k_proj(rows), self.v_proj(others), None
+        keys, values = F.linear(x, self.k_proj.weight), F.linear(x, self.v_proj.weight)
+        if order is Order.SCORES:
+            assert isinstance(first, LinearProjection) and isinstance(second, LinearProjection)
+            e, f = (projection.matrix(self._rows, x.size(1)) for projection in (first, second))
+            heads = (self.settings.num_heads, self.settings.head_dim)
+            return keys, values, LateProjection(e, f, self.k_proj.bias.view(heads), self.v_proj.bias.view(heads))
+        # The sums take the place of the products, for which nothing else has a use.
+        keys = self._project(first, keys, padding).add_(self.k_proj.bias)
+        return keys, self._project(second, values, padding).add_(self.v_proj.bias), None
 
-    def _project_shared(self, shared: Projection, x: Tensor, padding: Tensor | None) -> Tensor:
-        if isinstance(shared, LinearProjection):
-            return shared.first_rows(self._rows, x, padding)
-        rows: Tensor = shared(x, padding)
+    def _project(self, projection: Projection | RaggedHeads, x: Tensor, padding: Tensor | None) -> Tensor:
+        if projection is self._shared and isinstance(projection, LinearProjection):
+            return projection.first_rows(self._rows, x, padding)
+        rows: Tensor = projection(x, padding)
         return rows
+
+    def _explicit(self, x: Tensor, projected: ProjectedSequence) -> tuple[Tensor, Tensor]:
+        """Heads (B, H, t, D) of positions (B, t, C), and P (B, H, t, R), which is stored."""
+        query = self._split_heads(self.q_proj(x)) * self.settings.head_dim**-0.5
+        if projected.late is not None:
+            return _attention_through_scores(query, projected.keys, projected.values, projected.late, self._dropout)
+        return _explicit_attention(query, projected, self._dropout)
 
     def _split_heads(self, x: Tensor) -> Tensor:
         """(B, R, C) -> (B, H, R, D), a view."""
@@ -213,10 +249,34 @@ def _linear_by_head(rows_by_head: list[Tensor], linear: nn.Linear) -> Tensor:
 
 
 def _explicit_attention(query: Tensor, projected: ProjectedSequence, dropout: float) -> tuple[Tensor, Tensor]:
-    """What scaled_dot_product_attention computes, with P (B, H, T, R) kept; softmax in at least fp32."""
-    keys, values, mask = projected
-    scores = (query @ keys.transpose(-2, -1)) * query.size(-1) ** -0.5
+    """What scaled_dot_product_attention computes of a scaled query, with P (B, H, T, R) kept."""
+    keys, values, mask, _ = projected
+    scores = query @ keys.transpose(-2, -1)
     if mask is not None:
         scores = scores.masked_fill(~mask, float("-inf"))
-    weights = scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
+    weights = _softmax(scores)
     return F.dropout(weights, dropout).to(values.dtype) @ values, weights
+
+
+def _attention_through_scores(
+    query: Tensor, keys: Tensor, values: Tensor, late: LateProjection, dropout: float
+) -> tuple[Tensor, Tensor]:
+    """The same where keys and values have T rows: P = softmax((Q K^T) E^T + Q b^K), heads = (P F) V + (P 1) b^V.
+
+    With T below k, T x T scores are smaller than k projected rows of width D. Rows of P sum to 1 without dropout only.
+    """
+    scores = _times(query @ keys.transpose(-2, -1), late.e.transpose(-2, -1))
+    scores = scores.add_((query * late.key_bias.unsqueeze(1)).sum(-1, keepdim=True))
+    weights = _softmax(scores)
+    kept = F.dropout(weights, dropout).to(values.dtype)
+    heads = _times(kept, late.f) @ values
+    return heads + kept.sum(-1, keepdim=True) * late.value_bias.unsqueeze(1), weights
+
+
+def _times(x: Tensor, matrix: Tensor) -> Tensor:
+    """(B, H, T, A) times (A, Z), or times one matrix per head, (H, A, Z): (B, H, T, Z)."""
+    return x @ matrix if matrix.dim() == 2 else torch.einsum("bhta,haz->bhtz", x, matrix)
+
+
+def _softmax(scores: Tensor) -> Tensor:
+    return scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))

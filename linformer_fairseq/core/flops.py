@@ -7,6 +7,7 @@ it); what works element by element (softmax, norms, activations, pooling, the de
 from __future__ import annotations
 
 import math
+from enum import Enum
 from typing import NamedTuple
 
 from .settings import LinformerSettings
@@ -26,6 +27,24 @@ class AttentionProducts(NamedTuple):
         return self.projecting + self.rest
 
 
+class Order(Enum):
+    """What is multiplied first in a Linformer attention; every order gives the same function."""
+
+    PROJECTION = "E X, then W on its k rows"
+    MAPS = "W X on all T positions, then E"
+    SCORES = "Q (W X)^T, T x T scores, then E on them: E_i K_i is never there"
+
+
+def cheapest_order(settings: LinformerSettings, layer: int, length: int) -> Order:
+    """The order with the fewest multiplications for T positions.
+
+    With one E for all heads it is PROJECTION from about T = k on (0.92 k at base size and k = 128), MAPS below that
+    and SCORES where T is below 2 k D / (k + D).
+    """
+    orders = _orders(settings, layer, length)
+    return min(orders, key=lambda order: orders[order].total)
+
+
 def linformer_attention(settings: LinformerSettings, layer: int, length: float) -> AttentionProducts:
     """Of a layer's `LinformerSelfAttention`, as it computes them.
 
@@ -34,20 +53,33 @@ def linformer_attention(settings: LinformerSettings, layer: int, length: float) 
         layer: its number, from 0.
         length: T; a mean of several is rounded up where the projection has windows of positions.
     """
-    c, heads = settings.embed_dim, settings.num_heads
+    return min(_orders(settings, layer, length).values(), key=lambda products: products.total)
+
+
+def _orders(settings: LinformerSettings, layer: int, length: float) -> dict[Order, AttentionProducts]:
+    """The orders that a layer can take."""
+    c, heads, depth = settings.embed_dim, settings.num_heads, settings.head_dim
     rows = [_rows(settings, k, length) for k in settings.dims[layer]]
-    projecting = 0.0
-    if settings.projection == "linear":
-        matrices = 2 if settings.sharing in ("none", "headwise") else 1
-        projecting = matrices * length * sum(rows) * c / heads
-    if settings.is_pooling and len(set(rows)) > 1:
-        keys_values = 2 * c * c * sum(rows) / heads  # pooling with one k per head: each head's W_i on its own rows
-    elif settings.sharing == "none" and not settings.is_pooling:
-        keys_values = 2 * length * c * c  # E differs between heads, so W comes first and sees all positions
-    else:
-        keys_values = 2 * max(rows) * c * c
-    # Heads with fewer rows are filled up to the most.
-    return AttentionProducts(projecting, 2 * length * c * c + keys_values + 2 * length * max(rows) * c)
+    most, together = max(rows), sum(rows)
+    outer = 2 * length * c * c  # of queries and outputs
+    attending = 2 * length * most * c  # heads with fewer rows are filled up to the most
+    linear = settings.projection == "linear"
+    found = {}
+    if settings.is_pooling:
+        # Each head has its rows of the whole X; they are the same for heads of one k.
+        maps = 2 * c * (depth * together if len(set(rows)) > 1 else c * most)
+        return {Order.PROJECTION: AttentionProducts(0, outer + maps + attending)}
+    if settings.sharing != "none":
+        matrices = 2 if settings.sharing == "headwise" else 1
+        projecting = matrices * length * most * c if linear else 0
+        found[Order.PROJECTION] = AttentionProducts(projecting, outer + 2 * most * c * c + attending)
+    if linear or settings.sharing == "none":
+        projecting = 2 * length * together * depth if linear else 0
+        found[Order.MAPS] = AttentionProducts(projecting, outer + 2 * length * c * c + attending)
+    if linear and len(set(rows)) == 1:
+        projecting = 2 * length * length * most * heads
+        found[Order.SCORES] = AttentionProducts(projecting, outer + 2 * length * c * c + 2 * length * length * c)
+    return found
 
 
 def full_attention(width: int, length: float) -> float:

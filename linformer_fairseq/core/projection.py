@@ -65,14 +65,18 @@ class LinearProjection(Projection):
         heads = self.weight.size(0)
         # One product a head for the whole batch: (K, T) x (T, B*D).
         by_head = x.view(batch, length, heads, -1).permute(2, 1, 0, 3).reshape(heads, length, -1)
-        rows = torch.bmm(self.weight[:, :, :length], by_head).view(heads, self.rows, batch, -1)
+        rows = torch.bmm(self.matrix(self.rows, length), by_head).view(heads, self.rows, batch, -1)
         return rows.permute(2, 1, 0, 3).reshape(batch, self.rows, features)
+
+    def matrix(self, rows: int, length: int) -> Tensor:
+        """E of the first ``rows`` rows for T = ``length`` positions: (rows, T), or (H, rows, T), a view."""
+        return self.weight[..., :rows, :length]
 
     def first_rows(self, count: int, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """The first rows of E X, for a layer whose k is smaller than that of the shared matrix."""
         batch, length, _ = x.shape
         # bmm, not matmul: where E wants a gradient, matmul copies x to make a single product of all sequences.
-        return torch.bmm(self.weight[:count, :length].expand(batch, -1, -1), zero_padding(x, padding))
+        return torch.bmm(self.matrix(count, length).expand(batch, -1, -1), zero_padding(x, padding))
 
 
 class WindowProjection(Projection):

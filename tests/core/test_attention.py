@@ -34,7 +34,7 @@ def _gradients(layer: LinformerSelfAttention, shared, loss: torch.Tensor) -> dic
 
 
 @pytest.mark.parametrize("padded", [False, True], ids=["full", "padded"])
-@pytest.mark.parametrize("length", [N, 11])
+@pytest.mark.parametrize("length", [N, 11, 3])
 @pytest.mark.parametrize("case", EVERY_CASE)
 def test_outputs_and_gradients_equal_the_reference(case: str, length: int, padded: bool) -> None:
     layers, shared = _layers(case)
