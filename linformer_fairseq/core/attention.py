@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -15,30 +16,18 @@ from .sharing import build_layer_projections, build_shared_projection
 from .signature import check_signature, signature_of
 
 
-class LateProjection(NamedTuple):
-    """What turns T x T scores into scores of projected rows, where no rows were made beforehand."""
-
-    e: Tensor
-    """Of the keys: (R, T), or (H, R, T) with one matrix per head."""
-    f: Tensor
-    """Of the values, likewise."""
-    key_bias: Tensor
-    """(H, D)."""
-    value_bias: Tensor
-    """(H, D)."""
-
-
 class ProjectedSequence(NamedTuple):
     """Keys and values that the positions of a batch of sequences attend to."""
 
     keys: Tensor
-    """(B, H, R, D); (B, H, T, D), without their bias, where ``late`` says how they are projected."""
+    """(B, H, R, D); where ``late`` is given those of all positions and b^K, (B, H, T + 1, D)."""
     values: Tensor
-    """Likewise."""
+    """Likewise, with b^V."""
     mask: Tensor | None = None
     """Which rows count: bool (B or 1, H or 1, 1, R); None for all."""
-    late: LateProjection | None = None
-    """None where keys and values are projected already."""
+    late: tuple[Tensor, Tensor] | None = None
+    """E and F, if they are still to be applied, each with a column of ones for the biases: (R, T + 1) or
+    (H, R, T + 1)."""
 
     def part(self, sequences: slice) -> ProjectedSequence:
         """Keys and values of some of the sequences."""
@@ -123,7 +112,7 @@ class LinformerSelfAttention(nn.Module):
         projected = self.project(x, key_padding_mask)
         if not need_weights:
             return self.attend(x, projected), None
-        heads, weights = self._explicit(x, projected)
+        heads, weights = self._heads(x, projected, need_weights=True)
         return self._join_heads(heads), weights
 
     def project(self, x: Tensor, key_padding_mask: Tensor | None = None) -> ProjectedSequence:
@@ -146,12 +135,7 @@ class LinformerSelfAttention(nn.Module):
         Once keys and values are projected, no position looks at another: a long sequence can be worked through in
         parts.
         """
-        if projected.late is not None:
-            return self._join_heads(self._explicit(x, projected)[0])
-        query = self._split_heads(self.q_proj(x))
-        keys, values, mask, _ = projected
-        heads = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask, dropout_p=self._dropout)
-        return self._join_heads(heads)
+        return self._join_heads(self._heads(x, projected, need_weights=False)[0])
 
     @property
     def _dropout(self) -> float:
@@ -169,8 +153,8 @@ class LinformerSelfAttention(nn.Module):
         second: Projection | RaggedHeads,
         x: Tensor,
         padding: Tensor | None,
-    ) -> tuple[Tensor, Tensor, LateProjection | None]:
-        """Keys and values, (B, R, C), or (B, T, C) and how they are projected; ``first`` is E, ``second`` F."""
+    ) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor] | None]:
+        """Keys and values (B, R or T + 1, C), and ``late`` of `ProjectedSequence`; ``first`` is E, ``second`` F."""
         if isinstance(first, RaggedHeads) and self.settings.is_pooling:  # each head has its rows of the whole X
             by_head = [head(x, padding) for head in first.heads]
             return _linear_by_head(by_head, self.k_proj), _linear_by_head(by_head, self.v_proj), None
@@ -184,9 +168,8 @@ class LinformerSelfAttention(nn.Module):
         keys, values = F.linear(x, self.k_proj.weight), F.linear(x, self.v_proj.weight)
         if order is Order.SCORES:
             assert isinstance(first, LinearProjection) and isinstance(second, LinearProjection)
-            e, f = (projection.matrix(self._rows, x.size(1)) for projection in (first, second))
-            heads = (self.settings.num_heads, self.settings.head_dim)
-            return keys, values, LateProjection(e, f, self.k_proj.bias.view(heads), self.v_proj.bias.view(heads))
+            late = first.with_ones(self._rows, x.size(1)), second.with_ones(self._rows, x.size(1))
+            return _append(keys, self.k_proj.bias), _append(values, self.v_proj.bias), late
         # The sums take the place of the products, for which nothing else has a use.
         keys = self._project(first, keys, padding).add_(self.k_proj.bias)
         return keys, self._project(second, values, padding).add_(self.v_proj.bias), None
@@ -197,12 +180,18 @@ class LinformerSelfAttention(nn.Module):
         rows: Tensor = projection(x, padding)
         return rows
 
-    def _explicit(self, x: Tensor, projected: ProjectedSequence) -> tuple[Tensor, Tensor]:
-        """Heads (B, H, t, D) of positions (B, t, C), and P (B, H, t, R), which is stored."""
-        query = self._split_heads(self.q_proj(x)) * self.settings.head_dim**-0.5
-        if projected.late is not None:
-            return _attention_through_scores(query, projected.keys, projected.values, projected.late, self._dropout)
-        return _explicit_attention(query, projected, self._dropout)
+    def _heads(self, x: Tensor, projected: ProjectedSequence, need_weights: bool) -> tuple[Tensor, Tensor | None]:
+        """Heads (B, H, t, D) of positions (B, t, C), and P (B, H, t, R) if it is wanted."""
+        attention = partial(_attention, scale=self.settings.head_dim**-0.5, dropout=self._dropout, stored=need_weights)
+        query = self._split_heads(self.q_proj(x))
+        keys, values, mask, late = projected
+        if late is None:
+            return attention(query, keys, values, mask)
+        # Q (E K)^T = (Q K^T) E^T and P (F V) = (P F) V. With T below k, T x T scores are smaller than k rows of keys.
+        scores = query @ keys.transpose(-2, -1)
+        e, f = (matrix.to(scores.dtype).expand(*scores.shape[:2], -1, -1) for matrix in late)
+        mixed, weights = attention(scores, e, f, None)
+        return mixed @ values, weights
 
     def _split_heads(self, x: Tensor) -> Tensor:
         """(B, R, C) -> (B, H, R, D), a view."""
@@ -248,35 +237,19 @@ def _linear_by_head(rows_by_head: list[Tensor], linear: nn.Linear) -> Tensor:
     return RaggedHeads.stack([F.linear(*args) for args in zip(rows_by_head, weights, biases, strict=True)])
 
 
-def _explicit_attention(query: Tensor, projected: ProjectedSequence, dropout: float) -> tuple[Tensor, Tensor]:
-    """What scaled_dot_product_attention computes of a scaled query, with P (B, H, T, R) kept."""
-    keys, values, mask, _ = projected
-    scores = query @ keys.transpose(-2, -1)
+def _append(rows: Tensor, last: Tensor) -> Tensor:
+    """(B, T, C) and (C,) -> (B, T + 1, C)."""
+    return torch.cat([rows, last.to(rows.dtype).expand(rows.size(0), 1, -1)], dim=1)
+
+
+def _attention(
+    query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, *, scale: float, dropout: float, stored: bool
+) -> tuple[Tensor, Tensor | None]:
+    """softmax(Q K^T scale) V by torch's fused kernels; with P, and a softmax in at least fp32, if it is ``stored``."""
+    if not stored:
+        return F.scaled_dot_product_attention(query, keys, values, mask, dropout, scale=scale), None
+    scores = (query @ keys.transpose(-2, -1)) * scale
     if mask is not None:
         scores = scores.masked_fill(~mask, float("-inf"))
-    weights = _softmax(scores)
+    weights = scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
     return F.dropout(weights, dropout).to(values.dtype) @ values, weights
-
-
-def _attention_through_scores(
-    query: Tensor, keys: Tensor, values: Tensor, late: LateProjection, dropout: float
-) -> tuple[Tensor, Tensor]:
-    """The same where keys and values have T rows: P = softmax((Q K^T) E^T + Q b^K), heads = (P F) V + (P 1) b^V.
-
-    With T below k, T x T scores are smaller than k projected rows of width D. Rows of P sum to 1 without dropout only.
-    """
-    scores = _times(query @ keys.transpose(-2, -1), late.e.transpose(-2, -1))
-    scores = scores.add_((query * late.key_bias.unsqueeze(1)).sum(-1, keepdim=True))
-    weights = _softmax(scores)
-    kept = F.dropout(weights, dropout).to(values.dtype)
-    heads = _times(kept, late.f) @ values
-    return heads + kept.sum(-1, keepdim=True) * late.value_bias.unsqueeze(1), weights
-
-
-def _times(x: Tensor, matrix: Tensor) -> Tensor:
-    """(B, H, T, A) times (A, Z), or times one matrix per head, (H, A, Z): (B, H, T, Z)."""
-    return x @ matrix if matrix.dim() == 2 else torch.einsum("bhta,haz->bhtz", x, matrix)
-
-
-def _softmax(scores: Tensor) -> Tensor:
-    return scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))

@@ -41,7 +41,7 @@ def cheapest_order(settings: LinformerSettings, layer: int, length: int) -> Orde
     With one E for all heads it is PROJECTION from about T = k on (0.92 k at base size and k = 128), MAPS below that
     and SCORES where T is below 2 k D / (k + D).
     """
-    orders = _orders(settings, layer, length)
+    orders = orders_of(settings, layer, length)
     return min(orders, key=lambda order: orders[order].total)
 
 
@@ -53,11 +53,11 @@ def linformer_attention(settings: LinformerSettings, layer: int, length: float) 
         layer: its number, from 0.
         length: T; a mean of several is rounded up where the projection has windows of positions.
     """
-    return min(_orders(settings, layer, length).values(), key=lambda products: products.total)
+    return min(orders_of(settings, layer, length).values(), key=lambda products: products.total)
 
 
-def _orders(settings: LinformerSettings, layer: int, length: float) -> dict[Order, AttentionProducts]:
-    """The orders that a layer can take."""
+def orders_of(settings: LinformerSettings, layer: int, length: float) -> dict[Order, AttentionProducts]:
+    """The orders that a layer can take, and their multiplications."""
     c, heads, depth = settings.embed_dim, settings.num_heads, settings.head_dim
     rows = [_rows(settings, k, length) for k in settings.dims[layer]]
     most, together = max(rows), sum(rows)
@@ -77,8 +77,10 @@ def _orders(settings: LinformerSettings, layer: int, length: float) -> dict[Orde
         projecting = 2 * length * together * depth if linear else 0
         found[Order.MAPS] = AttentionProducts(projecting, outer + 2 * length * c * c + attending)
     if linear and len(set(rows)) == 1:
-        projecting = 2 * length * length * most * heads
-        found[Order.SCORES] = AttentionProducts(projecting, outer + 2 * length * c * c + 2 * length * length * c)
+        # The biases are a further row of keys and values.
+        projecting = 2 * length * (length + 1) * most * heads
+        rest = outer + 2 * length * c * c + 2 * length * (length + 1) * c
+        found[Order.SCORES] = AttentionProducts(projecting, rest)
     return found
 
 

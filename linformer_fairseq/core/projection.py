@@ -72,6 +72,10 @@ class LinearProjection(Projection):
         """E of the first ``rows`` rows for T = ``length`` positions: (rows, T), or (H, rows, T), a view."""
         return self.weight[..., :rows, :length]
 
+    def with_ones(self, rows: int, length: int) -> Tensor:
+        """The same with a further column of ones: (rows, T + 1), or (H, rows, T + 1)."""
+        return nn.functional.pad(self.matrix(rows, length), (0, 1), value=1.0)
+
     def first_rows(self, count: int, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """The first rows of E X, for a layer whose k is smaller than that of the shared matrix."""
         batch, length, _ = x.shape

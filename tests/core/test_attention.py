@@ -10,7 +10,15 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from linformer_fairseq.core import LinformerSelfAttention, LinformerSettings, build_attention_layers
+from linformer_fairseq.core import LinformerSelfAttention, LinformerSettings, attention, build_attention_layers
+from linformer_fairseq.core.flops import (
+    Order,
+    cheapest_order,
+    feed_forward,
+    full_attention,
+    linformer_attention,
+    orders_of,
+)
 from linformer_fairseq.core.reference import dense_attention, reference_attention
 from tests.core.cases import ALL_MODES, EVERY_CASE, HEADS, WIDTH, K, N, padding_mask, randomise, settings_of
 
@@ -82,12 +90,76 @@ def test_gradients_equal_the_reference_to_rounding_in_double_precision(case: str
         torch.testing.assert_close(got[name], expected[name], atol=1e-11, rtol=1e-9)
 
 
+LINEAR = [case for case in EVERY_CASE if "linear" in case]
+
+
+def _orders_of(case: str, length: int) -> list[Order]:
+    settings = settings_of(case)
+    return [order for order in Order if order in orders_of(settings, 1, length)]
+
+
+@pytest.mark.parametrize("padded", [False, True], ids=["full", "padded"])
+@pytest.mark.parametrize(("case", "order"), [(case, order) for case in LINEAR for order in _orders_of(case, 7)])
+def test_every_order_of_products_is_the_same_function(
+    monkeypatch: pytest.MonkeyPatch, case: str, order: Order, padded: bool
+) -> None:
+    monkeypatch.setattr(attention, "cheapest_order", lambda *_: order)
+    layers, shared = _layers(case)
+    layer = layers[1].double()
+    if shared is not None:
+        shared.double()
+    lengths = [7, 4, 1] if padded else [7, 7, 7]
+    mask = padding_mask(lengths, 7) if padded else None
+    real = ~padding_mask(lengths, 7).unsqueeze(-1)
+    x, direction = (torch.randn(3, 7, WIDTH, dtype=torch.double) for _ in range(2))
+    plain, probabilities = reference_attention(layer, x, lengths)
+    fast, weights = layer(x, mask, need_weights=True)
+    torch.testing.assert_close(layer(x, mask)[0] * real, plain, atol=1e-12, rtol=1e-10)
+    torch.testing.assert_close(fast * real, plain, atol=1e-12, rtol=1e-10)
+    for b, heads in enumerate(probabilities):
+        for i, p in enumerate(heads):
+            torch.testing.assert_close(weights[b, i, : lengths[b], : p.size(1)], p, atol=1e-12, rtol=1e-10)
+    got = _gradients(layer, shared, (layer(x, mask)[0] * real * direction).sum())
+    expected = _gradients(layer, shared, (plain * direction).sum())
+    for name in expected:
+        torch.testing.assert_close(got[name], expected[name], atol=1e-11, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("sharing", "length", "order"),
+    [
+        ("layerwise", 512, Order.PROJECTION),
+        ("layerwise", 119, Order.PROJECTION),
+        ("layerwise", 118, Order.MAPS),
+        ("key_value", 118, Order.MAPS),
+        ("headwise", 128, Order.PROJECTION),
+        ("headwise", 127, Order.MAPS),
+        ("layerwise", 85, Order.MAPS),
+        ("layerwise", 84, Order.SCORES),
+        ("none", 512, Order.MAPS),
+        ("none", 28, Order.SCORES),
+    ],
+)
+def test_the_order_with_the_fewest_multiplications_is_taken(sharing: str, length: int, order: Order) -> None:
+    settings = LinformerSettings(768, 12, 12, 512, 128, sharing)
+    assert cheapest_order(settings, 3, length) is order
+
+
+def test_short_inputs_cost_little_more_than_dense_attention() -> None:
+    settings = LinformerSettings(768, 12, 12, 512, 256)
+    for length in (16, 28, 64, 128, 256):
+        ours = linformer_attention(settings, 0, length).total + feed_forward(768, 3072, length)
+        dense = full_attention(768, length) + feed_forward(768, 3072, length)
+        assert ours / dense < 1.08, length
+
+
+@pytest.mark.parametrize("length", [N, 3])
 @pytest.mark.parametrize("case", ALL_MODES)
-def test_bf16_is_within_its_rounding(case: str) -> None:
+def test_bf16_is_within_its_rounding(case: str, length: int) -> None:
     layers, shared = _layers(case)
     layer = layers[0]
     randomise(layer, std=0.2)
-    x = torch.randn(2, N, WIDTH).bfloat16()
+    x = torch.randn(2, length, WIDTH).bfloat16()
     for module in (layer, shared):
         if module is not None:
             module.bfloat16()

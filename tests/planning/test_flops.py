@@ -43,9 +43,10 @@ def counted(model, length, classes):
     return forward, counter.get_total_flops()
 
 
+@pytest.mark.parametrize("length", [N - 4, 5])
 @pytest.mark.parametrize(("name", "options"), CASES, ids=str)
-def test_operations_are_those_that_torch_counts(small, build, name, options):
-    config, length = small(name, **options), N - 4
+def test_operations_are_those_that_torch_counts(small, build, name, options, length):
+    config = small(name, **options)
     flops = flops_of(sizes_of(with_defaults(config), SYMBOLS), length, MASKED)
     forward, training = counted(build(config), length, 0)
     assert BATCH * flops.forward == forward
