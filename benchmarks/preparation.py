@@ -3,8 +3,8 @@
     LINFORMER_DATA=DIR python benchmarks/preparation.py       the results in results/data_prep
 
 The text is books and Wikipedia, documents separated by empty lines; the steps are those of
-scripts/prepare_pretraining.sh with its defaults. Memory is that of all processes of a step together. Where a step takes
-1 GB or more, the exit status is 1.
+scripts/prepare_pretraining.sh with its defaults. All sizes run in turn in every round, after an untimed run on little
+text. Memory is that of all processes of a step together. Where a step takes 1 GB or more, the exit status is 1.
 """
 
 import argparse
@@ -18,65 +18,108 @@ from typing import Any
 if not __package__:  # run by its path
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from benchmarks.data_prep import PACKAGES, text_lines, write_text
+from benchmarks.data_prep import PACKAGES, Numbers, numbers, summary, text_lines, write_text
 from benchmarks.measuring import ROOT, provenance, run, said
 
 LIMIT = 1e9
 """Bytes that no step may take."""
+STEPS = {"build_corpus": "corpus", "train_sentencepiece": "vocabulary (32,000)", "binarize": "binary data"}
+"""The programs, and what each makes."""
+LITTLE = 0.1
+"""MB of the untimed run."""
 
 
-def measure(data: Path, megabytes: int, workers: int, work: Path) -> dict[str, Any]:
-    """All steps on a text of that size, in the folder ``work``."""
-    text = work / "text.txt"
-    size = write_text(text, text_lines(None, data, int(megabytes * 1e6)))
-    corpus, tokenizer, binary = work / "text", work / "tokenizer", work / "bin"
-    processes = ["--workers", workers]
-    steps = {
-        "build_corpus": ["--out", corpus, *processes, text],
-        "train_sentencepiece": ["--out", tokenizer, corpus],
-        "binarize": ["--tokenizer", tokenizer, "--out", binary, *processes, corpus],
-    }
-    measured = {}
-    for program, words in steps.items():
-        print(f"{size:.0f} MB: {program}", file=sys.stderr, flush=True)
-        took = run([sys.executable, "-m", f"data_prep.{program}", *words])
-        measured[program] = {"seconds": took.seconds, "cpu_seconds": took.cpu_seconds, "peak_bytes": took.peak_bytes}
-    train = json.loads((binary / "manifest.json").read_text())["splits"]["train"]
-    words_of_train = json.loads((corpus / "manifest.json").read_text())["splits"]["train"]["words"]
-    counts = {"documents": train["documents"], "words": words_of_train, "tokens": train["tokens"]}
-    return {"megabytes": round(size, 2), "train": counts, "steps": measured}
+def one_round(data: Path, megabytes: float, workers: int) -> tuple[float, dict[str, int], dict[str, Numbers]]:
+    """All steps on a text of that size.
+
+    Returns:
+        megabytes of the text, counts of the training data, the numbers of each step.
+    """
+    with tempfile.TemporaryDirectory(prefix="preparation_benchmark_") as folder:
+        work = Path(folder)
+        text = work / "text.txt"
+        size = write_text(text, text_lines(None, data, int(megabytes * 1e6)))
+        corpus, tokenizer, binary = work / "text", work / "tokenizer", work / "bin"
+        processes = ["--workers", workers]
+        options = {
+            "build_corpus": ["--out", corpus, *processes, text],
+            "train_sentencepiece": ["--out", tokenizer, corpus],
+            "binarize": ["--tokenizer", tokenizer, "--out", binary, *processes, corpus],
+        }
+        steps = {step: numbers(run([sys.executable, "-m", f"data_prep.{step}", *options[step]])) for step in STEPS}
+        train = json.loads((binary / "manifest.json").read_text())["splits"]["train"]
+        words = json.loads((corpus / "manifest.json").read_text())["splits"]["train"]["words"]
+        return size, {"documents": train["documents"], "words": words, "tokens": train["tokens"]}, steps
+
+
+def measure(data: Path, sizes: list[float], workers: int, rounds: int) -> list[dict[str, Any]]:
+    """A row for each size."""
+    one_round(data, LITTLE, workers)
+    found: dict[float, list[tuple[float, dict[str, int], dict[str, Numbers]]]] = {size: [] for size in sizes}
+    for number in range(rounds):
+        for size in sizes:
+            print(f"round {number + 1}: {size:g} MB", file=sys.stderr, flush=True)
+            found[size].append(one_round(data, size, workers))
+    rows = []
+    for one in found.values():
+        megabytes, counts, _ = one[0]
+        steps = {step: summary([steps[step] for _, _, steps in one], megabytes) for step in STEPS}
+        rows.append({"megabytes": round(megabytes, 2), "train": counts, "steps": steps})
+    return rows
+
+
+def cells(row: dict[str, Any]) -> list[str]:
+    """Time and memory of each step."""
+    return [f"{step['seconds']:.1f} s, {step['peak_bytes'] / 1e6:.0f} MB" for step in row["steps"].values()]
+
+
+def basis(result: dict[str, Any]) -> str:
+    """What the numbers rest on."""
+    rounds = len(result["sizes"][0]["steps"]["binarize"]["rounds"])
+    return (
+        f"Median seconds of {rounds} rounds and peak memory of all processes; the vocabulary is trained on a sample of "
+        f"20 MB. {said(result['provenance'])}"
+    )
+
+
+def by_size(result: dict[str, Any]) -> list[str]:
+    """The three steps by the size of the text, a Markdown table for README."""
+    lines = [
+        f"| all three steps, {result['workers']} processes | {' | '.join(STEPS.values())} |",
+        "|---|---:|---:|---:|",
+    ]
+    for row in result["sizes"]:
+        lines.append(f"| {row['megabytes']:.0f} MB of books and Wikipedia | {' | '.join(cells(row))} |")
+    return [*lines, "", f"({basis(result)})"]
 
 
 def table(result: dict[str, Any]) -> str:
-    """Markdown."""
+    """The page in results/: the steps, and what came out."""
     lines = [
-        f"Preparing pretraining data, {result['workers']} workers: seconds, and peak memory of all processes in MB.",
-        "",
-        "| MB of text | " + " | ".join(result["sizes"][0]["steps"]) + " | documents | words | tokens (train) |",
+        f"| MB of text, {result['workers']} processes | {' | '.join(STEPS)} | documents | words | tokens (train) |",
         "|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for row in result["sizes"]:
-        steps = [f"{step['seconds']:.1f} s, {step['peak_bytes'] / 1e6:.0f} MB" for step in row["steps"].values()]
         counts = [f"{count:,}" for count in row["train"].values()]
-        lines.append("| " + " | ".join([f"{row['megabytes']:.1f}", *steps, *counts]) + " |")
-    return "\n".join([*lines, "", said(result["provenance"])]) + "\n"
+        lines.append("| " + " | ".join([f"{row['megabytes']:.1f}", *cells(row), *counts]) + " |")
+    return "\n".join([*lines, "", basis(result)]) + "\n"
 
 
 def main() -> int:
     """The program; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", type=int, nargs="+", default=[10, 50, 200], help="MB of text (%(default)s)")
+    parser.add_argument("--sizes", type=float, nargs="+", default=[10, 200], help="MB of text (%(default)s)")
     parser.add_argument("--workers", type=int, default=2, help="processes (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=5, help="of all sizes in turn (%(default)s)")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "data_prep", help="folder for the results")
     args = parser.parse_args()
     if not os.environ.get("LINFORMER_DATA"):
         parser.error("set LINFORMER_DATA to the folder of real data")
+    if args.rounds < 1:
+        parser.error(f"--rounds is {args.rounds}; expected at least 1")
     data = Path(os.environ["LINFORMER_DATA"]).resolve()
     made = provenance(" ".join(["python benchmarks/preparation.py", *sys.argv[1:]]), PACKAGES)
-    sizes = []
-    for megabytes in args.sizes:
-        with tempfile.TemporaryDirectory(prefix="preparation_benchmark_") as work:
-            sizes.append(measure(data, megabytes, args.workers, Path(work)))
+    sizes = measure(data, args.sizes, args.workers, args.rounds)
     result = {"workers": args.workers, "sizes": sizes, "provenance": made}
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "preparation.json").write_text(json.dumps(result, indent=1) + "\n")

@@ -10,6 +10,9 @@ be used later, and manifest.json. An item is one line and ends with </s>; an emp
 With --shards S the training text is spread, by whole documents, over BIN/0 to BIN/S-1, which fairseq-train reads
 one per epoch when it is given BIN/0:BIN/1:...; the other splits are in each of these folders.
 
+With --pad-vocabulary the dict.txt beside the data is padded to a multiple of 8 symbols, <mask> included, for models
+that take their size from it. All ids stay the same.
+
 A run that was stopped or killed carries on when the same command is given again, and its result is that of a run
 without interruption, byte for byte, whatever the number of workers. Text of any size needs well below 1 GB of memory.
 """
@@ -30,13 +33,15 @@ from data_prep.support.program import program_parser, run_program
 from data_prep.support.progress import Progress
 from data_prep.support.step import Step, file_state
 from data_prep.support.workers import check_workers, default_workers, ordered_map
-from data_prep.tokenizers import Tokenizer, copy_tokenizer, load_tokenizer
+from data_prep.tokenizers import Tokenizer, copy_tokenizer, dictionary, load_tokenizer
 
 MUCH_UNKNOWN = 0.01
 """Share of <unk> above which something is wrong with the tokenizer or the text."""
 
 
-def binarize(inputs: list[Path], tokenizer: Path, out: Path, workers: int = 1, shards: int = 1) -> dict[str, Any]:
+def binarize(
+    inputs: list[Path], tokenizer: Path, out: Path, workers: int = 1, shards: int = 1, pad_vocabulary: bool = False
+) -> dict[str, Any]:
     """Write the datasets of all splits to ``out``; returns the manifest.
 
     Args:
@@ -45,6 +50,7 @@ def binarize(inputs: list[Path], tokenizer: Path, out: Path, workers: int = 1, s
         out: new or empty folder, or what an earlier run of this very step left there.
         workers: processes; above 1 only below ``if __name__ == "__main__":``, as each imports the calling script.
         shards: number of folders that the training text is spread over.
+        pad_vocabulary: pad the dict.txt that is written; see `dictionary.pad`.
 
     Raises:
         DataError: bad text, tokenizer or options, or an ``out`` with something else in it.
@@ -59,6 +65,7 @@ def binarize(inputs: list[Path], tokenizer: Path, out: Path, workers: int = 1, s
         "program": "binarize 1",
         "tokenizer": loaded.describe(),
         "shards": shards,
+        "pad_vocabulary": pad_vocabulary,
         "parts": [LARGEST_PART, PARTS_PER_SHARD],
         "corpus": found.corpus and found.corpus["sha256"],
         "splits": states,
@@ -84,18 +91,21 @@ def binarize(inputs: list[Path], tokenizer: Path, out: Path, workers: int = 1, s
             if [file_state(path) for path in files] != states[split]:
                 raise DataError(f"the {split} text changed while it was read; run the same command again")
         store.finish()
-        _furnish(step.outputs, loaded, found.splits, shards)
-        return step.finish(_manifest(loaded, found.corpus, found.splits, shards, store))
+        _furnish(step.outputs, loaded, found.splits, shards, pad_vocabulary)
+        manifest = _manifest(loaded, found.corpus, found.splits, shards, store)
+        return step.finish({**manifest, "pad_vocabulary": pad_vocabulary})
 
 
-def _furnish(outputs: Path, tokenizer: Tokenizer, splits: dict[str, tuple[Path, ...]], shards: int) -> None:
+def _furnish(
+    outputs: Path, tokenizer: Tokenizer, splits: dict[str, tuple[Path, ...]], shards: int, pad_vocabulary: bool
+) -> None:
     """The tokenizer in each folder, and the splits that all shards have in common."""
-    copy_tokenizer(tokenizer, outputs)
-    if shards == 1:
-        return
-    for shard in range(shards):
-        folder = outputs / str(shard)
+    folders = [outputs / str(shard) for shard in range(shards)] if shards > 1 else []
+    for folder in (outputs, *folders):
         copy_tokenizer(tokenizer, folder)
+        if pad_vocabulary:
+            dictionary.pad(folder / dictionary.NAME)
+    for shard, folder in enumerate(folders):
         for split in (name for name in splits if name != "train" and shard):
             for name in (f"{split}.bin", f"{split}.idx"):
                 (folder / name).unlink(missing_ok=True)
@@ -158,8 +168,11 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, required=True, metavar="BIN", help="folder to write")
     parser.add_argument("--workers", type=int, default=default_workers(), help="processes (one per core: %(default)s)")
     parser.add_argument("--shards", type=int, default=1, metavar="S", help="folders of training data (%(default)s)")
+    parser.add_argument(
+        "--pad-vocabulary", action="store_true", help="pad dict.txt to a multiple of 8 symbols, <mask> included"
+    )
     args = parser.parse_args(argv)
-    report(binarize(args.inputs, args.tokenizer, args.out, args.workers, args.shards), args.out)
+    report(binarize(args.inputs, args.tokenizer, args.out, args.workers, args.shards, args.pad_vocabulary), args.out)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ Stop it whenever you like: the same command carries on where it stopped, and doe
   --valid-share S        share of the documents held out for validation (default: 0.01)
   --test-share S         share of the documents held out for testing (default: 0)
   --shards N             folders that train is spread over, one an epoch (default: 1)
+  --pad-vocabulary       pad the dictionary of the data to a multiple of 8 symbols (models take their size from it)
   --workers N            processes (default: one per core)
   --errors strict|replace   bytes that are not UTF-8 are an error (default), or become U+FFFD
   --help                 show this text
@@ -36,6 +37,7 @@ while (($#)); do
     shift
     case "$option" in
         --help | -h) usage && exit 0 ;;
+        --pad-vocabulary) bin_options+=("$option") && continue ;;
         --out | --tokenizer | --vocab-size | --valid-share | --test-share | --shards | --workers | --errors) ;;
         --*) die "unknown argument: $option (scripts/prepare_pretraining.sh --help lists what there is)" ;;
         *) sources+=("$option") && continue ;;

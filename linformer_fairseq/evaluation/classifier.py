@@ -11,7 +11,7 @@ from fairseq import checkpoint_utils, tasks
 from omegaconf import open_dict
 from torch import nn
 
-from linformer_fairseq.dictionary_file import read_symbols
+from linformer_fairseq.dictionary_file import embedding_rows, read_vocabulary, without_padding
 from linformer_fairseq.evaluation.errors import EvaluationError
 from linformer_fairseq.evaluation.task_data import TaskData, read_labels
 from linformer_fairseq.tasks import SENTENCE_PREDICTION
@@ -89,21 +89,24 @@ def _check_dictionaries(checkpoint: Path, state: dict[str, Any], classes: int, d
         )
     hint = "prepare the task with the tokenizer of the checkpoint's own training data"
     dictionary = Path("input0") / "dict.txt"
-    symbols = read_symbols(data.folder / dictionary)
     rows = state["model"][_EMBEDDING].shape[0] if _EMBEDDING in state["model"] else None
-    expected = len(symbols) + len(("<s>", "<pad>", "</s>", "<unk>", "<mask>"))
+    expected = embedding_rows(data.folder / dictionary, "sharing" in state["cfg"].model)
     if rows is not None and rows != expected:
         raise EvaluationError(
             f"{checkpoint}: was trained with a dictionary of {rows:,} symbols, but {data.folder / dictionary} makes "
             f"{expected:,} (fairseq's own included); {hint}"
         )
     trained_on = Path(str(state["cfg"].task.data))
-    for name, read, ours, what in (
-        (dictionary, read_symbols, symbols, hint),
-        (Path("label") / "dict.txt", read_labels, list(data.labels), "was it finetuned on another task?"),
+    for name, read, what in (
+        (dictionary, _real_symbols, hint),
+        (Path("label") / "dict.txt", read_labels, "was it finetuned on another task?"),
     ):
         theirs = trained_on / name
-        if theirs.is_file() and read(theirs) != ours:
+        if theirs.is_file() and read(theirs) != read(data.folder / name):
             raise EvaluationError(
                 f"{checkpoint}: was trained with {theirs}, which differs from {data.folder / name}; {what}"
             )
+
+
+def _real_symbols(path: Path) -> list[str]:
+    return without_padding(read_vocabulary(path))

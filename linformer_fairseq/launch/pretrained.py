@@ -14,14 +14,13 @@ from omegaconf import OmegaConf
 
 from linformer_fairseq.compat.checkpoint_loading import CheckpointError, read_checkpoint
 from linformer_fairseq.core import parse_projected_dim
-from linformer_fairseq.dictionary_file import read_symbols
+from linformer_fairseq.dictionary_file import embedding_rows
 from linformer_fairseq.launch.errors import LaunchError
 from linformer_fairseq.models.architectures import BASE, MODEL, fill
 from linformer_fairseq.models.config import LinformerRobertaConfig
 
 _POSITIONS = "encoder.sentence_encoder.embed_positions.weight"
 _EMBEDDING = "encoder.sentence_encoder.embed_tokens.weight"
-_SPECIAL = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 # A position's number begins after the padding symbol's.
 _UNUSED_POSITIONS = 2
 # Options that say how a model is trained, not what it is: a finetuning chooses its own.
@@ -30,11 +29,14 @@ _FREE = frozenset(
         *("dropout", "attention_dropout", "activation_dropout", "pooler_dropout", "encoder_layerdrop"),
         *("quant_noise_pq", "quant_noise_pq_block_size", "quant_noise_scalar", "spectral_norm_classification_head"),
         *("checkpoint_activations", "offload_activations", "min_params_to_wrap", "load_checkpoint_heads"),
-        *("pooler_activation_fn", "projection_init", "compile_encoder"),
+        *("pooler_activation_fn", "projection_init", "compile_encoder", "pad_vocabulary"),
     }
 )
 _OPTIONS = tuple(option.name for option in fields(LinformerRobertaConfig) if option.name != "_name")
-_LINFORMER = ("projected_dim", "sharing", "projection", "projection_init", "freeze_projection", "compile_encoder")
+_LINFORMER = (
+    *("projected_dim", "sharing", "projection", "projection_init", "freeze_projection"),
+    *("compile_encoder", "pad_vocabulary"),
+)
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class Pretrained:
         Raises:
             LaunchError: naming both numbers.
         """
-        expected = len(read_symbols(path)) + len(_SPECIAL)
+        expected = embedding_rows(path, self.name.startswith(MODEL))
         if expected != self.symbols:
             raise LaunchError(
                 f"{self.path} was pretrained with {self.symbols:,} symbols, but {path} makes {expected:,} (fairseq's "

@@ -64,6 +64,11 @@ class LinformerRobertaConfig(FairseqDataclass):
     compile_encoder: bool = _option(
         False, "run the encoder's layers through torch.compile; the first steps take a minute or so longer"
     )
+    pad_vocabulary: bool = _option(
+        False,
+        "compute the output layer with the vocabulary padded to a multiple of 8, which suits the tensor cores of GPUs; "
+        "logits and checkpoints are the same as without it",
+    )
     min_params_to_wrap: int = _option(
         DEFAULT_MIN_PARAMS_TO_WRAP, "fewest parameters of a layer that fully sharded data parallel wraps on its own"
     )

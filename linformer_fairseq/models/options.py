@@ -29,7 +29,7 @@ def resolve_options(cfg: Any, task: Any) -> Namespace:
         plain = OmegaConf.to_container(OmegaConf.create(cfg), resolve=True, enum_to_str=True)
     args = Namespace(**plain)
     fill(args, BASE)
-    fill(args, {"compile_encoder": False})  # checkpoints made before there was this option
+    fill(args, {"compile_encoder": False, "pad_vocabulary": False})  # checkpoints made before there were these
     if args.offload_activations:
         args.checkpoint_activations = True
     if args.compile_encoder and args.checkpoint_activations:

@@ -11,10 +11,10 @@ from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import register_model
 from fairseq.models.roberta import RobertaEncoder, RobertaModel
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
-from torch import nn
+from torch import Tensor, nn
 
 from linformer_fairseq.core import LinformerSettings
-from linformer_fairseq.modules import LinformerEncoder
+from linformer_fairseq.modules import LinformerEncoder, LMHead, TokenEmbedding
 
 from .architectures import MODEL
 from .config import LinformerRobertaConfig
@@ -34,6 +34,12 @@ class LinformerRobertaEncoder(RobertaEncoder):
     def __init__(self, args: Namespace, dictionary: Dictionary, settings: LinformerSettings) -> None:
         self.settings = settings  # fairseq's __init__ calls build_encoder
         super().__init__(args, dictionary)
+
+    def build_embedding(self, vocab_size: int, embedding_dim: int, padding_idx: int) -> TokenEmbedding:
+        return TokenEmbedding(self.dictionary, embedding_dim)
+
+    def build_lm_head(self, embed_dim: int, output_dim: int, activation_fn: str, weight: Tensor | None) -> LMHead:
+        return LMHead(embed_dim, activation_fn, weight, self.dictionary, self.args.pad_vocabulary)
 
     def build_encoder(self, args: Namespace, dictionary: Dictionary, embed_tokens: nn.Embedding) -> LinformerEncoder:
         encoder = LinformerEncoder(args, dictionary, embed_tokens, self.settings)

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
-from linformer_fairseq.dictionary_file import read_symbols
+from linformer_fairseq.dictionary_file import embedding_rows
 from linformer_fairseq.mmap_files import Damaged, open_dataset
+from linformer_fairseq.models.architectures import MODEL
 from linformer_fairseq.tasks import SENTENCE_PREDICTION
 
 ASSUMED_VOCABULARY = 50_265  # RoBERTa's: GPT-2's byte pairs, fairseq's special symbols and <mask>
-_SPECIAL = {"<s>", "<pad>", "</s>", "<unk>", "<mask>"}
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Data:
     """What is known of the training data; None where they are not there."""
 
     vocabulary: int
-    """Number of symbols, ``<mask>`` included."""
+    """Rows of the model's token embedding: symbols, ``<mask>`` included."""
     vocabulary_source: str
     tokens: int | None
     """All tokens of the training split; of a task, as it is read: shortened to n, with the added separators."""
@@ -39,7 +39,7 @@ def data_of(config: DictConfig) -> Data:
     classifies = config.task._name in SENTENCE_PREDICTION
     dictionary = folders[0] / ("input0/dict.txt" if classifies else "dict.txt")
     try:
-        vocabulary = len(_SPECIAL | set(read_symbols(dictionary)))
+        vocabulary = embedding_rows(dictionary, str(config.model.get("_name")).startswith(MODEL))
         source = str(dictionary)
     except (OSError, UnicodeDecodeError):
         vocabulary, source = ASSUMED_VOCABULARY, f"assumed, RoBERTa's: {dictionary} cannot be read"

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from linformer_fairseq.dictionary_file import read_symbols
+from linformer_fairseq.dictionary_file import read_vocabulary, without_padding
 from linformer_fairseq.launch import LaunchError, compose, resolved
 from linformer_fairseq.launch.complete import complete
 from linformer_fairseq.launch.data import check_task_data
@@ -31,7 +31,7 @@ def check(processes: str, pretraining: Sequence[str], tasks: Sequence[str], fine
     os.environ["SLURM_NTASKS"] = processes
     config = complete(compose("pretraining", ["run_config=srun", *pretraining]))
     checkpoint = Path(config.checkpoint.save_dir) / "checkpoint_best.pt"
-    symbols = read_symbols(Path(config.task.data.split(":")[0]) / "dict.txt")
+    symbols = without_padding(read_vocabulary(Path(config.task.data.split(":")[0]) / "dict.txt"))
     os.environ["SLURM_NTASKS"] = "1"
     rates, seeds = (os.environ[name].split() for name in ("LINFORMER_LRS", "LINFORMER_SEEDS"))
     grid = [[f"lr={rate}", f"common.seed={seed}"] for rate in rates for seed in seeds]
@@ -40,7 +40,7 @@ def check(processes: str, pretraining: Sequence[str], tasks: Sequence[str], fine
         for keys in grid:
             resolved(compose("finetuning", [*own, *keys]))
         check_task_data(Path(data))
-        if read_symbols(Path(data) / "input0" / "dict.txt") != symbols:
+        if without_padding(read_vocabulary(Path(data) / "input0" / "dict.txt")) != symbols:
             raise LaunchError(
                 f"{task}={data}: its dictionary is not that of {config.task.data}; prepare the task with the tokenizer "
                 "of the pretraining data"

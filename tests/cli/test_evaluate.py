@@ -24,6 +24,7 @@ from omegaconf import OmegaConf
 
 import linformer_fairseq  # noqa: F401
 from data_prep import prepare_task
+from data_prep.tokenizers import dictionary
 from linformer_fairseq import cli
 from linformer_fairseq.evaluation import f1, majority
 from tests.data_prep.small_tokenizers import make_gpt2, make_sentencepiece, text
@@ -259,6 +260,16 @@ def test_a_folder_of_fairseq_preprocess(
     assert cli.main(["evaluate", str(checkpoint), str(other)]) == 0
     (other / "label" / "dict.txt").write_text("neg 3\npos 9\n")
     assert "was trained with" in fails(capsys, checkpoint, other)
+
+
+def test_data_with_a_padded_dictionary(data: Path, checkpoint: Path, tmp_path: Path) -> None:
+    padded = linked(data, tmp_path / "padded", "input0")
+    shutil.copytree(data / "input0", padded / "input0")
+    dictionary.pad(padded / "input0" / "dict.txt")
+    outputs = [tmp_path / "plain.tsv", tmp_path / "padded.tsv"]
+    for folder, out in zip((data, padded), outputs, strict=True):
+        assert cli.main(["evaluate", str(checkpoint), str(folder), "--out", str(out)]) == 0
+    assert outputs[0].read_text() == outputs[1].read_text()
 
 
 def test_identifiers_that_are_not_as_many_as_the_examples(

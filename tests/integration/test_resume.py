@@ -1,6 +1,7 @@
 """Saving and resuming through fairseq's real command lines."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import torch
 from fairseq import checkpoint_utils
 
 import linformer_fairseq  # noqa: F401 (registers the model)
+from data_prep.tokenizers import dictionary
 from linformer_fairseq.compat.checkpoint_loading import read_checkpoint
 from tests.equality import same
 
@@ -42,6 +44,27 @@ def test_each_entry_point_resumes_the_others_checkpoint(
     assert loaded.keys() == stored.keys()
     assert all(torch.equal(loaded[key], stored[key]) for key in stored)
     assert type(task).__name__ == "MaskedLMTask"
+
+
+@pytest.mark.slow
+def test_runs_with_and_without_a_padded_vocabulary_resume_each_other(
+    train: Train, tiny_settings: Settings, tiny_corpus: Path, tmp_path: Path
+) -> None:
+    """Optimizer state and all: plain, then padded data and model, then plain again."""
+    padded = tmp_path / "padded"
+    shutil.copytree(tiny_corpus, padded)
+    dictionary.pad(padded / "dict.txt")
+    kinds = [{}, {"task.data": str(padded), "model.pad_vocabulary": True}, {}]
+    for updates, kind in enumerate(kinds, start=1):
+        program = ("fairseq-train", "fairseq-hydra-train")[updates % 2]
+        output = train(program, {**tiny_settings, **kind, "optimization.max_update": updates}, tmp_path / "run")
+        found = read_checkpoint(tmp_path / "run" / "checkpoint_last.pt")
+        assert _updates(found) == updates
+        assert (f"Loaded checkpoint {tmp_path}/run/checkpoint_last.pt" in output) == (updates > 1)
+        assert found["model"]["encoder.sentence_encoder.embed_tokens.weight"].shape[0] == 65
+        state = found["last_optimizer_state"]["state"]
+        assert {value["exp_avg"].shape[0] for value in state.values() if value["exp_avg"].dim() == 2} >= {65}
+        assert 72 not in {value["exp_avg"].shape[0] for value in state.values()}
 
 
 _SPY = '''

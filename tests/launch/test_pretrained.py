@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("fairseq")
 
+from data_prep.tokenizers import dictionary
 from linformer_fairseq.launch import LaunchError, complete, compose
 from linformer_fairseq.launch.pretrained import Pretrained
 
@@ -87,6 +88,17 @@ def test_another_dictionary_is_refused(words: list[str], task_data: Path, tmp_pa
         stream.write("more 1\n")
     with pytest.raises(LaunchError, match="was pretrained with 65 symbols, but .* makes 66"):
         complete(compose("finetuning", [*words, f"task.data={other}"]))
+
+
+def test_a_padded_dictionary_is_the_same(words: list[str], task_data: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(task_data, other)
+    dictionary.pad(other / "input0" / "dict.txt")
+    assert complete(compose("finetuning", [*words, f"task.data={other}"])).task.data == str(other)
+    roberta = Pretrained(Path("some.pt"), "roberta_base", {}, 512, 72)  # fairseq's has rows for the padding
+    roberta.check_dictionary(other / "input0" / "dict.txt")
+    with pytest.raises(LaunchError, match="72 symbols, but .* makes 65"):
+        roberta.check_dictionary(task_data / "input0" / "dict.txt")
 
 
 def test_longer_examples_than_the_model_takes_are_refused(words: list[str], task_data: Path, tmp_path: Path) -> None:

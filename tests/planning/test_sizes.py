@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from linformer_fairseq.planning.data import data_of
 from linformer_fairseq.planning.sizes import sizes_of, with_defaults
 from tests.planning.conftest import SMALL, SYMBOLS
 
@@ -44,6 +45,14 @@ def test_sizes_are_those_of_the_architecture(small):
     config = small("linformer_roberta_large", projected_dim=8, **dict.fromkeys(SMALL))
     sizes = sizes_of(with_defaults(config), SYMBOLS)
     assert (sizes.layers, sizes.width, sizes.ffn, sizes.heads) == (24, 1024, 4096, 16)
+
+
+@pytest.mark.parametrize(("name", "rows"), [(LINFORMER, 7), (ROBERTA, 8)])
+def test_only_fairseqs_roberta_has_rows_for_a_dictionarys_padding(small, tmp_path, name, rows):
+    (tmp_path / "dict.txt").write_text("a 2\nb 1\n<mask> 0\nmadeupword0000 0\n")
+    config = with_defaults(small(name))
+    config.task.data = str(tmp_path)
+    assert data_of(config).vocabulary == rows
 
 
 def test_another_model_is_refused_by_name(small):

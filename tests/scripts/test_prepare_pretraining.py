@@ -30,11 +30,11 @@ def test_the_steps_and_what_they_get(checkout: Path) -> None:
 
 
 def test_gpt2_is_fetched_first_and_the_papers_corpus_is_the_default(checkout: Path) -> None:
-    done = run(checkout, "--out", "x", "--tokenizer", "gpt2", "--valid-share", 0.02)
+    done = run(checkout, "--out", "x", "--tokenizer", "gpt2", "--pad-vocabulary", "--valid-share", 0.02)
     assert done.stdout.splitlines() == [
         "-m|data_prep.gpt2_bpe|--out|x/tokenizer|",
         "-m|data_prep.build_corpus|--out|x/text|--valid-share|0.02|hub:bookcorpus|hub:wikipedia|",
-        "-m|data_prep.binarize|--tokenizer|x/tokenizer|--out|x/bin|x/text|",
+        "-m|data_prep.binarize|--tokenizer|x/tokenizer|--out|x/bin|--pad-vocabulary|x/text|",
     ]
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("fairseq")
 
+from data_prep.tokenizers import dictionary
 from linformer_fairseq.launch import LaunchError
 from scripts.slurm.check_chain import check
 
@@ -47,6 +49,12 @@ def test_a_learning_rate_that_is_no_number(keys: list[str], task_data: Path, mon
     monkeypatch.setenv("LINFORMER_LRS", "1e-4 fast")
     with pytest.raises(LaunchError, match="fast"):
         check("2", keys, [f"sst2={task_data}"], [])
+
+
+def test_a_task_with_a_padded_dictionary(keys: list[str], task_data: Path, tmp_path: Path) -> None:
+    shutil.copytree(task_data, tmp_path / "padded")
+    dictionary.pad(tmp_path / "padded" / "input0" / "dict.txt")
+    check("2", keys, [f"sst2={tmp_path / 'padded'}"], ["dataset.batch_size=8"])
 
 
 def test_a_task_of_another_tokenizer(keys: list[str], task_data: Path, tmp_path: Path) -> None:

@@ -95,6 +95,26 @@ def test_workers_do_not_change_a_byte(corpus: Path, tokenizers: dict[str, Path],
     assert bytes_of(tmp_path / "1") == bytes_of(tmp_path / "2") == bytes_of(tmp_path / "3")
 
 
+@pytest.mark.parametrize("shards", [1, 2])
+def test_a_padded_vocabulary_changes_the_dictionary_alone(
+    corpus: Path, tokenizers: dict[str, Path], shards: int, tmp_path: Path
+) -> None:
+    from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
+
+    binarize([corpus], tokenizers["gpt2"], tmp_path / "plain", shards=shards)
+    manifest = binarize([corpus], tokenizers["gpt2"], tmp_path / "padded", shards=shards, pad_vocabulary=True)
+    assert manifest["pad_vocabulary"]
+    plain, padded = bytes_of(tmp_path / "plain"), bytes_of(tmp_path / "padded")
+    changed = {name for name in plain if plain[name] != padded[name]}
+    folders = ["", "0/", "1/"] if shards == 2 else [""]
+    assert changed == {"manifest.json", *(f"{folder}dict.txt" for folder in folders)} and plain.keys() == padded.keys()
+    tasks = {
+        name: MaskedLMTask.setup_task(MaskedLMConfig(data=str(tmp_path / name), seed=1)) for name in ("plain", "padded")
+    }
+    assert tasks["padded"].mask_idx == tasks["plain"].mask_idx == len(tasks["plain"].source_dictionary) - 1
+    assert len(tasks["padded"].source_dictionary) % 8 == 0 != len(tasks["plain"].source_dictionary) % 8
+
+
 def test_blocks_of_fairseqs_task_keep_to_a_document(corpus: Path, tokenizers: dict[str, Path], tmp_path: Path) -> None:
     from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
 

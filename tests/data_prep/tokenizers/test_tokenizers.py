@@ -190,6 +190,51 @@ def test_folders_without_or_with_two_tokenizers_are_refused(tmp_path: Path) -> N
         load_tokenizer(tmp_path)
 
 
+def test_a_padded_dictionary_keeps_every_id(folder: Path, loaded: Tokenizer, tmp_path: Path) -> None:
+    """A multiple of 8 once fairseq's tasks have <mask>; the padding is what fairseq itself adds."""
+    pytest.importorskip("fairseq")
+    from fairseq.data import Dictionary
+
+    copy_tokenizer(loaded, tmp_path)
+    expected = Dictionary.load(str(tmp_path / "dict.txt"))
+    expected.add_symbol("<mask>")
+    unpadded = len(expected)
+    expected.pad_to_multiple_(8)
+    dictionary.pad(tmp_path / "dict.txt")
+    found = Dictionary.load(str(tmp_path / "dict.txt"))
+    assert found.symbols == expected.symbols and len(found) % 8 == 0
+    assert found.add_symbol("<mask>") == expected.index("<mask>") == unpadded - 1
+    again = load_tokenizer(tmp_path)
+    assert len(again) == len(loaded)
+    for line in ODD:
+        ids = again.encode(line).tolist()
+        assert ids == loaded.encode(line).tolist()
+        assert again.decode([0, *ids, unpadded - 1, len(found) - 1, EOS]) == loaded.decode(ids)
+    before = (tmp_path / "dict.txt").read_bytes()
+    dictionary.pad(tmp_path / "dict.txt")
+    assert (tmp_path / "dict.txt").read_bytes() == before
+
+
+def test_padding_goes_on_after_fillers_that_are_there(tmp_path: Path) -> None:
+    """As in RoBERTa's dictionary, which ends with three."""
+    path = tmp_path / "dict.txt"
+    path.write_text("a 1\nmadeupword0000 0\nmadeupword0001 0")
+    dictionary.pad(path)
+    assert path.read_text().split("\n") == ["a 1", "madeupword0000 0", "madeupword0001 0", "<mask> 0", ""]
+    path.write_text("a 1\nb 1\nmadeupword0000 0\nmadeupword0001 0\n")
+    dictionary.pad(path)
+    names = [f"madeupword{number:04d}" for number in range(9)]
+    assert dictionary.read(path) == ["a", "b", *names[:2], "<mask>", *names[2:]]
+    assert dictionary.index(path, ["a", "b"]) == {"a": 4, "b": 5, "madeupword0000": 6, "madeupword0001": 7}
+
+
+def test_a_piece_behind_mask_is_no_padding(tmp_path: Path) -> None:
+    path = tmp_path / "dict.txt"
+    path.write_text("a 1\n<mask> 0\nb 1\n")
+    with pytest.raises(DataError, match="such as '<mask>'"):
+        dictionary.index(path, ["a", "b"])
+
+
 def test_unknown_pieces_become_unk(tmp_path: Path) -> None:
     assert UNK in load_tokenizer(make_sentencepiece(tmp_path, byte_fallback=False)).encode("Ж")
 
