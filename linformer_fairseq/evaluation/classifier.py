@@ -11,7 +11,7 @@ from fairseq import checkpoint_utils, tasks
 from omegaconf import open_dict
 from torch import nn
 
-from linformer_fairseq.dictionary_file import read_symbols
+from linformer_fairseq.dictionary_file import read_symbols, vocabulary_size
 from linformer_fairseq.evaluation.errors import EvaluationError
 from linformer_fairseq.evaluation.task_data import TaskData, read_labels
 from linformer_fairseq.tasks import SENTENCE_PREDICTION
@@ -91,7 +91,7 @@ def _check_dictionaries(checkpoint: Path, state: dict[str, Any], classes: int, d
     dictionary = Path("input0") / "dict.txt"
     symbols = read_symbols(data.folder / dictionary)
     rows = state["model"][_EMBEDDING].shape[0] if _EMBEDDING in state["model"] else None
-    expected = len(symbols) + len(("<s>", "<pad>", "</s>", "<unk>", "<mask>"))
+    expected = vocabulary_size(symbols)
     if rows is not None and rows != expected:
         raise EvaluationError(
             f"{checkpoint}: was trained with a dictionary of {rows:,} symbols, but {data.folder / dictionary} makes "

@@ -14,14 +14,13 @@ from omegaconf import OmegaConf
 
 from linformer_fairseq.compat.checkpoint_loading import CheckpointError, read_checkpoint
 from linformer_fairseq.core import parse_projected_dim
-from linformer_fairseq.dictionary_file import read_symbols
+from linformer_fairseq.dictionary_file import read_symbols, vocabulary_size
 from linformer_fairseq.launch.errors import LaunchError
 from linformer_fairseq.models.architectures import BASE, MODEL, fill
 from linformer_fairseq.models.config import LinformerRobertaConfig
 
 _POSITIONS = "encoder.sentence_encoder.embed_positions.weight"
 _EMBEDDING = "encoder.sentence_encoder.embed_tokens.weight"
-_SPECIAL = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 # A position's number begins after the padding symbol's.
 _UNUSED_POSITIONS = 2
 # Options that say how a model is trained, not what it is: a finetuning chooses its own.
@@ -89,7 +88,7 @@ class Pretrained:
         Raises:
             LaunchError: naming both numbers.
         """
-        expected = len(read_symbols(path)) + len(_SPECIAL)
+        expected = vocabulary_size(read_symbols(path))
         if expected != self.symbols:
             raise LaunchError(
                 f"{self.path} was pretrained with {self.symbols:,} symbols, but {path} makes {expected:,} (fairseq's "

@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
-from linformer_fairseq.dictionary_file import read_symbols
+from linformer_fairseq.dictionary_file import read_symbols, vocabulary_size
 from linformer_fairseq.mmap_files import Damaged, open_dataset
 from linformer_fairseq.tasks import SENTENCE_PREDICTION
 
 ASSUMED_VOCABULARY = 50_265  # RoBERTa's: GPT-2's byte pairs, fairseq's special symbols and <mask>
-_SPECIAL = {"<s>", "<pad>", "</s>", "<unk>", "<mask>"}
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ def data_of(config: DictConfig) -> Data:
     classifies = config.task._name in SENTENCE_PREDICTION
     dictionary = folders[0] / ("input0/dict.txt" if classifies else "dict.txt")
     try:
-        vocabulary = len(_SPECIAL | set(read_symbols(dictionary)))
+        vocabulary = vocabulary_size(read_symbols(dictionary))
         source = str(dictionary)
     except (OSError, UnicodeDecodeError):
         vocabulary, source = ASSUMED_VOCABULARY, f"assumed, RoBERTa's: {dictionary} cannot be read"
