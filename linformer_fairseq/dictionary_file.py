@@ -5,6 +5,7 @@ from pathlib import Path
 
 _OWN = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 
+
 def read_symbols(path: Path) -> list[str]:
     """The symbols in the order of their ids; the four that every dictionary begins with are not in the file.
 
