@@ -125,3 +125,18 @@ def test_one_wrong_bit_is_refused_wherever_it_is_loaded(
     reason = "do not give the SHA-256" if checksum else "the CRC of 'model/data/.*' in its zip archive is wrong"
     with pytest.raises(ValueError, match=f"^{path}: cannot be read as a checkpoint: .*{reason}"):
         use(path, data)
+
+
+def test_weights_that_do_not_fit_name_the_file(data: Path, tmp_path: Path) -> None:
+    cfg, _, model = from_hydra(data, {"_name": "linformer_roberta", **OPTIONS}, {"tokens_per_sample": 32})
+    path, weights = tmp_path / "model.pt", model.state_dict()
+    less = {key: weight for key, weight in weights.items() if key != "encoder.lm_head.bias"}
+    other = {key: weight + 1 if key.endswith("signature") else weight for key, weight in weights.items()}
+    for stored, reason in (
+        (less, "Missing key.*encoder.lm_head.bias"),
+        (other, "the checkpoint does not fit the model"),
+    ):
+        save_checkpoint(path, cfg, stored)
+        for use in (by_the_loader, by_the_hub):
+            with pytest.raises(ValueError, match=f"^{path}: .*{reason}"):
+                use(path, data)

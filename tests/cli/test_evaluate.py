@@ -293,6 +293,9 @@ def test_checkpoints_that_do_not_fit(
     torch.save(state, tmp_path / "roberta.pt")
     message = fails(capsys, tmp_path / "roberta.pt", data, "--compile-encoder")
     assert "only a Linformer's encoder can be compiled" in message
+    state["cfg"]["model"]["sharing"] = "none"
+    torch.save(state, tmp_path / "unfit.pt")
+    assert "unfit.pt: does not fit its own options" in fails(capsys, tmp_path / "unfit.pt", data)
     damaged = write_checkpoint(data, tmp_path / "damaged.pt")
     saving.write_checkpoint(torch.load(damaged), str(damaged))
     damage(damaged)
