@@ -4,30 +4,42 @@ What fairseq does: every one of its ``torch.load`` calls leaves ``weights_only``
 that runs whatever the pickle names; from 2.6 on it refuses ``argparse.Namespace``, so that every resume and
 every restore of a ``fairseq-train`` checkpoint fails; with ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1`` it runs the
 pickle again. A truncated file ends in "EOFError: Ran out of input", and a file of something else in
-``KeyError: 'best_loss'``.
+``KeyError: 'best_loss'``. torch compares no CRC of the zip archive: a file with other bytes in a tensor is loaded
+without a word.
 
 The mend: ``fairseq.checkpoint_utils`` (through which the trainer, ``--restore-file``,
 ``--finetune-from-model``, ``load_model_ensemble`` and the hub read) sees a torch whose ``load`` is
-:func:`read_checkpoint`: ``weights_only=True`` said explicitly, an allow-list, and errors that name the file.
+:func:`read_checkpoint`: the file is held against its checksum or its CRCs first, ``weights_only=True`` is said
+explicitly, with an allow-list, and errors name the file.
 
 Not covered: some of fairseq's other models ``eval()`` option strings of a checkpoint when they are built
 (``fconv``), so a file from a stranger should be loaded only as a model that is known not to.
 """
 
+import contextlib
+import errno
+import functools
+import logging
 import os
 import re
 import types
-from collections.abc import Callable
-from typing import IO, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import torch
 from fairseq import checkpoint_utils
 
+from linformer_fairseq.checksum import Bytes, check_bytes
 from linformer_fairseq.compat.allowed_globals import allowed_globals
+from linformer_fairseq.compat.patching import replace
+
+logger = logging.getLogger(__name__)
 
 Upgrade = Callable[[dict[str, Any]], None]
 
 _upgrades: list[Upgrade] = []
+_checked: set[Path] = set()
 
 # How torch's restricted unpickler words a refusal; the group is what the pickle wanted.
 _REFUSALS = (
@@ -40,6 +52,7 @@ _REFUSALS = (
 # Where the reason begins in a message of that unpickler; before it stands advice to execute the file.
 _UNPICKLER = "WeightsUnpickler error:"
 _LONGEST_REASON = 200
+_REMEDY = "If it was one, put it aside and give another one (fairseq-train takes it with --restore-file)."
 
 # What fairseq itself takes for granted when it reads a checkpoint; old files have the second name.
 _NEEDED = (("model",), ("cfg", "args"), ("optimizer_history", "best_loss"), ("extra_state", "epoch"))
@@ -59,8 +72,22 @@ def register_upgrade(upgrade: Upgrade) -> None:
         _upgrades.append(upgrade)
 
 
-def read_checkpoint(file: str | os.PathLike[str] | IO[bytes], map_location: Any = "cpu") -> dict[str, Any]:
-    """Read a fairseq checkpoint, executing nothing of it, and apply the registered upgrades.
+@contextlib.contextmanager
+def already_checked(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Inside the ``with`` block a file that :func:`check_bytes` has just found whole is not read for that again."""
+    place = Path(path).absolute()
+    _checked.add(place)
+    try:
+        yield
+    finally:
+        _checked.discard(place)
+
+
+def read_checkpoint(file: str | os.PathLike[str] | BinaryIO, map_location: Any = "cpu") -> dict[str, Any]:
+    """Read a fairseq checkpoint that is whole, executing nothing of it, and apply the registered upgrades.
+
+    The file is held against the checksum in it, or against the CRCs of its zip archive where another program wrote
+    it: one more sequential read. What torch wrote before version 1.6 has neither, and a warning says so.
 
     Args:
         file: path, or file opened for reading bytes.
@@ -70,25 +97,63 @@ def read_checkpoint(file: str | os.PathLike[str] | IO[bytes], map_location: Any 
         the checkpoint's dict, with at least ``model`` and ``cfg`` or ``args``.
 
     Raises:
-        CheckpointError: if the pickle wants to call something that fairseq checkpoints do not hold, or the
-            file is truncated, or something else than a checkpoint of fairseq.
-        OSError: if it cannot be read at all.
+        CheckpointError: if the file is damaged, or the pickle wants to call something that fairseq checkpoints do
+            not hold, or it is something else than a checkpoint of fairseq.
+        OSError: if it cannot be read at all; it names the file.
     """
-    name = os.fspath(file) if isinstance(file, str | os.PathLike) else getattr(file, "name", "checkpoint")
+    if isinstance(file, str | os.PathLike):
+        with Path(file).open("rb") as opened:
+            return read_checkpoint(opened, map_location)
+    name = str(getattr(file, "name", "checkpoint"))
     try:
-        with allowed_globals():
-            state = torch.load(file, map_location=map_location, weights_only=True)
-    except (OSError, MemoryError):
+        if Path(name).absolute() not in _checked:
+            _refuse_damaged(file, name)
+        state = unpickle(file, name, map_location)
+    except OSError as error:
+        error.filename = error.filename or name
         raise
-    except Exception as error:  # torch raises a dozen types for files that are not its own
-        raise CheckpointError(f"{name}: {_explain(error)}") from error
     checked = _check(state, name)
     for upgrade in _upgrades:
         try:
             upgrade(checked)
         except ValueError as error:
             raise CheckpointError(f"{name}: {error}") from error
+        except Exception as error:
+            raise _unexpected(name, error) from error
     return checked
+
+
+def _refuse_damaged(file: BinaryIO, name: str) -> None:
+    found, reason = check_bytes(file)
+    if found is Bytes.DAMAGED:
+        raise CheckpointError(f"{name}: cannot be read as a checkpoint: {reason}. {_REMEDY}")
+    if found is Bytes.NOTHING:
+        logger.warning(f"{name}: written by torch before 1.6, without a checksum; damage in it may go unnoticed")
+
+
+def unpickle(file: str | BinaryIO, name: str, map_location: Any = "cpu", mmap: bool = False) -> Any:
+    """What ``torch.load`` reads, with the allow-list, executing nothing of it.
+
+    Args:
+        file: path, or file opened for reading bytes.
+        name: of the file, for messages.
+        map_location: where the tensors go.
+        mmap: leave the tensors on the disk; for a path alone.
+
+    Raises:
+        CheckpointError: if it cannot be read as a checkpoint.
+        OSError: if it cannot be read at all.
+    """
+    try:
+        with allowed_globals():
+            return torch.load(file, map_location=map_location, weights_only=True, mmap=mmap)
+    except MemoryError as error:
+        raise CheckpointError(f"{name}: it is damaged, or loading it needs more memory than there is") from error
+    except Exception as error:  # torch raises a dozen types for files that are not its own
+        # A wrong offset in the file gives a seek to before its beginning; anything else is the disk's.
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:
+            raise
+        raise CheckpointError(f"{name}: {_explain(error)}") from error
 
 
 def _explain(error: Exception) -> str:
@@ -100,11 +165,13 @@ def _explain(error: Exception) -> str:
                 "If you trust the file and know what this is, allow it with "
                 "torch.serialization.add_safe_globals in your --user-dir."
             )
-    return (
-        "cannot be read as a checkpoint: it is truncated (a full disk, a killed copy) or was never one"
-        f"{_reason(error)}. If it was one, put it aside and give another one "
-        "(fairseq-train takes it with --restore-file)."
-    )
+    return f"cannot be read as a checkpoint: it is damaged or was never one{_reason(error)}. {_REMEDY}"
+
+
+def _unexpected(name: str, error: Exception) -> CheckpointError:
+    """For contents that no one expects, as damage that nothing shows makes them."""
+    said = " ".join(f"{type(error).__name__}: {error}".split())
+    return CheckpointError(f"{name}: what is in it cannot be understood [{said}]. {_REMEDY}")
 
 
 def _reason(error: Exception) -> str:
@@ -145,7 +212,21 @@ class _SafeTorch(types.ModuleType):
         return read_checkpoint(file, map_location)
 
 
+def _naming_the_file(load_checkpoint_to_cpu: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(load_checkpoint_to_cpu)
+    def load(path: str, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return load_checkpoint_to_cpu(path, *args, **kwargs)
+        except (CheckpointError, OSError):
+            raise
+        except Exception as error:  # fairseq brings old options and histories up to date without looking at them
+            raise _unexpected(path, error) from error
+
+    return load
+
+
 def install() -> None:
-    """Make fairseq read checkpoints with :func:`read_checkpoint`."""
+    """Make fairseq read checkpoints with :func:`read_checkpoint`, and name the file in whatever goes wrong then."""
+    replace(checkpoint_utils, "load_checkpoint_to_cpu", _naming_the_file)
     if not isinstance(checkpoint_utils.torch, _SafeTorch):
         checkpoint_utils.torch = _SafeTorch()

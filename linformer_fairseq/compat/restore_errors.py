@@ -2,20 +2,24 @@
 
 What fairseq does: ``Trainer.load_checkpoint`` answers every error from ``load_state_dict`` with "Cannot load
 model parameters from checkpoint ...; please ensure that the architectures match." The reason (which matrix
-has which size, which option differs) stands only in an earlier traceback.
+has which size, which option differs) stands only in an earlier traceback. ``load_model_ensemble_and_task``, which the
+hub reads with, gives the reason and not the file.
 
-The mend: the same error, with the reason behind it.
+The mend: one error with both.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from fairseq import checkpoint_utils
 from fairseq.trainer import Trainer
 
 from linformer_fairseq.compat.checkpoint_loading import CheckpointError
 from linformer_fairseq.compat.patching import replace
 
+# torch's own, and what our attention says where a tensor's shape alone would not tell.
+_MODELS_SAY = ("Error(s) in loading state_dict", "the checkpoint does not fit the model")
 _FAIRSEQ_SAYS = "Cannot load model parameters from checkpoint"
 
 
@@ -26,15 +30,32 @@ def _with_reason(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
             return load_checkpoint(self, filename, *args, **kwargs)
         except Exception as error:
             reason = error.__context__
-            if not str(error).startswith(_FAIRSEQ_SAYS) or reason is None:
+            if not str(error).startswith(_FAIRSEQ_SAYS) or not isinstance(reason, Exception):
                 raise
-            raise CheckpointError(
-                f"{filename}: its parameters do not fit the model that the options describe: {reason}"
-            ) from reason
+            raise CheckpointError(does_not_fit(filename, reason)) from reason
 
     return load
 
 
+def _naming_the_files(load_model_ensemble_and_task: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(load_model_ensemble_and_task)
+    def load(filenames: Sequence[str], *args: Any, **kwargs: Any) -> Any:
+        try:
+            return load_model_ensemble_and_task(filenames, *args, **kwargs)
+        except (RuntimeError, ValueError) as error:
+            if not str(error).startswith(_MODELS_SAY):
+                raise
+            raise CheckpointError(does_not_fit(", ".join(filenames), error)) from error
+
+    return load
+
+
+def does_not_fit(name: str, error: Exception) -> str:
+    """The message for weights that a model refuses."""
+    return f"{name}: its parameters do not fit the model that the options describe: {' '.join(str(error).split())}"
+
+
 def install() -> None:
-    """Make the trainer name the reason when a checkpoint does not fit."""
+    """Name the file and the reason when a checkpoint does not fit."""
+    replace(checkpoint_utils, "load_model_ensemble_and_task", _naming_the_files)
     replace(Trainer, "load_checkpoint", _with_reason)

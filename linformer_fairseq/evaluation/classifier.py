@@ -44,8 +44,8 @@ def load_classifier(
         compile_encoder: run its layers through torch.compile, whether it was trained so or not.
 
     Raises:
-        EvaluationError: no such file, no classification head, one for other data, or no encoder of ours to compile;
-            the message says which.
+        EvaluationError: no such file, no classification head, one for other data, weights that do not fit its options,
+            or no encoder of ours to compile; the message says which.
         ValueError: the file is no checkpoint, or is damaged.
     """
     if not checkpoint.is_file():
@@ -70,7 +70,10 @@ def load_classifier(
             raise EvaluationError(f"{checkpoint}: is a {cfg.model._name}; only a Linformer's encoder can be compiled")
     task = tasks.setup_task(cfg.task)
     model = task.build_model(cfg.model, from_checkpoint=True)
-    model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
+    try:
+        model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
+    except (RuntimeError, ValueError) as error:
+        raise EvaluationError(f"{checkpoint}: does not fit its own options: {' '.join(str(error).split())}") from error
     limit = min(int(task.max_positions()), int(model.max_positions()))
     model = model.bfloat16() if bf16 else model.float()
     return Classifier(model.eval().to(device), task, head, device, limit)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from argparse import Namespace
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from linformer_fairseq.core import parse_projected_dim
 from linformer_fairseq.dictionary_file import embedding_rows
 from linformer_fairseq.launch.errors import LaunchError
 from linformer_fairseq.models.architectures import BASE, MODEL, fill
-from linformer_fairseq.models.config import LinformerRobertaConfig
+from linformer_fairseq.models.config import DEFAULTS
 
 _POSITIONS = "encoder.sentence_encoder.embed_positions.weight"
 _EMBEDDING = "encoder.sentence_encoder.embed_tokens.weight"
@@ -32,7 +32,6 @@ _FREE = frozenset(
         *("pooler_activation_fn", "projection_init", "compile_encoder", "pad_vocabulary"),
     }
 )
-_OPTIONS = tuple(option.name for option in fields(LinformerRobertaConfig) if option.name != "_name")
 _LINFORMER = (
     *("projected_dim", "sharing", "projection", "projection_init", "freeze_projection"),
     *("compile_encoder", "pad_vocabulary"),
@@ -140,13 +139,13 @@ def _stored_options(state: Mapping[str, Any]) -> dict[str, Any]:
 def all_options(name: str, stored: Mapping[str, Any]) -> dict[str, Any]:
     """Every option of a RoBERTa or Linformer: what is stored, and what its architecture fills in."""
     linformer = name.startswith(MODEL)
-    wanted = [option for option in _OPTIONS if linformer or option not in _LINFORMER]
+    wanted = [option for option in DEFAULTS if linformer or option not in _LINFORMER]
     args = Namespace(**{key: stored[key] for key in wanted if stored.get(key) is not None})
     if name in ARCH_CONFIG_REGISTRY:
         ARCH_CONFIG_REGISTRY[name](args)
     if linformer:
         fill(args, BASE)
-        fill(args, {option.name: option.default for option in fields(LinformerRobertaConfig) if option.name in wanted})
+        fill(args, DEFAULTS)
     return {key: value for key, value in vars(args).items() if key in wanted}
 
 

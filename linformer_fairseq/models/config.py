@@ -3,7 +3,7 @@
 No ``from __future__ import annotations`` here: fairseq reads the field types as objects.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Optional
 
 from fairseq import utils
@@ -94,3 +94,9 @@ class LinformerRobertaConfig(FairseqDataclass):
         "(default: xavier; jl if freeze_projection)",
     )
     freeze_projection: bool = _option(False, "keep the random E and F fixed instead of training them")
+
+
+DEFAULTS: dict[str, Any] = {
+    option.name: option.default for option in fields(LinformerRobertaConfig) if option.name != "_name"
+}
+"""What each option is where nobody says otherwise; None where the architecture or the task says it."""

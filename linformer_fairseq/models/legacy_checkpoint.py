@@ -2,15 +2,16 @@
 
 What they hold: ``compress_k`` and ``compress_v`` in each layer's attention (k x n, no bias), or one
 ``compress_layer`` in the encoder for all layers, with a bias that no computation uses and with aliases of it in
-every layer; and options ``compressed`` (the ratio n / k), ``shared_kv_compressed``, ``shared_layer_kv_compressed``,
-``freeze_compress`` (0 or 1). The bias of W comes after the projection there as here, so the functions are the same
-on input without padding; padding itself the example does not mask.
+every layer; a buffer ``version`` in each layer, which no computation uses; and options ``compressed`` (the ratio
+n / k), ``shared_kv_compressed``, ``shared_layer_kv_compressed``, ``freeze_compress`` (0 or 1). The bias of W comes
+after the projection there as here, so the functions are the same on input without padding; padding itself the
+example does not mask.
 """
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
-from dataclasses import fields
 from typing import Any
 
 import torch
@@ -20,9 +21,11 @@ from torch import Tensor
 from linformer_fairseq.core import LinformerSettings, signature_of
 
 from .architectures import BASE, MODEL, fill
-from .config import LinformerRobertaConfig
+from .config import DEFAULTS
 
 _ENCODER = "encoder.sentence_encoder."
+# Buffers that our modules do not have. The encoder's own, encoder.sentence_encoder.version, is fairseq's in both.
+_VERSION = re.compile(r"encoder\.(?:sentence_encoder\.layers\.\d+\.)?version")
 _OLD_OPTIONS = ("compressed", "shared_kv_compressed", "shared_layer_kv_compressed", "freeze_compress")
 
 
@@ -50,7 +53,8 @@ def upgrade_legacy_checkpoint(state: dict[str, Any]) -> None:
     options.untie_weights_roberta = output is not None and not torch.equal(
         output, weights[_ENCODER + "embed_tokens.weight"]
     )
-    weights.pop("encoder.version", None)
+    for key in list(filter(_VERSION.fullmatch, weights)):
+        del weights[key]
     _add_signatures(weights, options)
     _write_options(state, options)
 
@@ -107,5 +111,4 @@ def _write_options(state: dict[str, Any], options: Namespace) -> None:
         options.arch = MODEL
         state["args"] = options
     else:
-        known = {field.name for field in fields(LinformerRobertaConfig)}
-        state["cfg"]["model"] = {k: v for k, v in vars(options).items() if k in known} | {"_name": MODEL}
+        state["cfg"]["model"] = {k: v for k, v in vars(options).items() if k in DEFAULTS} | {"_name": MODEL}

@@ -10,13 +10,14 @@ from omegaconf import OmegaConf
 from linformer_fairseq.core import LinformerSettings
 
 from .architectures import BASE, fill
+from .config import DEFAULTS
 
 
 def resolve_options(cfg: Any, task: Any) -> Namespace:
-    """All options of the model, with the sizes of the base architecture and the task's length filled in.
+    """All options of the model: what is left out has the base architecture's size, its default, or the task's length.
 
     Args:
-        cfg: a Namespace (``--arch``), dataclass or DictConfig (Hydra).
+        cfg: a Namespace (``--arch``, or a program's own with a few options), dataclass or DictConfig (Hydra).
         task: fairseq's task; its ``tokens_per_sample`` or ``max_positions`` stand in for a missing n.
 
     Raises:
@@ -29,7 +30,7 @@ def resolve_options(cfg: Any, task: Any) -> Namespace:
         plain = OmegaConf.to_container(OmegaConf.create(cfg), resolve=True, enum_to_str=True)
     args = Namespace(**plain)
     fill(args, BASE)
-    fill(args, {"compile_encoder": False, "pad_vocabulary": False})  # checkpoints made before there were these
+    fill(args, DEFAULTS)
     if args.offload_activations:
         args.checkpoint_activations = True
     if args.compile_encoder and args.checkpoint_activations:
@@ -38,7 +39,8 @@ def resolve_options(cfg: Any, task: Any) -> Namespace:
             "activation checkpointing; switch one of them off"
         )
     tokens_per_sample = getattr(getattr(task, "cfg", None), "tokens_per_sample", None)
-    fill(args, {"max_positions": tokens_per_sample or task.max_positions()})
+    # In this order in fairseq's RoBERTa as well.
+    fill(args, {"max_positions": getattr(args, "tokens_per_sample", None) or tokens_per_sample or task.max_positions()})
     if args.max_positions is None:
         raise ValueError("max_positions (n) is not set and the task has no length to take: set model.max_positions")
     if tokens_per_sample is not None and tokens_per_sample > args.max_positions:

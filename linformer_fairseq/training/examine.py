@@ -5,13 +5,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
 
-import torch
-
-from linformer_fairseq.compat.allowed_globals import allowed_globals
-from linformer_fairseq.compat.checkpoint_loading import CheckpointError, read_checkpoint
-from linformer_fairseq.training.checksum import Bytes, check_bytes
+from linformer_fairseq.checksum import Bytes, check_bytes
+from linformer_fairseq.compat.checkpoint_loading import CheckpointError, read_checkpoint, unpickle
 
 
 class State(Enum):
@@ -89,16 +85,8 @@ def _claimed_updates(path: Path) -> float:
 
 
 def _updates(path: Path, mapped: bool) -> int:
-    if mapped:  # the tensors stay on the disk
-        try:
-            with allowed_globals():
-                state: Any = torch.load(str(path), map_location="cpu", weights_only=True, mmap=True)
-        except OSError:
-            raise
-        except Exception as error:
-            raise CheckpointError(f"{path}: {error}") from error
-    else:
-        state = read_checkpoint(path)
+    # mapped: the tensors stay on the disk
+    state = unpickle(str(path), str(path), mmap=True) if mapped else read_checkpoint(path)
     try:
         return int(state["optimizer_history"][-1]["num_updates"])
     except (TypeError, KeyError, IndexError, ValueError):

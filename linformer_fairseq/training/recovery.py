@@ -10,15 +10,17 @@ are never replaced by others. Checkpoints in several parts (sharded, model paral
 fairseq: their parts have to be of the same update.
 """
 
+import contextlib
 import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 
-from linformer_fairseq.compat.checkpoint_loading import CheckpointError
+from linformer_fairseq.compat.checkpoint_loading import CheckpointError, already_checked
 from linformer_fairseq.compat.patching import replace
 from linformer_fairseq.training.checkpoint_folder import Choice, choose, last_checkpoint, put_right, remove_unfinished
 from linformer_fairseq.training.control_group import wait
@@ -32,13 +34,15 @@ _DEFAULT = "checkpoint_last.pt"
 def _from_sound_file(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(load_checkpoint)
     def load(cfg: Any, trainer: Any, **more: Any) -> Any:
-        if not _in_parts(trainer):
-            copied = on_first_rank(lambda: prepare(cfg, trainer.checkpoint_suffix))
-        loaded = load_checkpoint(cfg, trainer, **more)
-        if not _in_parts(trainer) and cfg.no_last_checkpoints:
+        if _in_parts(trainer):
+            return load_checkpoint(cfg, trainer, **more)
+        prepared = on_first_rank(lambda: prepare(cfg, trainer.checkpoint_suffix)) or Prepared()
+        with already_checked(prepared.whole) if prepared.whole else contextlib.nullcontext():
+            loaded = load_checkpoint(cfg, trainer, **more)
+        if cfg.no_last_checkpoints:
             # The run will not renew the copy, and a later start must not take it for the newest.
             wait()
-            if copied:
+            if prepared.copied:
                 last_checkpoint(Path(cfg.save_dir), trainer.checkpoint_suffix).unlink()
         return loaded
 
@@ -54,15 +58,22 @@ def _in_parts(trainer: Any) -> bool:
     )
 
 
-def prepare(cfg: Any, suffix: str) -> bool:
+@dataclass(frozen=True)
+class Prepared:
+    """What was done before fairseq loads a checkpoint."""
+
+    whole: str | None = None
+    """the file that fairseq will load, where it was read and found whole"""
+    copied: bool = False
+    """whether another checkpoint was copied to checkpoint_last.pt"""
+
+
+def prepare(cfg: Any, suffix: str) -> Prepared:
     """Make sure that what fairseq will load is whole.
 
     Args:
         cfg: fairseq's options of checkpoints.
         suffix: of the names of checkpoint files.
-
-    Returns:
-        whether another checkpoint was copied to checkpoint_last.pt.
 
     Raises:
         CheckpointError: if it is damaged or missing and nothing can take its place.
@@ -73,31 +84,30 @@ def prepare(cfg: Any, suffix: str) -> bool:
     for path in remove_unfinished(folder) if local else ():
         LOG.info(f"removed {path}, left by a save that did not end")
     if cfg.restore_file != _DEFAULT:
-        _check_named(cfg.restore_file.replace(".pt", suffix + ".pt"), "--restore-file")
-        return False
+        return _check_named(cfg.restore_file.replace(".pt", suffix + ".pt"), "--restore-file")
     if not local:
-        return False
+        return Prepared()
     choice = choose(folder, suffix)
     if choice.chosen is not None:
         return _go_on_from(choice, folder, suffix)
     if choice.passed_over:
         raise CheckpointError(_nothing_sound(choice, folder))
     if cfg.continue_once is not None:
-        _check_named(cfg.continue_once, "--continue-once")
-    elif cfg.finetune_from_model is not None:
-        _check_named(cfg.finetune_from_model, "--finetune-from-model")
-    return False
+        return _check_named(cfg.continue_once, "--continue-once")
+    if cfg.finetune_from_model is not None:
+        return _check_named(cfg.finetune_from_model, "--finetune-from-model")
+    return Prepared()
 
 
-def _go_on_from(choice: Choice, folder: Path, suffix: str) -> bool:
+def _go_on_from(choice: Choice, folder: Path, suffix: str) -> Prepared:
     assert choice.chosen is not None
     aside = put_right(choice, folder, suffix)
     for examined, path in zip(choice.damaged, aside, strict=True):
         LOG.warning(f"{examined.path}: damaged, {examined.reason}. It is kept as {path}")
     if not choice.passed_over and not choice.missing:
-        return False
+        return Prepared(whole=str(choice.chosen.path))
     LOG.warning(f"going on from {choice.chosen.path} ({choice.chosen.updates} updates), the newest sound checkpoint")
-    return True
+    return Prepared(copied=True)
 
 
 def _nothing_sound(choice: Choice, folder: Path) -> str:
@@ -108,14 +118,15 @@ def _nothing_sound(choice: Choice, folder: Path) -> str:
     )
 
 
-def _check_named(path: str, option: str) -> None:
+def _check_named(path: str, option: str) -> Prepared:
     if PathManager.path_requires_pathmanager(path):
-        return
+        return Prepared()
     if not Path(path).is_file():
         raise CheckpointError(f"{option} {path}: no such file (from {Path.cwd()}); expected a checkpoint of fairseq")
     examined = examine(Path(path))
     if examined.state is State.DAMAGED:
         raise CheckpointError(f"{option} {path}: damaged, {examined.reason}. Give another one")
+    return Prepared(whole=path)
 
 
 def install() -> None:

@@ -19,10 +19,10 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 
+from linformer_fairseq.checksum import ChecksumWriter
 from linformer_fairseq.compat.atomic_copy import whole_file
 from linformer_fairseq.compat.patching import replace
 from linformer_fairseq.training.checkpoint_folder import choose
-from linformer_fairseq.training.checksum import ChecksumWriter
 from linformer_fairseq.training.run_log import LOG
 
 _ATTEMPTS, _PAUSE = 3, 2.5

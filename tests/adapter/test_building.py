@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,12 +15,13 @@ pytest.importorskip("fairseq", reason="fairseq is not installed: only core can b
 
 import fairseq.models.roberta.model
 import torch
+from fairseq.models.roberta import RobertaModel
 
 import linformer_fairseq.models.roberta
 from linformer_fairseq.core import SHARINGS, LinformerSettings, count_projection_parameters
-from linformer_fairseq.models import LinformerRobertaConfig
+from linformer_fairseq.models import LinformerRobertaConfig, LinformerRobertaModel
 from linformer_fairseq.models.architectures import ARCHITECTURES
-from tests.adapter.building import WORDS, from_command_line, from_hydra
+from tests.adapter.building import WORDS, from_command_line, from_hydra, make_dictionary
 
 SIZES = {"encoder_layers": 3, "encoder_embed_dim": 16, "encoder_ffn_embed_dim": 24, "encoder_attention_heads": 4}
 TINY = {**SIZES, "max_positions": 32, "projected_dim": 8}
@@ -111,6 +114,31 @@ def test_n_falls_back_to_the_tasks_length(data: Path) -> None:
     assert model.max_positions() == model.encoder.settings.max_positions == 48
     assert model.encoder.sentence_encoder.embed_positions.num_embeddings == 48 + 2
     assert model.encoder.sentence_encoder.proj_k.weight.shape == (8, 48)
+
+
+def test_a_program_names_only_what_it_wants_otherwise() -> None:
+    """A bare Namespace is enough, as it is for fairseq's RoBERTa; nothing is added to the caller's own."""
+    dictionary = make_dictionary()
+    task = SimpleNamespace(source_dictionary=dictionary, max_positions=lambda: 48)
+    given = Namespace(**SIZES, projected_dim=8, dropout=0.3)
+    model = LinformerRobertaModel.build_model(given, task)
+    assert vars(given) == {**SIZES, "projected_dim": 8, "dropout": 0.3}
+    expected = {
+        **{field.name: field.default for field in fields(LinformerRobertaConfig) if field.name != "_name"},
+        **{"encoder_normalize_before": False, "layernorm_embedding": True, "max_positions": 48},
+        **vars(given),
+    }
+    assert {name: getattr(model.args, name) for name in expected} == expected
+    model.register_classification_head("sentence", num_classes=3)
+    tokens = torch.randint(4, len(dictionary), (2, 20))
+    assert model(tokens, classification_head_name="sentence")[0].shape == (2, 3)
+
+    roberta = RobertaModel.build_model(Namespace(**SIZES), task)
+    assert (roberta.max_positions(), model.max_positions()) == (48, 48)
+    common = (vars(roberta.args).keys() & expected.keys()) - {"dropout"}
+    assert {name: getattr(roberta.args, name) for name in common} == {name: expected[name] for name in common}
+    shorter = Namespace(**SIZES, projected_dim=8, tokens_per_sample=32)
+    assert LinformerRobertaModel.build_model(shorter, task).max_positions() == 32
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ pytest.importorskip("fairseq", reason="fairseq is not installed: only core can b
 import torch
 from fairseq import checkpoint_utils
 
+from linformer_fairseq.launch.pretrained import read_pretrained
+from linformer_fairseq.models import LinformerRobertaModel
+from linformer_fairseq.training.saving import write_checkpoint
 from tests.adapter.building import directly, from_command_line, from_hydra, save_checkpoint
 
 OPTIONS: dict[str, Any] = {
@@ -88,3 +92,51 @@ def test_a_named_architecture_is_rebuilt_with_its_sizes(data: Path) -> None:
     path = save_checkpoint(data.parent / "model.pt", cfg, model.state_dict())
     (loaded,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(path)], {"data": str(data)})
     assert loaded.args.encoder_embed_dim == 64
+
+
+def by_the_loader(path: Path, data: Path) -> None:
+    checkpoint_utils.load_model_ensemble_and_task([str(path)], {"data": str(data)})
+
+
+def by_the_hub(path: Path, data: Path) -> None:
+    LinformerRobertaModel.from_pretrained(path.parent, path.name, data, bpe=None)
+
+
+def by_a_finetuning(path: Path, data: Path) -> None:
+    read_pretrained(path)
+
+
+@pytest.mark.parametrize("use", [by_the_loader, by_the_hub, by_a_finetuning])
+@pytest.mark.parametrize("checksum", [True, False])
+def test_one_wrong_bit_is_refused_wherever_it_is_loaded(
+    data: Path, tmp_path: Path, use: Callable[[Path, Path], None], checksum: bool
+) -> None:
+    options = {"_name": "linformer_roberta", **OPTIONS}
+    cfg, _, model = from_hydra(data, options, {"tokens_per_sample": 32})
+    path = save_checkpoint(tmp_path / "model.pt", cfg, model.state_dict())
+    if checksum:
+        write_checkpoint(torch.load(path, weights_only=True), str(path))
+    use(path, data)
+
+    weight = model.state_dict()["encoder.sentence_encoder.embed_tokens.weight"]
+    content = bytearray(path.read_bytes())
+    content[content.index(weight.numpy().tobytes())] ^= 1
+    path.write_bytes(content)
+    reason = "do not give the SHA-256" if checksum else "the CRC of 'model/data/.*' in its zip archive is wrong"
+    with pytest.raises(ValueError, match=f"^{path}: cannot be read as a checkpoint: .*{reason}"):
+        use(path, data)
+
+
+def test_weights_that_do_not_fit_name_the_file(data: Path, tmp_path: Path) -> None:
+    cfg, _, model = from_hydra(data, {"_name": "linformer_roberta", **OPTIONS}, {"tokens_per_sample": 32})
+    path, weights = tmp_path / "model.pt", model.state_dict()
+    less = {key: weight for key, weight in weights.items() if key != "encoder.lm_head.bias"}
+    other = {key: weight + 1 if key.endswith("signature") else weight for key, weight in weights.items()}
+    for stored, reason in (
+        (less, "Missing key.*encoder.lm_head.bias"),
+        (other, "the checkpoint does not fit the model"),
+    ):
+        save_checkpoint(path, cfg, stored)
+        for use in (by_the_loader, by_the_hub):
+            with pytest.raises(ValueError, match=f"^{path}: .*{reason}"):
+                use(path, data)

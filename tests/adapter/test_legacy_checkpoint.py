@@ -1,12 +1,17 @@
 """Checkpoints of the Linformer example that fairseq ships: same features, under our names.
 
 The example's layout is written here from its description: keys ``compress_k``, ``compress_v`` (k x n), for layerwise
-sharing one ``compress_layer`` with an unused bias and aliases of it in each layer; K = W_k (E X) + b.
+sharing one ``compress_layer`` with an unused bias and aliases of it in each layer; a buffer ``version`` in the encoder
+and in each layer; K = W_k (E X) + b. Files that the example itself wrote are in LINFORMER_DATA.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +21,7 @@ pytest.importorskip("fairseq", reason="fairseq is not installed: only core can b
 
 import torch
 from fairseq import checkpoint_utils
+from fairseq.data import Dictionary, indexed_dataset
 from fairseq.models.roberta import RobertaModel
 from fairseq.models.transformer import TransformerConfig
 from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
@@ -94,6 +100,8 @@ def example_checkpoint(data: Path, mode: str) -> tuple[RobertaModel, Path]:
     model = example_model(argparse.Namespace(**vars(options)), task)
     weights = model.state_dict()
     weights["encoder.version"] = torch.tensor(2)
+    for layer in range(LAYERS):
+        weights[f"encoder.sentence_encoder.layers.{layer}.version"] = torch.tensor(1)
     plain = OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
     plain["model"] = options
     return model, save_checkpoint(data.parent / "example.pt", plain, weights)
@@ -101,6 +109,75 @@ def example_checkpoint(data: Path, mode: str) -> tuple[RobertaModel, Path]:
 
 def example_tokens() -> torch.Tensor:
     return torch.randint(4, 40, (3, 21), generator=torch.Generator().manual_seed(1))
+
+
+def real_example() -> Path:
+    folder = Path(os.environ.get("LINFORMER_DATA", ""), "fairseq_example")
+    if not os.environ.get("LINFORMER_DATA") or not folder.is_dir():
+        pytest.skip("LINFORMER_DATA names no folder with fairseq_example: checkpoints of fairseq's Linformer example")
+    return folder
+
+
+def assert_as_expected(model: nn.Module, folder: Path, mode: str) -> None:
+    expected = torch.load(folder / f"{mode}_expected.pt", weights_only=True)
+    with torch.no_grad():
+        features = model.eval()(expected["tokens"], features_only=True)[0]
+        logits = model(expected["tokens"])[0]
+    torch.testing.assert_close(features, expected["features"], atol=1e-5, rtol=0)
+    torch.testing.assert_close(logits, expected["logits"], atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("mode", ["headwise", "key_value", "layerwise"])
+def test_a_real_one_gives_its_features_and_logits(mode: str) -> None:
+    folder = real_example()
+    path = folder / f"{mode}.pt"
+    (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(path)], {"data": str(folder)})
+    assert isinstance(model, LinformerRobertaModel)
+    assert_as_expected(model, folder, mode)
+    hub = LinformerRobertaModel.from_pretrained(folder, path.name, folder, bpe=None)
+    assert_as_expected(hub.model, folder, mode)
+
+
+def write_task(folder: Path, dictionary: Path) -> Path:
+    """Eight sentences of two classes for training and as many for validation, with a given dictionary."""
+    for name in ("input0", "label"):
+        (folder / name).mkdir(parents=True)
+    shutil.copy(dictionary, folder / "input0" / "dict.txt")
+    labels = Dictionary()
+    for name in ("0", "1"):
+        labels.add_symbol(name)
+    labels.save(str(folder / "label" / "dict.txt"))
+    rows = [(torch.tensor([0, 4 + i, 14 + i, 2]), torch.tensor([labels.nspecial + i % 2, 2])) for i in range(8)]
+    for split in ("train", "valid"):
+        for name, column in (("input0", 0), ("label", 1)):
+            builder = indexed_dataset.make_builder(str(folder / name / f"{split}.bin"), impl="mmap", vocab_size=45)
+            for row in rows:
+                builder.add_item(row[column])
+            builder.finalize(str(folder / name / f"{split}.idx"))
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["headwise", "key_value", "layerwise"])
+def test_a_real_one_is_what_a_finetuning_begins_with(tmp_path: Path, mode: str) -> None:
+    """After one update with next to no learning rate, the finetuned model still gives the example's features."""
+    folder = real_example()
+    task = write_task(tmp_path / "task", folder / "dict.txt")
+    words = [
+        *("finetune", "task=sst2", "run_config=cpu", f"task.data={task}", f"pretrained={folder / mode}.pt"),
+        *("optimization.max_update=1", "lr_scheduler.warmup_updates=0", "lr=1e-12", f"run.runs={tmp_path / 'runs'}"),
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "linformer_fairseq.cli", *words],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+    (path,) = (tmp_path / "runs").rglob("checkpoint_last.pt")
+    (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(path)], {"data": str(task)})
+    assert_as_expected(model, folder, mode)
 
 
 @pytest.mark.parametrize("mode", MODES)

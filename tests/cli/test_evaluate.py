@@ -27,7 +27,9 @@ from data_prep import prepare_task
 from data_prep.tokenizers import dictionary
 from linformer_fairseq import cli
 from linformer_fairseq.evaluation import f1, majority
+from linformer_fairseq.training import saving
 from tests.data_prep.small_tokenizers import make_gpt2, make_sentencepiece, text
+from tests.training.checkpoint_files import damage
 
 _SIZES = ["--encoder-layers", "2", "--encoder-embed-dim", "16", "--encoder-ffn-embed-dim", "16"]
 _SIZES += ["--encoder-attention-heads", "2", "--projected-dim", "8"]
@@ -302,6 +304,14 @@ def test_checkpoints_that_do_not_fit(
     torch.save(state, tmp_path / "roberta.pt")
     message = fails(capsys, tmp_path / "roberta.pt", data, "--compile-encoder")
     assert "only a Linformer's encoder can be compiled" in message
+    state["cfg"]["model"]["sharing"] = "none"
+    torch.save(state, tmp_path / "unfit.pt")
+    assert "unfit.pt: does not fit its own options" in fails(capsys, tmp_path / "unfit.pt", data)
+    damaged = write_checkpoint(data, tmp_path / "damaged.pt")
+    saving.write_checkpoint(torch.load(damaged), str(damaged))
+    damage(damaged)
+    message = fails(capsys, damaged, data)
+    assert f"{damaged}: cannot be read as a checkpoint: its bytes do not give the SHA-256 that stands in it" in message
     regression = write_checkpoint(data, tmp_path / "numbers.pt", "--regression-target")
     assert "was trained to predict numbers" in fails(capsys, regression, data)
 

@@ -15,8 +15,8 @@ pytest.importorskip("fairseq")
 
 import torch
 
+from linformer_fairseq.checksum import Bytes, ChecksumWriter, check_bytes
 from linformer_fairseq.compat.checkpoint_loading import read_checkpoint
-from linformer_fairseq.training.checksum import Bytes, ChecksumWriter, check_bytes
 from tests.training.checkpoint_files import state_after
 
 Save = Callable[[Path, int], Path]

@@ -16,7 +16,7 @@ from fairseq import checkpoint_utils
 from linformer_fairseq.compat.checkpoint_loading import CheckpointError
 from linformer_fairseq.training import examine as examine_module
 from linformer_fairseq.training.examine import State, examine
-from linformer_fairseq.training.recovery import prepare
+from linformer_fairseq.training.recovery import Prepared, prepare
 from tests.training.checkpoint_files import damage, state_after
 
 Save = Callable[[Path, int], Path]
@@ -52,7 +52,8 @@ def _last(folder: Path) -> int:
 
 def test_a_sound_last_one_stays(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     before = {path: path.read_bytes() for path in folder.iterdir()}
-    assert not prepare(_options(folder), "")
+    # so that loading it does not read it for a check again
+    assert prepare(_options(folder), "") == Prepared(whole=str(folder / "checkpoint_last.pt"))
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
     assert caplog.records == []
 
@@ -66,7 +67,7 @@ def test_an_older_last_one_is_meant(folder: Path, save: Save) -> None:
 def test_a_damaged_last_one_is_replaced_by_the_newest(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     damage(folder / "checkpoint_last.pt")
     bad = (folder / "checkpoint_last.pt").read_bytes()
-    assert prepare(_options(folder), "")
+    assert prepare(_options(folder), "").copied
     assert _last(folder) == 6
     assert (folder / "checkpoint_last.pt.damaged").read_bytes() == bad
     assert f"{folder}/checkpoint_last.pt: damaged, its bytes do not give the SHA-256" in caplog.text
@@ -109,7 +110,7 @@ def test_truncated(folder: Path, length: int) -> None:
 
 def test_a_missing_last_one(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     (folder / "checkpoint_last.pt").unlink()
-    assert prepare(_options(folder), "")
+    assert prepare(_options(folder), "").copied
     assert _last(folder) == 6
     assert "going on from" in caplog.text
 
@@ -150,9 +151,9 @@ def test_nothing_sound_is_an_error_and_stays_one(folder: Path) -> None:
 
 
 def test_a_new_run_begins(tmp_path: Path) -> None:
-    assert not prepare(_options(tmp_path / "new"), "")
+    assert not prepare(_options(tmp_path / "new"), "").copied
     (tmp_path / "new").mkdir()
-    assert not prepare(_options(tmp_path / "new"), "")
+    assert not prepare(_options(tmp_path / "new"), "").copied
 
 
 def test_only_what_claims_to_be_newer_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +168,7 @@ def test_only_what_claims_to_be_newer_is_read(folder: Path, monkeypatch: pytest.
 def test_what_cannot_be_loaded_is_not_called_damaged(folder: Path) -> None:
     torch.save({"weight": torch.ones(2)}, folder / "checkpoint_last.pt")
     assert examine(folder / "checkpoint_last.pt").state is State.UNREADABLE
-    assert not prepare(_options(folder), "")  # fairseq loads it, and says why it cannot
+    assert not prepare(_options(folder), "").copied  # fairseq loads it, and says why it cannot
     assert "checkpoint_last.pt.damaged" not in _names(folder)
 
     (folder / "checkpoint_last.pt").rename(folder / "checkpoint_1_8.pt")
@@ -205,7 +206,7 @@ def test_a_named_file_must_be_there_and_sound(folder: Path, tmp_path: Path, save
     with pytest.raises(CheckpointError, match=f"--restore-file {path}: no such file"):
         prepare(_options(folder, restore_file=str(path)), "")
     save(path, 100)
-    assert not prepare(_options(folder, restore_file=str(path)), "")
+    assert not prepare(_options(folder, restore_file=str(path)), "").copied
     damage(path)
     for option in ("restore_file", "finetune_from_model", "continue_once"):
         place = folder if option == "restore_file" else tmp_path / "new"
@@ -213,7 +214,7 @@ def test_a_named_file_must_be_there_and_sound(folder: Path, tmp_path: Path, save
             prepare(_options(place, **{option: str(path)}), "")
     assert path.is_file()
     # The run has begun: what it was begun from is not needed again.
-    assert not prepare(_options(folder, finetune_from_model=str(path)), "")
+    assert not prepare(_options(folder, finetune_from_model=str(path)), "").copied
 
 
 def test_a_run_that_keeps_no_last_one_does_not_go_back(folder: Path) -> None:

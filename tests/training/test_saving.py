@@ -18,8 +18,8 @@ from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 
 import linformer_fairseq  # noqa: F401 (installs the hooks)
+from linformer_fairseq.checksum import Bytes, check_bytes
 from linformer_fairseq.training import saving
-from linformer_fairseq.training.checksum import Bytes, check_bytes
 from tests.training.checkpoint_files import damage, state_after
 
 Save = Callable[[Path, int], Path]
