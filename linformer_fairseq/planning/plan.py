@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from omegaconf import DictConfig
 
+from linformer_fairseq.launch.options import with_defaults
 from linformer_fairseq.planning.data import Data, data_of
 from linformer_fairseq.planning.disk import Disk, disk_of
 from linformer_fairseq.planning.flops import Flops, flops_of
 from linformer_fairseq.planning.memory import Memory, memory_of, size_text
-from linformer_fairseq.planning.sizes import Sizes, sizes_of, with_defaults
+from linformer_fairseq.planning.sizes import Sizes, sizes_of
 
 
 @dataclass(frozen=True)
