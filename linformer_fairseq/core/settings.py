@@ -165,8 +165,8 @@ class LinformerSettings:
             window = window_length(n, k)
             if (rows := -(-n // window)) < k:
                 warnings.warn(
-                    f"projection={self.projection}: with projected_dim (k) = {k} and max_positions (n) = {n}, windows of "
-                    f"ceil(n/k) = {window} positions give {rows} rows, not k; choose a k that divides n",
+                    f"projection={self.projection}: with projected_dim (k) = {k} and max_positions (n) = {n}, windows "
+                    f"of ceil(n/k) = {window} positions give {rows} rows, not k; choose a k that divides n",
                     stacklevel=5,
                 )
 
