@@ -74,9 +74,10 @@ export OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-PASSIVE}"
 cd "$repo" # so that python -m data_prep.NAME finds the programs
 open_output "${output:-$repo/quickstart}"
 
-data_code=(data_prep/*.py data_prep/*/*.py)
-model_code=(linformer_fairseq/*.py linformer_fairseq/{core,modules,models,compat,training,launch}/*.py)
-tools=(scripts/quickstart_tools/*.py linformer_fairseq/results/*.py)
+# All of a package, not those of its parts that a step is known to use: which these are changes with the code.
+mapfile -d '' -t data_code < <(find data_prep -name '*.py' -print0 | sort -z)
+mapfile -d '' -t model_code < <(find linformer_fairseq -name '*.py' -print0 | sort -z)
+tools=(scripts/quickstart_tools/*.py "${data_code[@]}" "${model_code[@]}")
 
 # ---- 1 to 3: text, tokenizer, fairseq's binary format. Paragraphs are compared, not only whole documents: a manual
 # repeats sections in longer ones, and the same passage on both sides of the split makes the perplexity too good.
@@ -93,8 +94,8 @@ step task_bin "labelled text to fairseq's binary format" "$out"/task_text/*.tsv 
     python -m data_prep.prepare_task tsv --from "$out/task_text/train.tsv" "$out/task_text/valid.tsv" \
     --tokenizer "$out/tokenizer" --max-positions 96 --strict --out "$out/task_bin"
 
-# ---- 4: pretraining. The two commands differ in the architecture alone; the sizes are those that
-# configs/finetuning/model builds. The multiple of 1: by default, 8, fairseq leaves the last sentences out of the
+# ---- 4: pretraining. The two commands differ in the architecture alone; the sizes are those of
+# configs/model/linformer_mini.yaml and roberta_mini.yaml. The multiple of 1: by default, 8, fairseq leaves the last sentences out of the
 # validation where they do not fill a batch. With this little time many small updates teach more than few large ones,
 # pre-norm layers take the high learning rate, and dropout only costs.
 warmup=$((updates / 10 + 1)) save_every=$((updates > 200 ? updates / 20 : 10)) log_every=$((updates > 200 ? 20 : 10))

@@ -141,8 +141,8 @@ def torchaudio() -> Finding:
         return Finding(
             State.WARNING,
             version,
-            f"does not load ({problem}): PyPI's build goes with PyPI's CUDA build of torch. Harmless here, but "
-            "`transformers` fails to import beside it; if you use that: pip uninstall torchaudio",
+            f"does not load beside this torch ({problem}), which breaks `import transformers`: "
+            "pip uninstall --yes torchaudio",
         )
     return Finding(State.OK, version)
 

@@ -12,6 +12,8 @@ import math
 import torch
 from torch import Tensor, nn
 
+from .settings import window_length
+
 
 class Projection(nn.Module):
     """A map of T positions to R rows, T <= n.
@@ -88,7 +90,7 @@ class WindowProjection(Projection):
 
     def __init__(self, rows: int, max_positions: int) -> None:
         super().__init__(rows, max_positions)
-        self.window = math.ceil(max_positions / rows)
+        self.window = window_length(max_positions, rows)
 
     def count(self, length: int) -> int:
         return math.ceil(length / self.window)

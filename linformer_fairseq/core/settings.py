@@ -40,6 +40,11 @@ def parse_projected_dim(value: object) -> ProjectedDim:
     )
 
 
+def window_length(max_positions: int, rows: int) -> int:
+    """Positions of a window of pooling or convolution: ceil(n / k)."""
+    return -(-max_positions // rows)
+
+
 def _is_int(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
@@ -60,7 +65,9 @@ class LinformerSettings:
         max_positions: n, the longest input; E and F have n columns.
         projected_dim: k; one for all, a list with one per layer, or a list of lists with one per layer and head.
         sharing: which heads and layers use the same E and F (section 4 of the paper, "Parameter sharing").
-        projection: how n rows become k ("General projections" in section 4 of the paper).
+        projection: how n rows become k ("General projections" in section 4 of the paper). Max pooling and convolution
+            do not commute with W_k and W_v, so that their place is part of the model: both act on X, before W, except
+            convolution with ``sharing=none``, which acts on X W. The paper leaves this open.
         projection_init: ``xavier`` (uniform, gain 1/sqrt(2), what the paper's code asked for), ``normal``
             (std 0.02, what fairseq's example really trained with) or ``jl`` (N(0, 1/k), as in the
             Johnson-Lindenstrauss lemma behind theorem 2); ``None`` takes ``jl`` where E is frozen, else ``xavier``.
@@ -69,6 +76,9 @@ class LinformerSettings:
 
     Raises:
         ValueError: a value is out of range or contradicts another; the message names both.
+
+    Warns:
+        UserWarning: k is not below n, or pooling or convolution gives fewer than k rows.
     """
 
     embed_dim: int
@@ -146,6 +156,20 @@ class LinformerSettings:
             raise ValueError(f"projected_dim (k) is {min(heads)} in layer {layer}; expected at least 1")
         return heads
 
+    def _warn_of_missing_rows(self) -> None:
+        """Warn where windows of ceil(n / k) positions are fewer than k."""
+        if self.projection == "linear":
+            return
+        n = self.max_positions
+        for k in sorted({k for layer in self.dims for k in layer if k < n}):
+            window = window_length(n, k)
+            if (rows := -(-n // window)) < k:
+                warnings.warn(
+                    f"projection={self.projection}: with projected_dim (k) = {k} and max_positions (n) = {n}, windows "
+                    f"of ceil(n/k) = {window} positions give {rows} rows, not k; choose a k that divides n",
+                    stacklevel=5,
+                )
+
     def _check_consistency(self) -> None:
         if self.freeze_projection and self.is_pooling:
             raise ValueError(
@@ -169,6 +193,7 @@ class LinformerSettings:
                 "attention is not cheaper than RoBERTa's",
                 stacklevel=4,
             )
+        self._warn_of_missing_rows()
 
 
 def _one_of(name: str, value: object, choices: tuple[str, ...]) -> None:

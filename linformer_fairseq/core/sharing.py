@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from .projection import Convolution, LinearProjection, MaxPool, MeanPool, Projection, RaggedHeads
-from .settings import LinformerSettings
+from .settings import LinformerSettings, window_length
 
 
 def build_shared_projection(settings: LinformerSettings) -> Projection | None:
@@ -49,7 +49,7 @@ def count_projection_parameters(settings: LinformerSettings) -> int:
     n = settings.max_positions
 
     def size(rows: int, features: int) -> int:
-        return rows * n if settings.projection == "linear" else features * -(-n // rows)
+        return rows * n if settings.projection == "linear" else features * window_length(n, rows)
 
     if settings.sharing == "layerwise":
         return size(max(map(max, settings.dims)), settings.embed_dim)

@@ -22,7 +22,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, open_dict
 
 from linformer_fairseq.launch.complete import complete
-from linformer_fairseq.launch.compose import VERSION_BASE, compose, config_dir, jobs, register
+from linformer_fairseq.launch.compose import VERSION_BASE, compose, config_dir, jobs, overrides_for_hydra, register
 from linformer_fairseq.launch.errors import EXPLAINED, LaunchError
 from linformer_fairseq.launch.processes import find_place, torchrun_command
 from linformer_fairseq.launch.run_folder import CONSOLE_LOG, read_record
@@ -176,7 +176,11 @@ def _submit(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | No
     _require_slurm()
     register()
     # a grid in the config would make several jobs of one run
-    words = ["--multirun", *overrides, *([] if sweep else ["hydra.sweeper.params=null"])]
+    words = [
+        "--multirun",
+        *overrides_for_hydra(stage, overrides, folder),
+        *([] if sweep else ["hydra.sweeper.params=null"]),
+    ]
     sys.argv = [f"linformer {COMMANDS[stage]}", *words]
     main = hydra.main(version_base=VERSION_BASE, config_path=str(folder or config_dir()), config_name=stage)
     main(_submitted)()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 from pathlib import Path
 
-from fairseq.dataclass.initialize import add_defaults
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
@@ -13,6 +11,7 @@ import linformer_fairseq
 from linformer_fairseq.launch.compose import plain, resolved
 from linformer_fairseq.launch.data import TASKS, check_pretraining_data, check_task_data, prepared
 from linformer_fairseq.launch.errors import LaunchError
+from linformer_fairseq.launch.options import with_defaults
 from linformer_fairseq.launch.pretrained import read_pretrained
 
 _PATHS = ("checkpoint.save_dir", "common.log_file", "common.tensorboard_logdir", "pretrained", "run.runs")
@@ -64,7 +63,7 @@ def complete(config: DictConfig) -> DictConfig:
 def _check_options(config: DictConfig) -> None:
     """Raise at an option that fairseq would refuse when it builds the model, the task or the optimizer."""
     try:
-        add_defaults(copy.deepcopy(config))
+        with_defaults(config)
     except OmegaConfBaseException as error:
         raise LaunchError(plain(error)) from None
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException, ValidationError
 
 from linformer_fairseq.launch import resolvers, schema
 from linformer_fairseq.launch.errors import LaunchError
+from linformer_fairseq.launch.options import COMPONENTS, nearest, no_such_option, option_names
 
 STAGES = ("pretraining", "finetuning")
 # Hydra keeps it for the whole process, and from 1.2 on it refuses the call by which fairseq reads the options of
@@ -62,7 +64,8 @@ def compose(stage: str, overrides: Sequence[str] = (), folder: Path | None = Non
     """
     with _hydra(folder):
         try:
-            config = hydra_compose(stage, overrides=list(overrides), return_hydra_config=True)
+            words = _as_hydra_takes_them(stage, overrides, folder or config_dir())
+            config = hydra_compose(stage, overrides=words, return_hydra_config=True)
         except (HydraException, OmegaConfBaseException) as error:
             raise LaunchError(plain(error, folder)) from None
     with open_dict(config):
@@ -81,14 +84,67 @@ def jobs(stage: str, overrides: Sequence[str], folder: Path | None = None) -> li
             parser = OverridesParser.create()
             given = parser.parse_overrides(list(overrides))
             # A sweep chooses no config that has another grid, so its first values stand for all.
-            first = [f"{o.get_key_element()}={next(o.sweep_string_iterator())}" for o in given if o.is_sweep_override()]
-            fixed = [str(o.input_line) for o in given if not o.is_sweep_override()]
-            config = hydra_compose(stage, overrides=[*fixed, *first], return_hydra_config=True)
+            words = _as_hydra_takes_them(stage, list(map(_first_value, given)), folder or config_dir())
+            config = hydra_compose(stage, overrides=words, return_hydra_config=True)
             grid = config.hydra.sweeper.get("params") or {}
             swept = parser.parse_overrides([f"{key}={value}" for key, value in grid.items()])
             return [list(job) for job in BasicSweeper.split_arguments([*swept, *given], None)[0]]
         except (HydraException, OmegaConfBaseException) as error:
             raise LaunchError(plain(error, folder)) from None
+
+
+def overrides_for_hydra(stage: str, overrides: Sequence[str], folder: Path | None = None) -> list[str]:
+    """Return the overrides as Hydra takes them, sweeps included.
+
+    Hydra refuses ``model.projection=mean_pool`` where the config leaves that option to its default. Whether there is
+    such an option is checked here instead, so that each can be set by its plain name, and ``++`` tells Hydra to do so.
+
+    Raises:
+        LaunchError: there is no such config or option; the message has the name that comes nearest.
+    """
+    with _hydra(folder):
+        try:
+            return _as_hydra_takes_them(stage, overrides, folder or config_dir())
+        except (HydraException, OmegaConfBaseException) as error:
+            raise LaunchError(plain(error, folder)) from None
+
+
+def _as_hydra_takes_them(stage: str, overrides: Sequence[str], folder: Path) -> list[str]:
+    given = OverridesParser.create().parse_overrides(list(overrides))
+    groups = {path.name for path in folder.iterdir() if path.is_dir()}
+    # What decides which options there are: the configs that are chosen, and the names of components.
+    components = {f"{part}._name" for part in COMPONENTS}
+    choices = [o for o in given if o.is_delete() or _is_choice(o, groups)]
+    named = [o for o in given if o.key_or_group in components and not o.is_delete()]
+    words = [*map(_first_value, choices), *(_forced(_first_value(o)) for o in named)]
+    config = hydra_compose(stage, overrides=words)
+    known = option_names(config)
+    words = []
+    for override in given:
+        name, word = override.key_or_group, str(override.input_line)
+        if override not in choices and not name.startswith("hydra."):
+            if name not in known:
+                raise no_such_option(name, known | groups, config)
+            word = _forced(word)
+        words.append(word)
+    return words
+
+
+def _is_choice(override: Override, groups: Collection[str]) -> bool:
+    """Return whether an override chooses a config from a group instead of setting a value."""
+    return "/" in override.key_or_group or override.package is not None or override.key_or_group in groups
+
+
+def _first_value(override: Override) -> str:
+    """Return an override with the first of the values of a sweep."""
+    if not override.is_sweep_override():
+        return str(override.input_line)
+    return f"{override.get_key_element()}={next(override.sweep_string_iterator())}"
+
+
+def _forced(word: str) -> str:
+    """Return an override that Hydra takes whether the config has the option or not."""
+    return f"++{word.lstrip('+')}"
 
 
 def resolved(config: DictConfig) -> DictConfig:
@@ -125,8 +181,8 @@ def plain(error: BaseException, folder: Path | None = None) -> str:
     text = f"{text.removesuffix('.')}: {cause}" if cause and cause not in text else text
     if isinstance(error, ValidationError) and error.full_key and error.full_key not in text:
         text = f"{error.full_key}: {text}"
-    if missing := re.search(r"Could not find '(\w+)/", text):
-        there = sorted(path.stem for path in (folder or config_dir()).glob(f"{missing[1]}/*.yaml"))
-        text += f"; there are: {', '.join(there)}"
-    hint = next((line for line in lines if line.startswith("To append to your config use")), "")
-    return f"{text}. {hint}, if there is such an option" if hint else text
+    if missing := re.search(r"Could not find '(\w+)/([^']*)'", text):
+        group = (folder or config_dir()) / missing[1]
+        there = sorted(str(path.relative_to(group).with_suffix("")) for path in group.rglob("*.yaml"))
+        text += nearest(missing[2], there) or f"; there are: {', '.join(there)}"
+    return text

@@ -85,8 +85,10 @@ class LinformerRobertaConfig(FairseqDataclass):
     )
     projection: ChoiceEnum(PROJECTIONS) = _option(
         "linear",
-        "how n positions become k rows: linear (learned matrices), mean_pool or max_pool (windows of n/k positions, "
-        "no parameters), convolution (depthwise, kernel = stride = n/k)",
+        "how n positions become k rows: linear (learned matrices), mean_pool or max_pool (windows of ceil(n/k) "
+        "positions, no parameters), convolution (depthwise, kernel = stride = ceil(n/k)); windows can be fewer than k "
+        "where k does not divide n; max_pool and convolution act before W_k and W_v, convolution with sharing=none "
+        "after them",
     )
     projection_init: Optional[ChoiceEnum(INITIALISATIONS)] = _option(
         None,

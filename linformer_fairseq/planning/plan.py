@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 from omegaconf import DictConfig
 
+from linformer_fairseq.launch.options import with_defaults
 from linformer_fairseq.planning.data import Data, data_of
 from linformer_fairseq.planning.disk import Disk, disk_of
 from linformer_fairseq.planning.flops import Flops, flops_of
 from linformer_fairseq.planning.memory import Memory, memory_of, size_text
-from linformer_fairseq.planning.sizes import Sizes, sizes_of, with_defaults
+from linformer_fairseq.planning.sizes import Sizes, sizes_of
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,9 @@ def plan(config: DictConfig) -> Plan:
     """
     config = with_defaults(config)
     data = data_of(config)
-    sizes = sizes_of(config, data.vocabulary)
+    with warnings.catch_warnings(record=True) as of_settings:  # of a k that does not suit n
+        warnings.simplefilter("always")
+        sizes = sizes_of(config, data.vocabulary)
     pretraining = not sizes.classes
     # Blocks are full; a task's examples are as long as they are, where they are known.
     length: float = config.task.tokens_per_sample if pretraining else sizes.n
@@ -92,7 +96,8 @@ def plan(config: DictConfig) -> Plan:
     longest = length if pretraining else float(sizes.n)
     memory = memory_of(config, sizes, batch, longest, masked)
     disk = disk_of(config, sizes, epochs)
-    warnings = tuple(_warnings(config, data, sizes, memory, disk, sequences, length))
+    found = [str(warning.message) for warning in of_settings]
+    found += _warnings(config, data, sizes, memory, disk, sequences, length)
     return Plan(
         name=config.run.name,
         stage=config.run.stage,
@@ -107,7 +112,7 @@ def plan(config: DictConfig) -> Plan:
         time=_time(config, sequences * updates, length, flops, world_size),
         memory=memory,
         disk=disk,
-        warnings=warnings,
+        warnings=tuple(found),
     )
 
 

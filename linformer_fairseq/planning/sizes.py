@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-from fairseq.dataclass.initialize import add_defaults
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY
 from omegaconf import DictConfig, OmegaConf
 
@@ -62,19 +61,11 @@ class Sizes:
         return embeddings + noise + self.layers * layer + last_norm + head + classifier + self.projections - self.frozen
 
 
-def with_defaults(config: DictConfig) -> DictConfig:
-    """A copy with the defaults of fairseq's components, which it adds only when a run starts."""
-    config = config.copy()
-    OmegaConf.set_struct(config, False)
-    add_defaults(config)
-    return config
-
-
 def sizes_of(config: DictConfig, vocabulary: int) -> Sizes:
     """Sizes of the model that a run's config describes, with those of its architecture filled in.
 
     Args:
-        config: of the run, from `with_defaults`.
+        config: of the run, from `launch.options.with_defaults`.
         vocabulary: number of symbols, ``<mask>`` included.
 
     Raises:

@@ -13,8 +13,8 @@ from linformer_fairseq.results.selection import model_name, newest, provenance
 
 _LEGEND = (
     "Ours: the best validation accuracy of each run; of each task's learning rates the one with the highest median "
-    "over seeds, among those with the most seeds done. In brackets: lowest to highest, number of seeds, learning "
-    "rate. Averages only where all four tasks are there."
+    "over seeds, among those with the most seeds done. Both are chosen on the data that are reported. In brackets: "
+    "lowest to highest, number of seeds, learning rate. Averages only where all four tasks are there."
 )
 
 

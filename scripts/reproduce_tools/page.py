@@ -16,6 +16,7 @@ import numpy as np
 from data_prep.support.errors import DataError
 from data_prep.support.files import write_text
 from data_prep.support.program import run_program
+from data_prep.tasks.definitions import TASKS as OFFICIAL
 from linformer_fairseq.mmap_files import Damaged, open_dataset
 from linformer_fairseq.results import Row, read_rows
 from linformer_fairseq.results.paper import SOURCE, TASKS
@@ -143,8 +144,9 @@ def _perplexity_table(runs: list[Row], unigram: float) -> str:
 
 def _task_table(runs: list[Row], tasks: dict[str, Task]) -> str:
     lines = [["", *TASKS.values()]]
-    lines.append(["examples for training", *(f"{task.train:,}" for task in tasks.values())])
-    lines.append(["examples for validation", *(f"{task.valid:,}" for task in tasks.values())])
+    for split, title in (("train", "training"), ("valid", "validation")):
+        counts = (f"{getattr(task, split):,} ({OFFICIAL[name].official[split]:,})" for name, task in tasks.items())
+        lines.append([f"examples for {title} (in the official files)", *counts])
     lines.append(["always the most frequent answer", *(f"{task.majority:.1f} %" for task in tasks.values())])
     for model in sorted({_finetuned(row) for row in runs}):
         cells = []
@@ -193,14 +195,35 @@ def _findings(pretrainings: list[Row], runs: list[Row], tasks: dict[str, Task], 
 
 
 def _order_of(baseline: Row, pretrainings: list[Row]) -> str:
-    """How many Linformers of its n end below the RoBERTa."""
+    """How many Linformers of its n end below the RoBERTa, and whether the order was another one on the way."""
     others = [row for row in pretrainings if row.model.n == baseline.model.n and row is not baseline]
     final = baseline.perplexity.final if baseline.perplexity else None
     below = [row for row in others if row.perplexity and row.perplexity.final and row.perplexity.final < (final or 0)]
     return (
-        f"{len(below)} of {len(others)} Linformers with n = {baseline.model.n} end below the RoBERTa in perplexity. In "
-        "the paper they come close to it (section 5.1); after so few updates chance decides much of the order."
+        f"{len(below)} of {len(others)} Linformers with n = {baseline.model.n} end below the RoBERTa in perplexity. "
+        f"{_order_on_the_way(baseline, others)}In the paper they come close to it (section 5.1). There is one seed of "
+        "each model: what another one would change is not known."
     )
+
+
+def _order_on_the_way(baseline: Row, others: list[Row]) -> str:
+    """What the validations before the last one say about the order of models that all of them have reached."""
+    runs = [baseline, *others]
+    curves = [{int(update): ppl for update, ppl in row.curve if update and ppl} for row in runs]
+    updates = sorted(set.intersection(*map(set, curves)))
+    if len(updates) < 2:
+        return ""
+    orders = [[i for _, i in sorted((curve[update], i) for i, curve in enumerate(curves))] for update in updates]
+    below = {frozenset(order[: order.index(0)]) for order in orders}
+    same = "It is the same ones" if len(below) == 1 else "It is not always the same ones"
+    text = f"{same} at each of the {len(updates)} validations from update {updates[0]:,} on"
+    moving = [i for i in orders[-1] if len({order.index(i) for order in orders}) > 1]
+    if not moving:
+        return f"{text}, and the order of all models is, too. "
+    last = [curves[i][updates[-1]] for i in moving]
+    names = "; ".join(model_name(runs[i].model) for i in moving)
+    apart = 100 * (max(last) / min(last) - 1)
+    return f"{text}. Only these change places, and end within {apart:.1f} % of each other: {names}. "
 
 
 def _limits(pretrainings: list[Row]) -> str:
@@ -214,8 +237,9 @@ def _limits(pretrainings: list[Row]) -> str:
             "Which of two close curves is better: there is one pretraining of each model, validated on a sample of the "
             "held-out text. At another n the sample and its masks are others, too.",
             f"Speed. Runs share the machine, and n is at most {longest}; what a Linformer saves grows with n.",
-            "The tasks as they are reported elsewhere: the training files may be parts of the official ones (the table "
-            "has their sizes), a few hundred updates see a part of them only, and long reviews are cut to n.",
+            "The tasks as they are reported elsewhere: the data are parts of the official ones (the table has both "
+            "sizes), a few hundred updates see a part of them only, and long reviews are cut to n. The checkpoint is "
+            "chosen by the accuracy that is reported.",
         )
     )
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import torch
 
+from benchmarks.efficiency.errors import BenchmarkError
+from benchmarks.efficiency.models import hugging_face
 from benchmarks.efficiency.models.registry import MODELS, build, missing
 from benchmarks.efficiency.sizes import Sizes
 
@@ -51,3 +55,15 @@ def test_the_examples_linformer_leaves_ours_registered():
 
     build("fairseq_linformer", TINY, 12, 4, torch.float32, torch.device("cpu"))
     assert MODEL_REGISTRY["linformer_roberta"].__module__.startswith("linformer_fairseq.")
+
+
+def test_a_transformers_that_does_not_import_is_said(monkeypatch):
+    class Broken:
+        """As it is beside a torchaudio that does not load."""
+
+        def __getattr__(self, name):
+            raise OSError("Could not load this library: _torchaudio.abi3.so")
+
+    monkeypatch.setitem(sys.modules, "transformers", Broken())
+    with pytest.raises(BenchmarkError, match="_torchaudio.*linformer doctor"):
+        hugging_face.roberta(TINY, 12, None)

@@ -153,6 +153,7 @@ def test_torchaudio_that_does_not_load_is_a_warning(bare):
     row = bare.doctor()[1]["torchaudio"]
     assert row[:2] == ["2.11.0", "warning"]
     assert "OSError: Could not load this library" in row[2]
+    assert "transformers" in row[2] and row[2].endswith("pip uninstall --yes torchaudio")
 
 
 @pytest.mark.parametrize(

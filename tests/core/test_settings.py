@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import re
+import warnings
 
 import pytest
+import torch
 
-from linformer_fairseq.core import LinformerSettings, parse_projected_dim
+from linformer_fairseq.core import (
+    LinformerSelfAttention,
+    LinformerSettings,
+    build_shared_projection,
+    parse_projected_dim,
+)
 
 GOOD = {"embed_dim": 12, "num_heads": 2, "num_layers": 3, "max_positions": 16, "projected_dim": 4}
 
@@ -66,3 +73,25 @@ def test_the_default_initialisation_follows_freezing() -> None:
     assert LinformerSettings(**GOOD).projection_init == "xavier"
     assert LinformerSettings(**GOOD, freeze_projection=True).projection_init == "jl"
     assert LinformerSettings(**GOOD, freeze_projection=True, projection_init="normal").projection_init == "normal"
+
+
+@pytest.mark.parametrize("projection", ["mean_pool", "max_pool", "convolution"])
+def test_windows_that_are_fewer_than_k_are_said(projection: str) -> None:
+    words = {**GOOD, "max_positions": 512, "projected_dim": 200, "projection": projection}
+    with pytest.warns(UserWarning) as said:
+        settings = LinformerSettings(**words)
+    (text,) = (str(warning.message) for warning in said)
+    assert [int(number) for number in re.findall(r"\d+", text)] == [200, 512, 3, 171]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # the layer itself, and settings without such windows, say nothing
+        attention = LinformerSelfAttention(settings, 0, build_shared_projection(settings))
+        LinformerSettings(**{**words, "projected_dim": 128})
+        LinformerSettings(**{**words, "projected_dim": 171})
+        LinformerSettings(**{**words, "projection": "linear"})
+    assert attention.project(torch.zeros(1, 512, settings.embed_dim)).keys.size(2) == 171
+
+
+def test_each_k_with_fewer_windows_is_said_once() -> None:
+    with pytest.warns(UserWarning) as said:
+        LinformerSettings(**{**GOOD, "max_positions": 512, "projected_dim": [200, 128, 200], "projection": "max_pool"})
+    assert len(said) == 1 and "= 200 " in str(said[0].message)

@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -109,3 +111,53 @@ def test_help_says_what_it_does(tmp_path: Path) -> None:
     result = subprocess.run([SCRIPT, "--help"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert result.returncode == 0 and result.stderr == ""
     assert "usage: scripts/quickstart.sh" in result.stdout and "130 stopped by Ctrl-C" in result.stdout
+
+
+STUB = """#!/bin/bash
+# Stands for every program of the quickstart: all folders of steps have an output when it has run.
+[[ "$*" != -c* ]] || exit 1
+cd -- "$QUICKSTART_OUT"
+mkdir -p text/{train,valid} tokenizer bin task_text task_bin/label {pretrain,finetune}_{linformer,roberta} report
+touch text/{train,valid}/0.txt tokenizer/model bin/train.bin task_text/{train.tsv,stats.json} task_bin/label/dict.txt
+touch {pretrain,finetune}_{linformer,roberta}/checkpoint_{best,last}.pt report/report.md
+"""
+
+
+def test_what_a_change_of_the_code_touches_is_done_again(tmp_path: Path) -> None:
+    clone, out, programs = tmp_path / "clone", tmp_path / "out", tmp_path / "env" / "bin"
+    for folder in ("scripts", "configs", "data_prep", "linformer_fairseq"):
+        shutil.copytree(REPOSITORY / folder, clone / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    programs.mkdir(parents=True)
+    for name in ("python", "fairseq-train", "linformer"):
+        (programs / name).write_text(STUB)
+        (programs / name).chmod(0o755)
+
+    def done_again() -> set[str]:
+        command = [clone / "scripts" / "quickstart.sh", "--out", out, "--venv", programs.parent]
+        environment = os.environ | {"QUICKSTART_OUT": str(out)}
+        result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+        assert result.returncode == 0, result.stderr
+        steps = re.findall("^==> (.+)$", result.stdout, re.MULTILINE)
+        assert len(steps) == 10
+        return {step for step in steps if not step.endswith(": already done")}
+
+    def change(path: str) -> None:
+        with next(clone.glob(path)).open("a") as stream:
+            stream.write("# changed\n")
+
+    assert len(done_again()) == 10
+    assert done_again() == set()
+    for part in ("optim", "tasks", "evaluation", "launch"):
+        change(f"linformer_fairseq/{part}/[a-z]*.py")
+        again = done_again()
+        assert {step.split()[0] for step in again} == {"pretrain", "finetune", "evaluate"} and len(again) == 5, part
+    change("data_prep/support/files.py")
+    assert "sentencepiece model" in done_again()
+
+
+def test_paths_that_scripts_and_configs_name_are_there() -> None:
+    for folder in ("scripts", "configs"):
+        for path in sorted((REPOSITORY / folder).rglob("*.*")):
+            if path.suffix in (".sh", ".yaml", ".sbatch"):
+                for name in re.findall(r"\b(?:configs|scripts|data_prep)(?:/\w+)+(?:\.\w+)?", path.read_text()):
+                    assert (REPOSITORY / name).exists(), f"{path}: {name}"

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
+import shutil
+from argparse import ArgumentParser
 from pathlib import Path
 
 import pytest
+from fairseq.models.roberta import RobertaModel
 
-from linformer_fairseq.launch import LaunchError, complete, compose, jobs, resolved
+from linformer_fairseq.launch import LaunchError, complete, compose, config_dir, jobs, resolved
 from linformer_fairseq.launch.application import check, launch
+from linformer_fairseq.launch.compose import overrides_for_hydra
+from linformer_fairseq.models.config import LinformerRobertaConfig
 
 
 def test_the_papers_run_by_one_experiment() -> None:
@@ -56,8 +62,8 @@ def test_cpu_takes_what_fairseq_needs_there() -> None:
             ["task.data=x", "distributed_training.distributed_world_size=3"],
             "run.tokens_per_update is 1,048,576, but one batch on",
         ),
-        (["common.sede=1"], "Key 'sede' not in 'CommonConfig'"),
-        (["run.precison=bf16"], "Key 'precison' not in 'RunOptions'"),
+        (["common.sede=1"], "common.sede: no such option; did you mean common.seed\\?"),
+        (["run.precison=bf16"], "run.precison: no such option; did you mean run.precision\\?"),
         (["experiment=nonsense"], "Could not find 'experiment/nonsense'"),
         (["optimization.max_update=abc"], "Value 'abc' of type 'str' could not be converted to Integer"),
         (["task.data=x", "run.precision=fp8"], "run.precision is 'fp8'; expected one of fp16, bf16, fp32"),
@@ -154,16 +160,74 @@ def test_runs_of_a_sweep_that_would_share_a_folder_are_refused(own_data: Path) -
 
 
 @pytest.mark.parametrize(
-    ("word", "message"),
+    ("words", "near"),
     [
-        ("model.encoder_depth=6", r"To append to your config use \+model.encoder_depth=6, if there is such an option"),
-        ("+model.projectoin=linear", "Key 'projectoin' (is )?not in"),
-        ("+task.mask_probability=0.2", "Key 'mask_probability' (is )?not in"),
+        (["model.projecton=linear"], "model.projection"),
+        (["+model.projecton=linear"], "model.projection"),
+        (["model=roberta_base", "model.droput=0.2"], "model.dropout"),
+        (["task.dat=x"], "task.data"),
+        (["optimization.max_updat=5"], "optimization.max_update"),
+        (["optimizaton.max_update=5"], "optimization.max_update"),
+        (["max_update=5"], "optimization.max_update"),
+        (["+run.precison=bf16"], "run.precision"),
+        (["run_config=slurm", "run.slurm.node=2"], "run.slurm.nodes"),
+        (["run_confg=cpu"], "run_config"),
+        (["experimnt=small/linformer"], "experiment"),
+        (["experiment=linformer_base_n512_k128_layerwis"], "linformer_base_n512_k128_layerwise"),
+        (["experiment=small/linforme"], "small/linformer"),
+        (["model=linformer_smal"], "linformer_small"),
+        (["model._name=linformer_robert_base"], "linformer_roberta_base"),
+        (["optimizer._name=fused_adm"], "fused_adamw"),
     ],
 )
-def test_misspelled_options_of_parts_are_refused(own_data: Path, word: str, message: str) -> None:
-    with pytest.raises(LaunchError, match=message):
-        check("pretraining", [f"task.data={own_data}", word], sweep=False)
+def test_a_misspelled_name_is_refused_with_the_nearest(words: list[str], near: str) -> None:
+    with pytest.raises(LaunchError) as refused:
+        compose("pretraining", words)
+    assert str(refused.value).endswith(f"did you mean {near}?") and "\n" not in str(refused.value)
+
+
+def test_another_models_option_is_refused_and_the_model_named() -> None:
+    with pytest.raises(LaunchError, match="^model.projection: .* roberta_base$"):
+        compose("pretraining", ["model=roberta_base", "model.projection=linear"])
+
+
+def test_a_misspelled_option_in_a_config_of_ones_own_is_refused(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(config_dir(), tmp_path / "configs"))
+    with (folder / "model" / "roberta_mini.yaml").open("a") as stream:
+        stream.write("  droput: 0.5\n")
+    with pytest.raises(LaunchError, match="model.droput.*model.dropout"):
+        compose("pretraining", ["model=roberta_mini"], folder)
+
+
+@pytest.mark.parametrize("plus", ["", "+", "++"])
+def test_every_option_of_the_model_is_set_by_its_plain_name(plus: str) -> None:
+    for name in (option.name for option in dataclasses.fields(LinformerRobertaConfig) if option.name != "_name"):
+        for stage, chosen in (("pretraining", []), ("finetuning", ["task=sst2"])):
+            assert compose(stage, [*chosen, f"{plus}model.{name}=7"]).model[name] == 7
+
+
+def test_a_roberta_has_fairseqs_options() -> None:
+    parser = ArgumentParser()
+    RobertaModel.add_args(parser)
+    names = {name for name in vars(parser.parse_args([])) if name != "help"}
+    assert "untie_weights_roberta" in names
+    words = ["model=roberta_base", *(f"model.{name}=7" for name in names)]
+    model = compose("pretraining", words).model
+    assert all(model[name] == 7 for name in names)
+
+
+def test_options_of_the_chosen_components_are_set_by_their_plain_names(own_data: Path) -> None:
+    words = ["optimizer._name=adam", "optimizer.use_old_adam=true", "task.mask_prob=0.2", "model.projection=mean_pool"]
+    words += ["lr_scheduler._name=inverse_sqrt", "~lr_scheduler.total_num_update", "lr_scheduler.warmup_init_lr=0.01"]
+    config = check("pretraining", [f"task.data={own_data}", *words], sweep=False)[0].config
+    assert config.optimizer.use_old_adam and config.task.mask_prob == 0.2 and config.model.projection == "mean_pool"
+    assert config.lr_scheduler.warmup_init_lr == 0.01
+
+
+def test_a_sweep_over_an_option_that_the_config_leaves_out() -> None:
+    words = ["model.projection=linear,mean_pool", "model=linformer_base,linformer_small", "~model.dropout"]
+    assert len(jobs("pretraining", words)) == 4
+    assert overrides_for_hydra("pretraining", words) == [f"++{words[0]}", *words[1:]]
 
 
 def test_fairseqs_own_use_of_hydra_goes_on(tiny_corpus: Path) -> None:

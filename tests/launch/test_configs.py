@@ -18,9 +18,9 @@ from omegaconf import DictConfig, open_dict
 from torch import nn
 
 from linformer_fairseq.launch import compose, config_dir, resolved
+from linformer_fairseq.launch.options import with_defaults
 from linformer_fairseq.models import roberta as linformer_roberta
 from linformer_fairseq.planning import plan
-from linformer_fairseq.planning.sizes import with_defaults
 from linformer_fairseq.results.paper import TABLE2, TASKS
 
 SYMBOLS = 1000

@@ -62,7 +62,6 @@ def test_the_same_said_twice_is_no_contradiction(words: list[str]) -> None:
         ("model.sharing=none", "model.sharing=none, but .* was pretrained with sharing=layerwise"),
         ("model.encoder_layers=4", "model.encoder_layers=4, but .* was pretrained with encoder_layers=2"),
         ("model._name=roberta", "model._name=roberta, but .* was pretrained with linformer_roberta_tiny"),
-        ("+model.depth=4", "model.depth=4: no option of linformer_roberta_tiny"),
         ("task.max_positions=64", "task.max_positions=64, but .* has n = 32"),
         ("lr_scheduler.warmup_updates=30000", "warmup_updates=30000, but the run ends after 20,935 updates"),
         ("run.precision=fp16", "run.precision=fp16 is for GPUs; on a CPU say fp32 or bf16"),

@@ -14,7 +14,7 @@ from omegaconf import DictConfig, open_dict
 from torch import nn
 
 from linformer_fairseq import launch
-from linformer_fairseq.planning.sizes import with_defaults
+from linformer_fairseq.launch.options import with_defaults
 
 SMALL = {"encoder_layers": 2, "encoder_embed_dim": 32, "encoder_ffn_embed_dim": 48, "encoder_attention_heads": 4}
 N, SYMBOLS = 24, 50

@@ -17,8 +17,9 @@ from fairseq.optim import build_optimizer
 from omegaconf import open_dict
 
 from linformer_fairseq import launch
+from linformer_fairseq.launch.options import with_defaults
 from linformer_fairseq.planning.memory import memory_of
-from linformer_fairseq.planning.sizes import sizes_of, with_defaults
+from linformer_fairseq.planning.sizes import sizes_of
 
 SYMBOLS, N, BATCH = 5000, 512, 8
 MASKED = int(0.15 * N)

@@ -7,8 +7,9 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from linformer_fairseq.launch.options import with_defaults
 from linformer_fairseq.planning import flops_of
-from linformer_fairseq.planning.sizes import sizes_of, with_defaults
+from linformer_fairseq.planning.sizes import sizes_of
 from tests.planning.conftest import SYMBOLS, N
 
 LINFORMER, ROBERTA = "linformer_roberta", "roberta"

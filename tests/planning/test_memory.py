@@ -13,9 +13,10 @@ from fairseq.optim import build_optimizer
 from fairseq.optim.fp16_optimizer import FP16Optimizer, MemoryEfficientFP16Optimizer
 from omegaconf import open_dict
 
+from linformer_fairseq.launch.options import with_defaults
 from linformer_fairseq.planning.disk import checkpoint_bytes, checkpoints_kept
 from linformer_fairseq.planning.memory import GIB, memory_of
-from linformer_fairseq.planning.sizes import sizes_of, with_defaults
+from linformer_fairseq.planning.sizes import sizes_of
 from tests.planning.conftest import SYMBOLS, N
 
 BATCH, MASKED = 4, 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from types import SimpleNamespace
 
@@ -207,3 +208,12 @@ def test_the_paper_run_in_numbers(no_gpu):
     assert "200.5 MFLOPs forward, 601.5 MFLOPs forward and backward" in text
     assert "2,048 sequences of 512 = 1,048,576 tokens, 630.7 TFLOPs forward and backward" in text
     assert "250,000 updates, 262,144,000,000 tokens, 157.7 EFLOPs" in text
+
+
+def test_windows_that_are_fewer_than_k_are_said(run, recwarn):
+    k = N // 2 + 1  # windows of 2
+    found, text = run(**{"model.projection": "max_pool", "model.projected_dim": k})
+    (warning,) = (said for said in found.warnings if "max_pool" in said)
+    assert [int(number) for number in re.findall(r"\d+", warning)] == [k, N, 2, -(-N // 2)] and warning in text
+    assert not [said for said in recwarn if "max_pool" in str(said.message)]  # once, in the report
+    assert not any("rows" in said for said in run(**{"model.projection": "max_pool"})[0].warnings)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from linformer_fairseq.launch.options import with_defaults
 from linformer_fairseq.planning.data import data_of
-from linformer_fairseq.planning.sizes import sizes_of, with_defaults
+from linformer_fairseq.planning.sizes import sizes_of
 from tests.planning.conftest import SMALL, SYMBOLS
 
 LINFORMER, ROBERTA = "linformer_roberta", "roberta"

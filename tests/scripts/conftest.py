@@ -23,6 +23,7 @@ STUB_PYTHON = """case "$*" in
 *"-m venv"*) echo "venv" >>{log}; dir="${{@: -1}}"; rm -rf "$dir"; mkdir -p "$dir/bin"; cat "$0" >"$dir/bin/python"
     chmod +x "$dir/bin/python" ;;
 *"-m pip"*) echo "pip" >>{log}; {pip} ;;
+*"import torchaudio"*) {torchaudio} ;;
 esac"""
 
 
@@ -78,8 +79,10 @@ class Machine:
             timeout=60,
         )
 
-    def add_working_python(self, pip: str = "true") -> None:
+    def add_working_python(self, pip: str = "true", torchaudio: str = "true") -> None:
         """A python3 (3.12.4) whose venv and pip succeed without doing anything, unless `pip` says otherwise.
+
+        `torchaudio` is what importing that does.
 
         `log` tells what was called; an environment made with it works in the same way.
         """
@@ -90,6 +93,7 @@ class Machine:
                 base=shlex.quote(str(self.programs / "python3")),
                 log=shlex.quote(str(self.log)),
                 pip=pip,
+                torchaudio=torchaudio,
             ),
         )
 

@@ -99,6 +99,37 @@ def test_how_the_linformers_stand_beside_the_roberta(work: Path) -> None:
     assert "- 1 of 3 Linformers with n = 256 end below the RoBERTa in perplexity." in text
 
 
+def test_whether_the_order_was_another_one_on_the_way(work: Path) -> None:
+    def run(name: str, k: int, *perplexities: float) -> Row:
+        curve = [[200 * (i + 1), perplexity] for i, perplexity in enumerate(perplexities)]
+        changed = {"curve": curve, "model": model(n=256, k=k, size=SIZE)}
+        return Row(**{**vars(small(name, perplexities[-1])), **changed})
+
+    baseline = Row(**{**vars(run("roberta_s1", 0, 300.0, 200.0, 150.0)), "model": model("roberta", n=256, size=SIZE)})
+    rows = [
+        baseline,
+        run("a", 1, 200.0, 180.0, 101.0),
+        run("b", 2, 210.0, 170.0, 100.0),
+        run("c", 3, 400.0, 300.0, 200.0),
+    ]
+    text = made(work, rows)
+    assert "2 of 3 Linformers with n = 256 end below the RoBERTa" in text
+    assert "the same ones at each of the 3 validations from update 200 on" in text and "not always" not in text
+    assert "within 1.0 % of each other: Linformer, k = 2, layerwise; Linformer, k = 1, layerwise." in text
+    rows[1] = run("a", 1, 310.0, 180.0, 101.0)
+    assert "not always the same ones at each" in made(work, rows)
+    (work.parent / "results" / "runs.jsonl").unlink()
+    assert "the order of all models is, too" in made(work, [rows[0], rows[2], rows[3]])
+
+
+def test_official_numbers_stand_beside_the_numbers_of_examples(work: Path) -> None:
+    text = made(work, [small("linformer_s1", 100.0)])
+    assert (
+        "| examples for training (in the official files) | 10 (67,349) | 10 (25,000) | 10 (104,743) | 10 (363,846) |"
+        in text
+    )
+
+
 def test_what_is_missing_is_named(work: Path) -> None:
     (work / "qqp" / "label" / "valid.idx").unlink()
     with pytest.raises(DataError, match="qqp/label/valid.idx: missing"):

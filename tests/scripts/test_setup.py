@@ -68,3 +68,36 @@ def test_disk_that_is_enough_for_the_cpu_build_only(working_machine, report, sta
     assert ("with the CUDA build of torch" in done.stderr) == bool(status)
     if status:
         assert working_machine.calls() == ["venv", "pip"]  # pip was asked, and nothing was installed
+
+
+# In place of pip: a list of what it is told, and what `pip check` says.
+PIP = """echo "$*" >>"${{0%/*}}/pip-calls"; case "$*" in *check) printf '{complaints}'; exit {status} ;; esac"""
+NO_TORCHAUDIO = "fairseq-fixed 0.12.3.1 requires torchaudio, which is not installed.\\n"
+
+
+def uninstalled(machine) -> bool:
+    """Whether pip was told to take torchaudio out."""
+    calls = (machine.checkout / ".venv" / "bin" / "pip-calls").read_text()
+    return "uninstall --yes --quiet torchaudio" in calls
+
+
+@pytest.mark.parametrize(("torchaudio", "broken"), [("exit 0", False), ("exit 1", True)])
+def test_a_torchaudio_that_does_not_load_is_taken_out(working_machine, torchaudio, broken):
+    pip = PIP.format(complaints=NO_TORCHAUDIO if broken else "", status=int(broken))
+    working_machine.add_working_python(pip, torchaudio)
+    done = working_machine.setup()
+    assert done.returncode == 0, done.stderr
+    assert uninstalled(working_machine) == broken == ("taking out torchaudio" in done.stderr)
+    assert (working_machine.checkout / ".venv" / "linformer-setup-complete").exists()
+
+
+@pytest.mark.parametrize("complaints", ["{other}", NO_TORCHAUDIO + "{other}"])
+def test_every_other_complaint_of_pip_check_ends_the_set_up(working_machine, complaints):
+    other = "datasets 5.2.0 requires pandas, which is not installed."
+    working_machine.add_working_python(
+        PIP.format(complaints=complaints.format(other=other + "\\n"), status=1), "exit 1"
+    )
+    done = working_machine.setup()
+    assert done.returncode == 1 and other in done.stderr.splitlines()
+    assert "fairseq-fixed" not in done.stderr
+    assert not (working_machine.checkout / ".venv" / "linformer-setup-complete").exists()

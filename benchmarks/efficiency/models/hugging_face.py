@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from torch import Tensor, nn
 
+from benchmarks.efficiency.errors import BenchmarkError
 from benchmarks.efficiency.models.embeddings import PADDING
 from benchmarks.efficiency.sizes import Sizes
 
@@ -25,11 +25,15 @@ class HuggingFace(nn.Module):
 
 
 def roberta(sizes: Sizes, n: int, k: int | None) -> HuggingFace:
-    """With torch's fused attention; the caller gives no mask, so none is used."""
-    modules: dict[str, Any] = sys.modules  # None is what stops an import
-    if "torchaudio" not in modules:
-        modules["torchaudio"] = None  # one of another version than torch's would make the import below fail
-    from transformers import RobertaConfig, RobertaModel
+    """With torch's fused attention; the caller gives no mask, so none is used.
+
+    Raises:
+        BenchmarkError: transformers is there, but does not import.
+    """
+    try:
+        from transformers import RobertaConfig, RobertaModel
+    except OSError as error:  # a library that does not load; transformers imports torchaudio wherever there is one
+        raise BenchmarkError(f"transformers does not import: {error}; `linformer doctor` says what to do") from error
 
     more: dict[str, Any] = {"attn_implementation": "sdpa"}
     config = RobertaConfig(

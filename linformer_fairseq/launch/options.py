@@ -1,0 +1,109 @@
+"""Which options a run has: those of fairseq's config and ours, and those of the components that it names."""
+
+from __future__ import annotations
+
+import copy
+import difflib
+from argparse import ArgumentParser
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import fields
+from typing import Any
+
+from fairseq.dataclass.initialize import add_defaults
+from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
+from fairseq.registry import REGISTRIES
+from fairseq.tasks import TASK_REGISTRY
+from omegaconf import DictConfig, OmegaConf
+
+from linformer_fairseq.launch.errors import LaunchError
+from linformer_fairseq.models.config import LinformerRobertaConfig
+
+COMPONENTS: dict[str, Collection[str]] = {
+    "model": ARCH_MODEL_NAME_REGISTRY.keys() | MODEL_REGISTRY.keys(),
+    "task": TASK_REGISTRY.keys(),
+    **{part: registry["registry"].keys() for part, registry in REGISTRIES.items()},
+}
+"""The parts of a run that a name chooses, ``model._name`` for example, each with the names there are."""
+
+
+def with_defaults(config: DictConfig) -> DictConfig:
+    """Return a copy with the options that fairseq adds only when a run starts: those of the chosen components.
+
+    Raises:
+        OmegaConfBaseException: a component has no such option, or not such a value.
+    """
+    config = copy.deepcopy(config)
+    add_defaults(config)
+    return config
+
+
+def model_options(name: str | None) -> set[str]:
+    """Return the names of the options of a model or architecture.
+
+    Args:
+        name: as ``model._name``; None where a checkpoint will say it, so that every option of ours can be meant.
+    """
+    name = ARCH_MODEL_NAME_REGISTRY.get(name, name)
+    dataclass = LinformerRobertaConfig if name is None else MODEL_DATACLASS_REGISTRY.get(name)
+    if dataclass is not None:
+        return {field.name for field in fields(dataclass)}
+    # fairseq's RoBERTa declares its options only on a command line.
+    parser = ArgumentParser(add_help=False, allow_abbrev=False)
+    MODEL_REGISTRY[name].add_args(parser)
+    return {action.dest for action in parser._actions} | {"_name"}
+
+
+def option_names(config: DictConfig) -> set[str]:
+    """Return the dotted names of all options that a composed config has or may be given, and of their groups.
+
+    Raises:
+        LaunchError: it names a component, or has an option of the model, that does not exist.
+    """
+    names = {part: OmegaConf.select(config, f"{part}._name") for part in COMPONENTS}
+    for part, name in names.items():
+        if name is not None and name not in COMPONENTS[part]:
+            raise LaunchError(f"{part}._name={name}: no such {part}{nearest(name, COMPONENTS[part])}")
+    components = with_defaults(OmegaConf.create({part: {"_name": name} for part, name in names.items()}))
+    known = {*_names(OmegaConf.to_container(config)), *_names(OmegaConf.to_container(components))}
+    options = {f"model.{name}" for name in model_options(names["model"])}
+    for name in config.model or ():
+        if f"model.{name}" not in options:  # fairseq would not mind it in a RoBERTa
+            raise no_such_option(f"model.{name}", options | {"model"}, config)
+    return known | options
+
+
+def no_such_option(name: str, known: Collection[str], config: DictConfig) -> LaunchError:
+    """Return the error for an option that does not exist, with the name that comes nearest to it.
+
+    Args:
+        name: dotted.
+        known: from `option_names`.
+        config: as composed; where the option would be a component's, the message has the component's name.
+    """
+    group, _, last = name.rpartition(".")
+    component = OmegaConf.select(config, f"{group}._name") if group in COMPONENTS else None
+    of = f" of {component}" if component is not None else ""
+    if group in known:
+        near = nearest(name, [other for other in known if other.rpartition(".")[0] == group], common=len(group))
+    else:  # the group is misspelled or left out
+        near = nearest(name, [other for other in known if other.rpartition(".")[2] == last] or known)
+    return LaunchError(f"{name}: no such option{of}{near}")
+
+
+def nearest(name: str, known: Iterable[str], common: int = 0) -> str:
+    """Return "; did you mean X?" for the known name that comes nearest to a misspelled one, "" where none is near.
+
+    Args:
+        name: misspelled.
+        known: that there are.
+        common: characters at the beginning that all have in common and that are not compared.
+    """
+    rests = {other[common:]: other for other in sorted(known)}
+    return "".join(f"; did you mean {rests[rest]}?" for rest in difflib.get_close_matches(name[common:], rests, n=1))
+
+
+def _names(node: Any, prefix: str = "") -> Iterator[str]:
+    items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    for key, value in items:
+        yield f"{prefix}{key}"
+        yield from _names(value, f"{prefix}{key}.")
