@@ -2,36 +2,67 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import os
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
 import torch
 import torch._dynamo
 from torch import nn
+from torch.utils import cpp_extension
 
 _PROGRAMS = 16
 """Of one layer: with gradients or without, T = n or below it, one sequence or several, and autocast or not."""
 
 
-def compile_layers(layers: Iterable[nn.Module]) -> None:
+def compile_layers(layers: Iterable[nn.Module], dynamic: bool = True) -> None:
     """Compiles each layer in place, at its first call; the state dict keeps its names.
 
     Layer by layer, not the encoder as a whole: equal layers share what was compiled, so that 12 take as long as one.
-    Lengths and batch sizes are symbols: few of them compile again.
+
+    Args:
+        layers: of an encoder.
+        dynamic: lengths and batch sizes are symbols, so that few of them compile again. Without it every shape has a
+            program of its own, which is faster on some devices and worth it where all batches have one shape.
 
     Raises:
-        ValueError: torch lies where its compiler for CPUs cannot work.
+        ValueError: torch lies in a folder with a blank, and so do temporary files.
     """
     layers = list(layers)
-    folder = Path(torch.__file__).parent
-    if " " in str(folder) and not torch.cuda.is_available():
-        raise ValueError(
-            f"torch.compile cannot make code for this CPU; torch lies in {str(folder)!r}, and its calls of a compiler "
-            "break at the blank; use an environment in a folder without one, or leave compile_encoder off"
-        )
+    if not torch.cuda.is_available():
+        _hide_blanks(Path(torch.__file__).parent)
     config = torch._dynamo.config
     # torch counts the programs of all layers together, and gives up after 8.
     limit = "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit"  # its name before 2.7
     setattr(config, limit, max(getattr(config, limit), _PROGRAMS * len(layers)))
     for layer in layers:
-        layer.compile(fullgraph=True, dynamic=True)
+        layer.compile(fullgraph=True, dynamic=dynamic)
+
+
+def _hide_blanks(folder: Path) -> None:
+    """Lets torch call the compiler for CPUs by a path without a blank, at which its command lines break.
+
+    Args:
+        folder: of torch.
+
+    Raises:
+        ValueError: no link without a blank can be made.
+    """
+    if " " not in str(folder):
+        return
+    name = hashlib.sha256(str(folder).encode()).hexdigest()[:16]
+    link = Path(tempfile.gettempdir(), f"linformer-torch-{os.getuid()}-{name}")
+    # The path must stay the same, as torch's cache of compiled code goes by it; nobody else's link is followed.
+    with contextlib.suppress(FileExistsError):
+        link.symlink_to(folder)
+    if " " in str(link) or link.lstat().st_uid != os.getuid() or not link.samefile(folder):
+        raise ValueError(
+            f"torch.compile cannot make code for this CPU: torch lies in {str(folder)!r}, its calls of a compiler "
+            f"break at the blank, and {str(link)!r} cannot stand for it; set TMPDIR to a folder of your own without a "
+            "blank, or leave compile_encoder off"
+        )
+    cpp_extension._TORCH_PATH = str(link)
+    cpp_extension.TORCH_LIB_PATH = str(link / "lib")

@@ -41,8 +41,7 @@ def cheapest_order(settings: LinformerSettings, layer: int, length: int) -> Orde
     With one E for all heads it is PROJECTION from about T = k on (0.92 k at base size and k = 128), MAPS below that
     and SCORES where T is below 2 k D / (k + D).
     """
-    orders = orders_of(settings, layer, length)
-    return min(orders, key=lambda order: orders[order].total)
+    return _cheapest(settings, layer, length)[0]
 
 
 def linformer_attention(settings: LinformerSettings, layer: int, length: float) -> AttentionProducts:
@@ -53,7 +52,16 @@ def linformer_attention(settings: LinformerSettings, layer: int, length: float) 
         layer: its number, from 0.
         length: T; a mean of several is rounded up where the projection has windows of positions.
     """
-    return min(orders_of(settings, layer, length).values(), key=lambda products: products.total)
+    return _cheapest(settings, layer, length)[1]
+
+
+def _cheapest(settings: LinformerSettings, layer: int, length: float) -> tuple[Order, AttentionProducts]:
+    found = list(orders_of(settings, layer, length).items())
+    best = found[0]
+    for one in found[1:]:  # torch.compile cannot trace `min` with a key
+        if one[1].total < best[1].total:
+            best = one
+    return best
 
 
 def orders_of(settings: LinformerSettings, layer: int, length: float) -> dict[Order, AttentionProducts]:

@@ -147,10 +147,10 @@ def test_the_order_with_the_fewest_multiplications_is_taken(sharing: str, length
 
 def test_short_inputs_cost_little_more_than_dense_attention() -> None:
     settings = LinformerSettings(768, 12, 12, 512, 256)
-    for length in (16, 28, 64, 128, 256):
+    for length in range(8, 513):
         ours = linformer_attention(settings, 0, length).total + feed_forward(768, 3072, length)
         dense = full_attention(768, length) + feed_forward(768, 3072, length)
-        assert ours / dense < 1.08, length
+        assert ours / dense < 1.09, length
 
 
 @pytest.mark.parametrize("length", [N, 3])

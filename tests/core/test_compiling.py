@@ -1,0 +1,73 @@
+"""torch.compile where the environment lies in a folder with a blank."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from linformer_fairseq.core import compiling
+
+REPO = Path(__file__).resolve().parents[2]
+PROGRAM = """
+import torch
+from linformer_fairseq.core import LinformerEncoderLayer, LinformerSettings, build_shared_projection, compile_layers
+settings = LinformerSettings(24, 3, 1, 20, 6)
+layer = LinformerEncoderLayer(settings, 0, build_shared_projection(settings), 32).eval()
+x = torch.randn(2, 20, 24)
+with torch.no_grad():
+    plain = layer(x)
+    compile_layers([layer])
+    torch.testing.assert_close(layer(x), plain, atol=1e-5, rtol=1e-5)
+print(torch.__file__)
+"""
+
+
+def _run(site: Path, temporary: Path) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PYTHONPATH": f"{site}{os.pathsep}{REPO}", "TMPDIR": str(temporary)}
+    env["TORCHINDUCTOR_CACHE_DIR"] = str(temporary / "cache")  # nothing that was compiled elsewhere is found
+    # -S: the packages come from `site` alone.
+    return subprocess.run([sys.executable, "-S", "-c", PROGRAM], env=env, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """The packages of this environment, by a path with a blank."""
+    folder = tmp_path / "with a blank"
+    folder.symlink_to(Path(torch.__file__).parents[1])
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(torch.cuda.is_available(), reason="code for GPUs needs no compiler for CPUs")
+def test_layers_compile_in_a_folder_with_a_blank(site: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    temporary = tmp_path_factory.mktemp("temporary")
+    done = _run(site, temporary)
+    assert done.returncode == 0, done.stderr
+    assert str(site) in done.stdout, "torch must have come by the path with a blank"
+    assert len(list(temporary.glob("linformer-torch-*"))) == 1
+
+
+def test_a_temporary_folder_with_a_blank_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "a b").mkdir()
+    monkeypatch.setattr(compiling.tempfile, "gettempdir", lambda: str(tmp_path / "a b"))
+    with pytest.raises(ValueError, match="TMPDIR"):
+        compiling._hide_blanks(tmp_path / "a b")
+
+
+def test_a_link_that_leads_elsewhere_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(compiling.tempfile, "gettempdir", lambda: str(tmp_path))
+    (tmp_path / "a b").mkdir()
+    monkeypatch.setattr(compiling.cpp_extension, "_TORCH_PATH", "before")
+    monkeypatch.setattr(compiling.cpp_extension, "TORCH_LIB_PATH", "before")
+    compiling._hide_blanks(tmp_path / "a b")
+    (link,) = tmp_path.glob("linformer-torch-*")
+    assert compiling.cpp_extension._TORCH_PATH == str(link)
+    link.unlink()
+    link.symlink_to(tmp_path)
+    with pytest.raises(ValueError, match="compile_encoder"):
+        compiling._hide_blanks(tmp_path / "a b")
