@@ -19,6 +19,7 @@ PROGRAMS = {
     "ablation": "one layer with one thing done differently at a time",
     "selfcheck": "whether the models are set up as their own users do",
     "report": "tables and plots of what was measured",
+    "readme": "put the tables into the repository's pages",
 }
 
 
