@@ -13,11 +13,13 @@ from linformer_fairseq.core.flops import feed_forward, full_attention, linformer
 
 
 def forward(sizes: Sizes, n: int, k: int | None) -> float:
-    """Operations of the layers for one sequence of n positions; n x n attention if k is None."""
+    """Operations of the layers for one sequence of n positions, however many the model is built for; n x n attention if
+    k is None."""
     if k is None:
         attention = full_attention(sizes.width, n)
     else:
-        settings = LinformerSettings(sizes.width, sizes.heads, sizes.layers, n, k)
+        at_most = max(n, k + 1)  # positions of the model, which an input may be much shorter than
+        settings = LinformerSettings(sizes.width, sizes.heads, sizes.layers, at_most, k)
         attention = linformer_attention(settings, 0, n).total
     return 2.0 * sizes.layers * (attention + feed_forward(sizes.width, sizes.ffn, n))
 

@@ -2,7 +2,8 @@
 
     python -m benchmarks report --results results/efficiency --out results/efficiency
 
-README.md has a part for each file; plots need matplotlib and are left out without it.
+README.md there has a part for each file; plots need matplotlib and are left out without it. `readme` puts the tables of
+the repository's own pages in.
 """
 
 from __future__ import annotations
@@ -10,17 +11,19 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.efficiency import tables
+from benchmarks.efficiency import selfcheck, tables
 from benchmarks.efficiency.errors import BenchmarkError
 from benchmarks.efficiency.inference import RESULTS
 from benchmarks.efficiency.store import read, write_whole
 from benchmarks.efficiency.tables import STORED, Result, cells_of, ours_of
 
-TITLES = {
+TITLES: dict[str | None, str] = {
     "table3": "Table 3 of the paper",
     "figure2": "Figure 2 of the paper, and other Linformers",
+    "short": "Short inputs",
     "long": "One forward pass over 1,048,576 tokens",
     None: "Inference",
 }
@@ -60,22 +63,39 @@ def part(stem: str, result: Result, out: Path, draws: bool) -> list[str]:
     Raises:
         BenchmarkError: a plot cannot be written.
     """
-    measured = bool(cells_of(result, status="ok"))
-    if result["kind"] == "training":
-        lines = [f"## Training ({stem})", "", *tables.training(result)]
-        return lines + (_plot("bars", result, out, stem) if measured and draws else [])
-    if result["kind"] != "inference":
-        raise BenchmarkError(f"{stem}.json holds results of kind {result['kind']!r}; expected inference or training")
-    title = TITLES.get(result["settings"].get("preset"), "Inference")
-    lines = [f"## {title} ({stem})", ""]
-    maps = result["settings"].get("preset") == "table3" and ours_of(result) and cells_of(result, model=STORED)
-    if maps:
+    if result["kind"] not in PARTS:
+        raise BenchmarkError(
+            f"{stem}.json holds results of kind {result['kind']!r}; expected one of {', '.join(PARTS)}"
+        )
+    return PARTS[result["kind"]](stem, result, out, draws)
+
+
+def training(stem: str, result: Result, out: Path, draws: bool) -> list[str]:
+    """The part of a training run."""
+    lines = [f"## Training ({stem})", "", *tables.training(result)]
+    return lines + (_plot("bars", result, out, stem) if draws and cells_of(result, status="ok") else [])
+
+
+def checked(stem: str, result: Result, out: Path, draws: bool) -> list[str]:
+    """The part of a self-check."""
+    return [f"## Self-check ({stem})", "", *selfcheck.table(result)]
+
+
+def inference(stem: str, result: Result, out: Path, draws: bool) -> list[str]:
+    """The part of an inference run."""
+    preset = result["settings"].get("preset")
+    lines = [f"## {TITLES.get(preset, 'Inference')} ({stem})", ""]
+    if preset == "short":
+        lines += [*tables.short(result), ""]
+        return [*lines, "<details><summary>All figures</summary>", "", *tables.by_model(result), "", "</details>"]
+    if preset == "table3" and ours_of(result):
         lines += [*tables.table3(result), ""]
-        lines += _plot("heat_maps", result, out, f"{stem}_ratios") if draws else []
+        if draws and cells_of(result, model=STORED):
+            lines += _plot("heat_maps", result, out, f"{stem}_ratios")
         lines += ["<details><summary>All figures</summary>", "", *tables.by_model(result), "", "</details>"]
     else:
         lines += tables.by_model(result)
-    if measured and draws and len({cell["n"] for cell in cells_of(result, status="ok")}) > 1:
+    if draws and len({cell["length"] for cell in cells_of(result, status="ok")}) > 1:
         lines += _plot("lines_by_length", result, out, stem)
     return lines
 
@@ -85,3 +105,11 @@ def _plot(function: str, result: Result, out: Path, stem: str) -> list[str]:
 
     getattr(plots, function)(result, out / f"{stem}.png")
     return ["", f"![{stem}]({stem}.png)", ""]
+
+
+PARTS: dict[str, Callable[[str, Result, Path, bool], list[str]]] = {
+    "inference": inference,
+    "training": training,
+    "selfcheck": checked,
+}
+"""Of the report, by the kind of a file: from its stem, its content, the folder for plots and whether to draw them."""

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from benchmarks.efficiency import paper
 from benchmarks.efficiency.models.registry import MODELS
 from benchmarks.efficiency.store import Cell
-from benchmarks.efficiency.timing import times_faster
+from benchmarks.efficiency.timing import OUTLIER, times_faster
 from benchmarks.measuring import said
 
-STORED, FUSED = "roberta_materialised", "roberta_fairseq"
+STORED, FUSED, HUGGING_FACE = "roberta_materialised", "roberta_fairseq", "roberta_hf"
+DENSE = ("roberta_sdpa_core", "roberta_sdpa_core_blocks")
+"""The forms of the dense rival: our layer with n x n attention; whichever is faster counts."""
 OURS = ("linformer", "linformer_core")
 Result = dict[str, Any]
+Base = Callable[..., Cell | None]
+"""The cell that others are held against; takes the values that it must have."""
+Ratio = Callable[[Cell | None, Cell | None], float | None]
 STATUS = {
     "too_slow": "too slow",
     "out_of_memory": "out of memory",
@@ -55,6 +62,17 @@ def ours_of(result: Result) -> str | None:
     return next((name for name in OURS if cells_of(result, model=name, status="ok")), None)
 
 
+def rival_of(result: Result, **wanted: Any) -> Cell | None:
+    """The cell of the dense rival in its faster form; one without a time if no form has one."""
+    cells = [cell for name in DENSE for cell in cells_of(result, model=name, **wanted)]
+    return min(cells, key=lambda cell: cell["seconds"] or math.inf, default=None)
+
+
+def fewer_operations(base: Cell, other: Cell) -> float:
+    """How many times fewer operations a token takes, by formula: what the method gives, whoever implements it."""
+    return float(base["operations"] / base["tokens"] / (other["operations"] / other["tokens"]))
+
+
 def faster(base: Cell | None, other: Cell | None) -> float | None:
     """How many times less time a token takes: the median of the rounds."""
     if base is None or other is None or base["status"] != "ok" or other["status"] != "ok":
@@ -82,45 +100,39 @@ def table3(result: Result) -> list[str]:
     memory = "largest batch that fits" if by_batch else "peak memory per token beyond the weights"
     lines = [
         f"Ours, on {result['provenance']['hardware']}, in {result['settings']['dtype']}, {size_of(result)}; in "
-        f"brackets the paper's, on {paper.HARDWARE}, 12 layers. Batches are {batches(result)}. Memory is the "
-        f"{memory}; the paper's is the largest batch that fits.",
+        f"brackets the paper's, on {paper.HARDWARE}, 12 layers; in square brackets how many times fewer operations it "
+        f"takes, which is what the method gives. Batches are {batches(result)}. Memory is the {memory}; the paper's is "
+        "the largest batch that fits. The dense rival is the same layer with n x n attention, "
+        "in one piece or in our blocks, whichever is faster.",
     ]
-    parts: list[tuple[str, str, dict[int, tuple[float, ...]] | None, Callable[..., float | None]]] = [
-        ("Times faster than a Transformer that stores P, as the paper's", STORED, paper.TIMES_FASTER, faster),
-        (
-            "Times less memory than a Transformer that stores P",
-            STORED,
-            paper.TIMES_LESS_MEMORY,
-            lambda base, other: less_memory(base, other, by_batch),
-        ),
-        ("Times faster than fairseq's RoBERTa of today, whose attention is fused", FUSED, None, faster),
-        (
-            "Times less memory than fairseq's RoBERTa of today",
-            FUSED,
-            None,
-            lambda base, other: less_memory(base, other, by_batch),
-        ),
+    stored, fused, hugging_face = (partial(cell_of, result, model=name) for name in (STORED, FUSED, HUGGING_FACE))
+    space = partial(less_memory, by_batch=by_batch)
+    parts: list[tuple[str, Base, dict[int, tuple[float, ...]] | None, Ratio]] = [
+        ("Times faster than the dense rival", partial(rival_of, result), None, faster),
+        ("Times faster than Hugging Face's RoBERTa", hugging_face, None, faster),
+        ("Times faster than fairseq's RoBERTa", fused, None, faster),
+        ("Times faster than a Transformer that stores P, as the paper's", stored, paper.TIMES_FASTER, faster),
+        ("Times less memory than the dense rival", partial(rival_of, result), None, space),
+        ("Times less memory than a Transformer that stores P", stored, paper.TIMES_LESS_MEMORY, space),
     ]
     for title, base, printed, ratio in parts:
-        if cells_of(result, model=base):
+        if base() is not None:
             lines += ["", f"**{title}**", "", *_by_n_and_k(result, ours, base, printed, ratio)]
-    return [*lines, "", *_notes(result)]
+    return [*lines, "", *outliers_note(result), *notes(result)]
 
 
 def _by_n_and_k(
-    result: Result,
-    ours: str,
-    base: str,
-    printed: dict[int, tuple[float, ...]] | None,
-    ratio: Callable[[Cell | None, Cell | None], float | None],
+    result: Result, ours: str, base: Base, printed: dict[int, tuple[float, ...]] | None, ratio: Ratio
 ) -> list[str]:
     dims = sorted({cell["k"] for cell in cells_of(result, model=ours)})
     rows = []
     for n in sorted({cell["n"] for cell in cells_of(result, model=ours)}):
         row = [f"{n:,}"]
         for k in dims:
-            other, baseline = cell_of(result, model=ours, n=n, k=k), cell_of(result, model=base, n=n)
+            other, baseline = cell_of(result, model=ours, n=n, k=k), base(n=n)
             text = "" if other is None else _ratio_text(ratio(baseline, other), baseline, other)
+            if ratio is faster and baseline and other and baseline["status"] == other["status"] == "ok":
+                text += f"{star(baseline, other)} [{number(fewer_operations(baseline, other))}]"
             there = paper.figure(printed, n, k) if printed and other else None
             row.append(text + (f" ({there:g})" if there is not None else ""))
         rows.append(row)
@@ -139,41 +151,52 @@ def _ratio_text(value: float | None, base: Cell | None, other: Cell) -> str:
 def batches(result: Result) -> str:
     """How they were chosen."""
     settings = result["settings"]
+    padded = {"no": "", "yes": ", padded", "both": ", with padding or without"}[settings["padded"]]
     if settings["largest_batch"]:
         limit = f" in {settings['memory_limit']:g} GiB" if settings["memory_limit"] else ""
-        return f"the largest that fit{limit}"
-    return f"{settings['tokens']:,} tokens, at least one sequence"
+        return f"the largest that fit{limit}{padded}"
+    more = "".join(f", and {batch} sequences" for batch in settings["batches"])
+    return f"{settings['tokens']:,} tokens, at least one sequence{more}{padded}"
 
 
 def by_model(result: Result) -> list[str]:
-    """Every model of each length: tokens per second, share of the limit, memory, and ours against it."""
+    """Every model of each input: tokens per second, share of the limit, memory, and ours against it."""
     rows = []
     ours = ours_of(result)
-    for cell in sorted(result["cells"], key=lambda cell: (cell["n"], cell["k"] or 0)):
-        name = [f"{cell['n']:,}", label(cell["model"]), number(cell["k"])]
+    for cell in sorted(result["cells"], key=_place):
+        name = [f"{cell['length']:,}", _batch_text(cell), label(cell["model"]), number(cell["k"])]
         if cell["status"] != "ok":
-            rows.append([*name, STATUS[cell["status"]], *["-"] * 6])
+            rows.append([*name, STATUS[cell["status"]], *["-"] * 8])
             continue
-        mine = [c for c in cells_of(result, model=ours, n=cell["n"]) if cell["k"] in (None, c["k"])]
-        ratio = faster(cell, mine[0]) if mine and cell["model"] != ours else None
+        mine = [c for c in cells_of(result, model=ours, status="ok", **same_input(cell)) if cell["k"] in (None, c["k"])]
+        held = mine and cell["model"] != ours
         per_token = cell["peak_bytes_per_token"]
         rows.append(
             [
                 *name,
                 number(cell["tokens_per_second"]),
                 number(1e3 * cell["seconds"]),
-                f"{number(1e3 * cell['seconds_q1'])} to {number(1e3 * cell['seconds_q3'])}",
+                quartiles_text(cell),
+                rounds_text(cell),
                 number(cell["operations_per_second"] / 1e9),
                 f"{100 * cell['share_of_limit']:.0f} %",
                 number(per_token / 1024) if per_token is not None else "-",
-                number(ratio),
+                number(faster(cell, mine[0]) if held else None),
+                number(fewer_operations(cell, mine[0]) if held else None),
             ]
         )
-    head = ["n", "model", "k", "tokens/s", "ms a pass", "quartiles", "Gop/s", "share of limit", "KiB/token", "speed-up"]
-    lines = markdown(*_without_empty(head, rows), left=2)
+    head = ["T", "batch", "model", "k", "tokens/s", "ms a pass", "quartiles", "rounds", "Gop/s", "share of limit"]
+    head += ["KiB/token", "speed-up", "by operations"]
+    if all(cell["length"] == cell["n"] and not cell["padded"] for cell in result["cells"]):
+        head[0] = "n"
+        rows = [[*row[:1], "-", *row[2:]] for row in rows]  # the batch follows from n
+    lines = markdown(*_without_empty(head, rows), left=3)
     columns = _limit(result)
     if ours:
-        columns += f" Speed-up: how many times less time a token takes in {label(ours)!r}, the median over the rounds."
+        columns += (
+            f" Speed-up: how many times less time a token takes in {label(ours)!r}, the median over the rounds; by "
+            "operations: how many times fewer operations."
+        )
     if len({cell["k"] for cell in cells_of(result, model=ours)}) > 1:
         columns += " Models without k are held against its first k."
     return [
@@ -182,8 +205,106 @@ def by_model(result: Result) -> list[str]:
         "",
         *lines,
         "",
-        *_notes(result),
+        *outliers_note(result),
+        *notes(result),
     ]
+
+
+def short(result: Result) -> list[str]:
+    """Times of short inputs as parts of the dense rival's, and from which length on a Linformer pays."""
+    cells = sorted(result["cells"], key=_place)
+    variants = list(dict.fromkeys((cell["model"], cell["k"]) for cell in cells if cell["model"] not in DENSE))
+    rows = []
+    for given in unique_inputs(result):
+        base = rival_of(result, **given)
+        if base is None:
+            continue
+        row = [f"{base['length']:,}", _batch_text(base), number(base["tokens_per_second"])]
+        for model, k in variants:
+            cell = cell_of(result, model=model, k=k, **given)
+            ratio = faster(cell, base)
+            row.append(_time_text(ratio, cell, base) if cell and ratio else "-")
+        rows.append(row)
+    names = [label(model) + (f", k = {k:,}" if k else "") for model, k in variants]
+    lines = [
+        "Time by the dense rival's (our layer with n x n attention, in one piece or in our blocks, whichever is "
+        f"faster), in square brackets operations by the dense rival's; on {result['provenance']['hardware']}, in "
+        f"{result['settings']['dtype']}, {size_of(result)}, built for n = {result['settings']['positions']:,}; "
+        f"batches of {batches(result)}.",
+        "",
+        *markdown(*_without_empty(["T", "batch", "dense rival, tokens/s", *names], rows), left=2),
+        "",
+    ]
+    for model, k in variants:
+        if MODELS[model].projects and model in OURS:
+            lines.append(f"- {_pays_text(result, model, k)}")
+    return [*lines, "", *outliers_note(result), *notes(result)]
+
+
+def _time_text(ratio: float, cell: Cell, base: Cell) -> str:
+    return f"{ratio:.2f}{star(cell, base)}" + (f" [{fewer_operations(cell, base):.2f}]" if cell["k"] else "")
+
+
+def _pays_text(result: Result, model: str, k: int | None) -> str:
+    """From which length on it takes no more time than the dense rival, in every batch."""
+    name = f"{label(model)}, k = {k:,}"
+    first = None
+    for length in sorted({cell["length"] for cell in result["cells"]}, reverse=True):
+        cells = cells_of(result, model=model, k=k, length=length)
+        ratios = [faster(rival_of(result, **same_input(cell)), cell) for cell in cells]
+        if not ratios or any(ratio is None or ratio < 1 for ratio in ratios):
+            break
+        first = length
+    return f"{name}: no slower than the dense rival " + (f"from T = {first:,} on." if first else "at none of these T.")
+
+
+def unique_inputs(result: Result) -> list[dict[str, Any]]:
+    """What `same_input` says of the cells, once each, in the order of the tables."""
+    found: list[dict[str, Any]] = []
+    for cell in sorted(result["cells"], key=_place):
+        if same_input(cell) not in found:
+            found.append(same_input(cell))
+    return found
+
+
+def same_input(cell: Cell) -> dict[str, Any]:
+    """The values that all cells of its input have."""
+    return {key: cell[key] for key in ("n", "length", "wanted_batch", "padded")}
+
+
+def _place(cell: Cell) -> tuple[Any, ...]:
+    """Of a cell in a table: by input, then in the order of the models."""
+    names = list(MODELS)
+    model = names.index(cell["model"]) if cell["model"] in names else len(names)
+    return cell["length"], cell["wanted_batch"] or 0, cell["padded"], model, cell["k"] or 0
+
+
+def _batch_text(cell: Cell) -> str:
+    return f"{cell['batch'] or cell['wanted_batch'] or 0:,}{', padded' if cell['padded'] else ''}"
+
+
+def quartiles_text(cell: Cell) -> str:
+    """In milliseconds; a dash where there were too few rounds."""
+    if cell["seconds_q1"] is None:
+        return "-"
+    return f"{number(1e3 * cell['seconds_q1'])} to {number(1e3 * cell['seconds_q3'])}"
+
+
+def rounds_text(cell: Cell) -> str:
+    """How many, and how many of them are outliers."""
+    return f"{len(cell['all_seconds'])}" + (f", {cell['outliers']}*" if cell["outliers"] else "")
+
+
+def star(*cells: Cell) -> str:
+    """What marks a figure made from a round that is an outlier."""
+    return "*" if any(cell["outliers"] for cell in cells) else ""
+
+
+def outliers_note(result: Result) -> list[str]:
+    """What the star means, if there is one."""
+    if not any(cell["outliers"] or cell["limit_outliers"] for cell in cells_of(result, status="ok")):
+        return []
+    return [f"\\* with rounds that took more than {OUTLIER:g} times the median of their rounds; they count, too.", ""]
 
 
 def training(result: Result) -> list[str]:
@@ -202,7 +323,7 @@ def training(result: Result) -> list[str]:
             [
                 *name,
                 number(cell["tokens_per_second"]),
-                f"{number(1e3 * cell['seconds_q1'])} to {number(1e3 * cell['seconds_q3'])}",
+                quartiles_text(cell),
                 f"{100 * cell['share_of_limit']:.0f} %",
                 number(_faster_update(base, cell)),
                 number(cell["times_bare"]),
@@ -219,7 +340,7 @@ def training(result: Result) -> list[str]:
         "",
         *markdown(*_without_empty([*head, "time by bare loop's"], rows), left=3),
         "",
-        *_notes(result),
+        *notes(result),
     ]
 
 
@@ -242,19 +363,32 @@ def _without_empty(head: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[
     return [head[number] for number in kept], [[row[number] for number in kept] for row in rows]
 
 
+def _length(cell: Cell) -> int:
+    """Of its sequences; those of training are as long as the model allows."""
+    return int(cell["length"] if "length" in cell else cell["n"])
+
+
 def _limit(result: Result) -> str:
     """What matrix products reached, by length: where the machine's speed moves, the shares do not follow it."""
-    limits = {cell["n"]: cell["limit_operations_per_second"] for cell in cells_of(result, status="ok")}
-    said_of = ", ".join(f"{limit / 1e9:,.0f} Gop/s at n = {n:,}" for n, limit in sorted(limits.items()))
-    return f"The limit is what matrix products reach in the same rounds: {said_of or 'not measured'}."
+    limits: dict[int, list[Cell]] = {}
+    for cell in cells_of(result, status="ok"):
+        limits.setdefault(_length(cell), []).append(cell)
+    parts = []
+    for length, cells in sorted(limits.items()):
+        rates = [cell["limit_operations_per_second"] / 1e9 for cell in cells]
+        several = f" to {max(rates):,.0f}" if round(max(rates)) > round(min(rates)) else ""
+        slow = max(cell.get("limit_outliers", 0) for cell in cells)
+        slow_text = f" (rounds: {slow}*)" if slow else ""
+        parts.append(f"{min(rates):,.0f}{several} Gop/s at {length:,} positions{slow_text}")
+    return f"The limit is what matrix products reach in the same rounds: {', '.join(parts) or 'not measured'}."
 
 
-def _notes(result: Result) -> list[str]:
+def notes(result: Result) -> list[str]:
     """Why cells are missing, and what it was measured with."""
     reasons: dict[str, list[int | None]] = {}
     for cell in result["cells"]:
         if cell["status"] != "ok":
-            at = "" if cell["status"] == "not_installed" else f" at n = {cell['n']:,}"
+            at = "" if cell["status"] == "not_installed" else f" at {_length(cell):,} positions"
             reasons.setdefault(f"{label(cell['model'])}{at}: {cell['reason']}", []).append(cell["k"])
     lines = []
     for reason, ks in reasons.items():

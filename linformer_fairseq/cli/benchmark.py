@@ -1,4 +1,4 @@
-"""Measure time and memory as the paper does: inference (Table 3, Figure 2), training, and a report of both.
+"""Measure time and memory as the paper does: inference (Table 3, Figure 2, short inputs), training, reports.
 
 The programs are in `benchmarks/` of a clone of the repository; `linformer benchmark PROGRAM --help` describes one.
 Relative paths are relative to where you stand.
@@ -15,11 +15,13 @@ from linformer_fairseq.cli.command import CommandError
 
 CLONE = Path(__file__).resolve().parents[2]
 """Where this package lies, if it lies in a clone."""
+PROGRAMS = ("inference", "training", "ablation", "selfcheck", "report", "readme")
+"""As in benchmarks/__main__.py."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """All options are the program's."""
-    parser.add_argument("program", choices=("inference", "training", "ablation", "report"), help="what to do")
+    parser.add_argument("program", choices=PROGRAMS, help="what to do")
     parser.add_argument("options", nargs=argparse.REMAINDER, help="of the program")
 
 

@@ -41,13 +41,56 @@ def test_every_cell_says_what_was_measured(inference):
         assert cell["tokens"] == 64 == cell["batch"] * cell["n"]
         assert cell["seconds"] > 0 and cell["all_seconds"] == [cell["seconds"]]
         assert cell["tokens_per_second"] == pytest.approx(64 / cell["seconds"])
-        assert cell["limit_operations_per_second"] == 1e10
+        assert cell["length"] == cell["n"] and cell["padded"] is False
+        assert cell["seconds_q1"] is None and cell["seconds_q3"] is None, "no quartiles from one round"
+        assert cell["limit_operations_per_second"] == 1e10 and cell["limit_by_round"] == [1e10]
         assert cell["share_of_limit"] == pytest.approx(cell["operations"] / cell["seconds"] / 1e10)
         assert cell["peak_bytes"] is None or cell["peak_bytes"] >= 0
-    (base,) = cells(result, model="roberta_materialised", n=16)
+    (base,) = cells(result, model="roberta_sdpa_core", n=16)
     (other,) = cells(result, model="linformer_core", n=16, k=4)
     assert base["times_faster"] == 1
     assert other["times_faster"] == pytest.approx(base["seconds"] / other["seconds"])
+    assert other["times_fewer_operations"] == pytest.approx(base["operations"] / other["operations"])
+
+
+def test_each_timed_pass_follows_an_untimed_one_and_slow_rounds_are_counted(inference, monkeypatch):
+    monkeypatch.setattr(group, "seconds_of", lambda call, device: call() is None or next(times))
+    passes = []
+    forward = Group._pass
+    monkeypatch.setattr(Group, "_pass", lambda self, one: passes.append("pass") or forward(self, one))
+    times = iter([9.0, 1.0, 1.0, 1.6, 1.0, 1.4])  # the warm-up's, and those of five rounds
+    (cell,) = inference("--models", "roberta_sdpa_core", "--lengths", "16", "--rounds", "5")["cells"]
+    assert len(passes) == 1 + 1 + 5 * 2, "warm-up, peak memory, and two in each round"
+    assert cell["all_seconds"] == [1.0, 1.0, 1.6, 1.0, 1.4]
+    assert cell["outliers"] == 1 and cell["seconds"] == 1.0
+    assert (cell["seconds_q1"], cell["seconds_q3"]) == (1.0, 1.4)
+
+
+def test_short_inputs_are_padded_and_the_models_are_built_for_more(inference, monkeypatch):
+    seen = []
+    forward = Group._pass
+    monkeypatch.setattr(Group, "_pass", lambda self, one: seen.append(one.tokens) or forward(self, one))
+    words = ["--models", "linformer_core", "roberta_sdpa_core", "roberta_sdpa_core_blocks", "--lengths", "12", "16"]
+    words += ["--positions", "32", "--projected-dims", "24", "--batches", "7", "--padded", "both"]
+    result = inference(*words)
+    assert {cell["status"] for cell in result["cells"]} == {"ok"}
+    inputs = list(dict.fromkeys((c["n"], c["length"], c["batch"], c["padded"]) for c in result["cells"]))
+    assert inputs == [(32, t, b, p) for t, bs in ((12, (5, 7)), (16, (4, 7))) for b in bs for p in (False, True)]
+    for cell in result["cells"]:
+        assert (cell["tokens"] < cell["batch"] * cell["length"]) is cell["padded"]
+    ids = next(ids for ids in seen if ids.shape == (7, 16) and ids.eq(1).any())
+    lengths = ids.ne(1).sum(dim=1)
+    assert lengths[0] == lengths.max() == 16 and lengths.min() >= 8
+    assert torch.equal(ids.eq(1), torch.arange(16) >= lengths[:, None]), "the padding is on the right"
+    before = result["cells"]
+    assert inference(*words, "--resume")["cells"] == before
+
+
+def test_long_inputs_have_fewer_rounds_where_a_preset_says_so(inference, monkeypatch):
+    monkeypatch.setattr("benchmarks.efficiency.inference.LONG", 16)
+    words = ["--models", "roberta_sdpa_core", "--lengths", "16", "32"]
+    result = inference(*words, "--rounds", "2", "--long-rounds", "1")
+    assert [len(cell["all_seconds"]) for cell in result["cells"]] == [2, 1]
 
 
 def test_what_is_predicted_to_be_too_slow_is_not_tried(inference, monkeypatch):
@@ -62,7 +105,7 @@ def test_a_smaller_length_predicts_the_next(inference, monkeypatch):
     result = inference("--models", "roberta_sdpa_core", "--lengths", "64", "1024", "--max-seconds", "5")
     first, second = result["cells"]
     assert first["status"] == "ok" and second["status"] == "too_slow"
-    assert "by what n = 64 took" in second["reason"]
+    assert "by what T = 64 took" in second["reason"]
 
 
 def test_a_pass_that_turns_out_too_slow_is_recorded(inference, monkeypatch):
@@ -82,7 +125,8 @@ def test_out_of_memory_is_recorded_and_the_others_are_measured(inference, monkey
     result = inference(*PLAIN, "--lengths", "16", "--projected-dims", "4")
     statuses = {cell["model"]: cell["status"] for cell in result["cells"]}
     assert statuses == {"roberta_materialised": "out_of_memory", "linformer_core": "ok", "roberta_sdpa_core": "ok"}
-    assert all(cell["times_faster"] is None for cell in result["cells"])
+    failed, *others = cells(result, times_faster=None) + cells(result, times_faster=1)
+    assert failed["model"] == "roberta_materialised" and [cell["model"] for cell in others] == ["roberta_sdpa_core"]
 
 
 def test_what_cannot_fit_is_not_tried(inference):
@@ -167,6 +211,9 @@ def test_a_run_goes_on_where_it_stopped(inference, out, monkeypatch, refused):
         ),
         (["--lengths", "16", "16"], "--lengths names something twice"),
         (["--lengths", "0"], "--lengths has 0"),
+        (["--lengths", "16", "--positions", "8"], "--positions is 8, but --lengths has 16"),
+        (["--batches", "0"], "--batches has 0"),
+        (["--largest-batch", "--batches", "2"], "leave --batches out"),
         (["--rounds", "0"], "--rounds is 0"),
         (["--heads", "3"], "is no multiple of --heads 3"),
         (["--threads", "0"], "--threads is 0"),

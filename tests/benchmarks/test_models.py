@@ -11,9 +11,10 @@ from benchmarks.efficiency.errors import BenchmarkError
 from benchmarks.efficiency.models import hugging_face
 from benchmarks.efficiency.models.registry import MODELS, build, missing
 from benchmarks.efficiency.sizes import Sizes
+from linformer_fairseq.core import layer
 
 TINY = Sizes(layers=2, width=16, ffn=64, heads=2, vocabulary=50)
-SLOW = {"linformer_compiled", "linformer_core_compiled", "roberta_hf"}
+SLOW = {"linformer_compiled", "linformer_core_compiled", "roberta_sdpa_core_compiled", "roberta_hf"}
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in MODELS])
@@ -32,18 +33,37 @@ def test_features(name):
     assert features.shape == (3, 12, TINY.width)
     assert torch.isfinite(features).all()
     assert not torch.allclose(features[:, 0], other[:, 0])  # the first position sees the last
-    assert not model.training and not any(p.requires_grad for p in model.parameters())
+    assert not model.training
+    assert all(parameter.requires_grad for parameter in model.parameters()), "frozen, fairseq's is many times slower"
 
 
-def test_stored_and_fused_attention_are_the_same_model():
-    models = [
-        build(name, TINY, 12, None, torch.float32, torch.device("cpu"))
-        for name in ("roberta_materialised", "roberta_sdpa_core")
-    ]
-    models[1].load_state_dict(models[0].state_dict())
+def in_blocks(state):
+    """The weights of the plain dense model under the names of the one in blocks."""
+    names = {"attention.out_proj": "self_attn.out_proj", "attention_norm": "self_attn_layer_norm"}
+    found = {}
+    for key, value in state.items():
+        for old, new in names.items():
+            key = key.replace(old, new)
+        if key.startswith("layers."):
+            key = key.replace(".norm.", ".final_layer_norm.")
+        if "attention.in_proj" in key:
+            for part, third in zip("qkv", value.chunk(3), strict=True):
+                found[key.replace("attention.in_proj", f"self_attn.{part}_proj")] = third
+        else:
+            found[key] = value
+    return found
+
+
+@pytest.mark.parametrize("name", ["roberta_sdpa_core", "roberta_sdpa_core_blocks"])
+def test_stored_and_fused_attention_are_the_same_model(name, monkeypatch):
+    monkeypatch.setattr(layer, "_block_size", lambda x: 5)
+    models = [build(one, TINY, 12, None, torch.float32, torch.device("cpu")) for one in ("roberta_materialised", name)]
+    state = models[0].state_dict()
+    models[1].load_state_dict(state if name == "roberta_sdpa_core" else in_blocks(state))
     tokens = torch.randint(4, 49, (2, 12), generator=torch.Generator().manual_seed(1))
     tokens[1, 8:] = 1  # padding
-    first, second = (model(tokens) for model in models)
+    with torch.no_grad():
+        first, second = (model(tokens) for model in models)
     torch.testing.assert_close(first, second)
     torch.testing.assert_close(first[1, :8], models[0](tokens[1:, :8])[0])
 

@@ -25,7 +25,8 @@ PROVENANCE = {
 def cell(model, n, k, seconds, peak, **more):
     """A measured cell with three rounds."""
     figures = {
-        **{"status": "ok", "batch": 1, "batch_limited_by": "", "tokens": n, "seconds": seconds},
+        **{"status": "ok", "batch": 1, "wanted_batch": 1, "batch_limited_by": "", "tokens": n, "seconds": seconds},
+        **{"length": n, "padded": False, "outliers": 0, "limit_outliers": 0},
         **{"seconds_q1": seconds, "seconds_q3": seconds, "all_seconds": [seconds] * 3},
         **{"tokens_per_second": n / seconds, "operations": 1e9, "operations_per_second": 1e9 / seconds},
         **{
@@ -40,7 +41,7 @@ def cell(model, n, k, seconds, peak, **more):
 
 def result(cells, **settings):
     plain = {"preset": "table3", "dtype": "float32", "tokens": 512, "threads": 1, "memory_limit": None}
-    plain |= {"largest_batch": False, "layers": 3, "width": 96}
+    plain |= {"largest_batch": False, "layers": 3, "width": 96, "padded": "no", "batches": [], "positions": None}
     return {
         "kind": "inference",
         "settings": plain | settings,
@@ -68,12 +69,12 @@ def table3(tmp_path):
 def test_table_3_has_the_papers_figures_beside_ours(table3, tmp_path):
     assert main(["report", "--results", str(table3), "--out", str(tmp_path / "out")]) == 0
     text = (tmp_path / "out" / "README.md").read_text()
-    assert "| 512 | 3 (1.5) | 1.5 (1.3) |" in text
+    assert "| 512 | 3 [1] (1.5) | 1.5 [1] (1.3) |" in text
     assert "| 512 | 4 (1.7) | 2 (1.5) |" in text
     assert "| 1,024 | Transformer out of memory (1.7) | Transformer out of memory (1.6) |" in text
     assert text.count("3 layers of width 96") == 2, "the size stands at both tables"
     assert "some machine" in text and "one Tesla V100, 16 GB" in text
-    assert "- Transformer, P stored at n = 1,024: needs more" in text
+    assert "- Transformer, P stored at 1,024 positions: needs more" in text
     if importlib.util.find_spec("matplotlib"):
         assert {path.name for path in (tmp_path / "out").iterdir()} == {"README.md", "a.png", "a_ratios.png"}
         assert "![a_ratios](a_ratios.png)" in text
@@ -94,7 +95,8 @@ def test_the_largest_batch_is_what_memory_means_there(tmp_path):
     (tmp_path / "a.json").write_text(json.dumps(result(cells, largest_batch=True, memory_limit=16.0)))
     assert main(["report", "--results", str(tmp_path)]) == 0
     text = (tmp_path / "README.md").read_text()
-    assert text.count("| 512 | 3.5 (1.") == 2
+    assert "| 512 | 3.5 [3.5] (1.5) |" in text, "times faster, and times fewer operations"
+    assert "| 512 | 3.5 (1.7) |" in text, "times less memory"
     assert "Batches are the largest that fit in 16 GiB" in text
 
 
@@ -133,8 +135,37 @@ def test_the_speed_up_is_the_median_over_the_rounds(tmp_path):
     assert main(["report", "--results", str(tmp_path)]) == 0
     text = (tmp_path / "README.md").read_text()
     (row,) = (line for line in text.splitlines() if line.startswith("| 512 | fairseq's RoBERTa"))
-    assert row.endswith("| 3 |")
-    assert "Speed-up: how many times less time a token takes in 'ours', the median over the rounds." in text
+    assert row.endswith("| 3 | 1 |")
+    assert "less time a token takes in 'ours', the median over the rounds" in text
+
+
+def test_the_faster_form_of_the_dense_rival_counts_and_leads(tmp_path):
+    cells = [
+        cell("roberta_sdpa_core", 512, None, 3.0, 1, operations=3e9),
+        cell("roberta_sdpa_core_blocks", 512, None, 2.5, 1, operations=3e9, all_seconds=[2.0, 2.5, 4.5], outliers=1),
+        cell("roberta_hf", 512, None, 4.0, 1, operations=3e9),
+        cell("linformer", 512, 128, 1.0, 1),
+    ]
+    (tmp_path / "a.json").write_text(json.dumps(result(cells)))
+    assert main(["report", "--results", str(tmp_path)]) == 0
+    text = (tmp_path / "README.md").read_text()
+    assert "| 512 | 2.5* [3] |" in text and "1.5 times the median" in text
+    assert text.index("than the dense rival**") < text.index("than Hugging Face's RoBERTa**")
+
+
+def test_short_inputs_say_from_which_length_a_linformer_pays(tmp_path):
+    cells = []
+    for length, seconds in ((16, 1.5), (64, 1.2), (128, 0.9), (256, 0.5)):
+        more = {"length": length, "tokens": 100, "padded": True, "wanted_batch": 32, "batch": 32}
+        cells.append(cell("linformer", 512, 128, seconds, 1, **more | {"operations": 8e8}))
+        cells.append(cell("linformer", 512, 256, 2 * seconds, 1, **more))
+        cells.append(cell("roberta_sdpa_core", 512, None, 1.0, 1, **more))
+    (tmp_path / "a.json").write_text(json.dumps(result(cells, preset="short", positions=512, padded="yes")))
+    assert main(["report", "--results", str(tmp_path)]) == 0
+    text = (tmp_path / "README.md").read_text()
+    assert "| 64 | 32, padded | 512 | 1.20 [0.80] | 2.40 [1.00] |" in text
+    assert "ours, k = 128: no slower than the dense rival from T = 128 on." in text
+    assert "ours, k = 256: no slower than the dense rival from T = 256 on." in text
 
 
 def test_no_results_or_other_files_are_said(tmp_path, refused):

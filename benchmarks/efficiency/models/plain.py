@@ -7,6 +7,7 @@ from torch.nn import functional as F
 
 from benchmarks.efficiency.models.embeddings import Embeddings, padding_of
 from benchmarks.efficiency.sizes import Sizes
+from linformer_fairseq.core import compile_layers
 
 
 class SelfAttention(nn.Module):
@@ -54,10 +55,12 @@ class Layer(nn.Module):
 class Roberta(nn.Module):
     """The encoder: token ids (B, T) to features (B, T, C)."""
 
-    def __init__(self, sizes: Sizes, n: int, stores: bool) -> None:
+    def __init__(self, sizes: Sizes, n: int, stores: bool, compiled: bool = False) -> None:
         super().__init__()
         self.embeddings = Embeddings(sizes, n)
         self.layers = nn.ModuleList(Layer(sizes, stores) for _ in range(sizes.layers))
+        if compiled:
+            compile_layers(self.layers)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """(B, T) to (B, T, C)."""
@@ -75,3 +78,8 @@ def materialised(sizes: Sizes, n: int, k: int | None) -> Roberta:
 def sdpa(sizes: Sizes, n: int, k: int | None) -> Roberta:
     """With torch's fused attention."""
     return Roberta(sizes, n, stores=False)
+
+
+def sdpa_compiled(sizes: Sizes, n: int, k: int | None) -> Roberta:
+    """The same with its layers through torch.compile, as ours."""
+    return Roberta(sizes, n, stores=False, compiled=True)

@@ -56,7 +56,7 @@ def build_trainable(name: str, sizes: Sizes, n: int, k: int | None, dropout: flo
         else:
             model = ours.full_model(sizes, n, k, MODELS[name].compiled, dropout)
         return OfFairseq(model).to(device).train()
-    encoder = build(name, sizes, n, k, torch.float32, torch.device("cpu")).requires_grad_(True)
+    encoder = build(name, sizes, n, k, torch.float32, torch.device("cpu"))
     for embedding in (encoder.embeddings.tokens, encoder.embeddings.positions):  # type: ignore[union-attr]
         nn.init.normal_(embedding.weight, std=0.02)  # type: ignore[union-attr, arg-type]
     return WithHead(encoder, sizes.width, sizes.vocabulary).to(device).train()

@@ -1,0 +1,157 @@
+"""Put the tables of what was measured into the repository's pages, between markers.
+
+    python -m benchmarks readme
+
+In README.md and benchmarks/NOTES.md what stands between <!-- NAME --> and <!-- /NAME --> is made from the JSON files of
+results/ by the function that PARTS has for NAME; other markers are left alone. --check changes nothing, and its exit
+status is 1 where a page is not what the files say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.efficiency import selfcheck, tables
+from benchmarks.efficiency.errors import BenchmarkError
+from benchmarks.efficiency.store import Cell, read, write_whole
+from benchmarks.efficiency.tables import Result, cells_of, faster, fewer_operations, label, number
+from benchmarks.measuring import ROOT
+
+PAGES = ("README.md", "benchmarks/NOTES.md")
+SHOWN = (512, 4096, 16384, 65536)
+"""Lengths of Figure 2 that have a column; the report has all."""
+
+
+def figure2(results: Path) -> list[str]:
+    """Figure 2's models by length, for each file of that preset."""
+    lines: list[str] = []
+    for stem, result in _inference(results, "figure2"):
+        lines += [*_by_length(result), "", *tables.outliers_note(result), *tables.notes(result), ""]
+        lines += _picture(results, stem, "time and memory against n")
+    return lines
+
+
+def _by_length(result: Result) -> list[str]:
+    """Tokens per second, how many times faster ours is and by how many times fewer operations."""
+    ours = tables.ours_of(result)
+    measured = sorted({cell["length"] for cell in result["cells"]})
+    lengths = [n for n in measured if n in SHOWN] or measured
+    rows, memory = [], []
+    for model in [name for name in tables.MODELS if cells_of(result, model=name)]:
+        row, peaks = [label(model)], [label(model)]
+        for n in lengths:
+            cell = tables.cell_of(result, model=model, length=n)
+            row.append(_speed_text(cell, None if model == ours else tables.cell_of(result, model=ours, length=n)))
+            there = cell is not None and cell["peak_bytes_per_token"] is not None
+            peaks.append(number(cell["peak_bytes_per_token"] / 1024) if there and cell else "-")
+        rows.append([f"**{text}**" for text in row] if model == ours else row)
+        memory.append(peaks)
+    head = [f"n = {n:,}" for n in lengths]
+    settings = result["settings"]
+    ks = ", ".join(f"{k:,}" for k in settings["projected_dims"])
+    return [
+        f"Tokens per second on {result['provenance']['hardware']}, in {settings['dtype']}, {tables.size_of(result)}, "
+        f"k = {ks}, batches of {tables.batches(result)}. In brackets how many times faster {label(ours or '')!r} is, "
+        "the median over the rounds, and in square brackets how many times fewer operations it takes: what the method "
+        "gives; the rest is implementation. The dense rival is our layer with n x n attention.",
+        "",
+        *tables.markdown(["tokens per second", *head], rows),
+        "",
+        *tables.markdown(["peak memory, KiB a token", *head], memory),
+    ]
+
+
+def _speed_text(cell: Cell | None, ours: Cell | None) -> str:
+    if cell is None:
+        return "-"
+    if cell["status"] != "ok":
+        return tables.STATUS[cell["status"]]
+    ratio = faster(cell, ours)
+    text = number(cell["tokens_per_second"]) + tables.star(cell)
+    return text if ratio is None or ours is None else f"{text} ({ratio:.2f} [{fewer_operations(cell, ours):.2f}])"
+
+
+def short(results: Path) -> list[str]:
+    """Short inputs, for each file of that preset."""
+    return [line for _, result in _inference(results, "short") for line in [*tables.short(result), ""]]
+
+
+def table3(results: Path) -> list[str]:
+    """Table 3 of the paper, for each file of that preset."""
+    lines: list[str] = []
+    for stem, result in _inference(results, "table3"):
+        lines += [*tables.table3(result), "", *_picture(results, f"{stem}_ratios", "Table 3")]
+    return lines
+
+
+def checked(results: Path) -> list[str]:
+    """The self-check, for each of its files."""
+    files = sorted((results / "efficiency").glob("selfcheck_*.json"))
+    return [line for path in files for line in [*selfcheck.table(read(path)), ""]]
+
+
+def _inference(results: Path, preset: str) -> list[tuple[str, Result]]:
+    """Stems and contents of the files of a preset."""
+    found = [(path.stem, read(path)) for path in sorted((results / "efficiency").glob("inference_*.json"))]
+    return [(stem, result) for stem, result in found if result["settings"]["preset"] == preset]
+
+
+def _picture(results: Path, stem: str, text: str) -> list[str]:
+    """A line that shows a plot of the report, if it is there."""
+    there = (results / "efficiency" / f"{stem}.png").is_file()
+    return [f"![{text}](results/efficiency/{stem}.png)", ""] if there else []
+
+
+PARTS: dict[str, Callable[[Path], list[str]]] = {
+    "figure2": figure2,
+    "short": short,
+    "table3": table3,
+    "selfcheck": checked,
+}
+"""By the name of their markers: from the folder of all results to Markdown; no lines if nothing was measured."""
+
+
+def filled(page: str, results: Path) -> str:
+    """A page with the parts that it has markers for.
+
+    Raises:
+        BenchmarkError: a marker without its other half, or a file of results that cannot be read.
+    """
+    for name, part in PARTS.items():
+        begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->\n"
+        if page.count(begin) != page.count(end) or page.count(begin) > 1:
+            raise BenchmarkError(f"expected {begin.strip()} and {end.strip()} once each, or neither")
+        if begin in page:
+            before, rest = page.split(begin)
+            text = "\n".join(part(results)).strip() or "(Not measured yet.)"
+            page = f"{before}{begin}{text}\n{end}{rest.split(end)[1]}"
+    return page
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options."""
+    parser.add_argument("--check", action="store_true", help="only say whether the pages are up to date")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the pages, or check them; returns the exit status.
+
+    Raises:
+        BenchmarkError: a file of results or a page cannot be read or written.
+    """
+    status = 0
+    for name in PAGES:
+        page = ROOT / name
+        old = page.read_text(encoding="utf-8")
+        new = filled(old, ROOT / "results")
+        if old == new:
+            continue
+        print(f"{name}: {'not what results/ says' if args.check else 'written'}", file=sys.stderr)
+        if args.check:
+            status = 1
+        else:
+            write_whole(page, new.encode())
+    return status

@@ -1,0 +1,61 @@
+"""The tables in the repository's pages are what the files of results say."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from benchmarks.__main__ import main
+from benchmarks.efficiency import readme
+from benchmarks.efficiency.errors import BenchmarkError
+from benchmarks.measuring import ROOT
+from tests.benchmarks.test_report import cell, result
+
+PAGE = "before\n<!-- figure2 -->\nold\n<!-- /figure2 -->\nbetween\n<!-- mine -->\nkept\n<!-- /mine -->\n"
+
+
+@pytest.mark.parametrize("name", readme.PAGES)
+def test_the_pages_say_what_was_measured(name):
+    page = (ROOT / name).read_text(encoding="utf-8")
+    assert readme.filled(page, ROOT / "results") == page, "run `linformer benchmark readme`"
+
+
+def test_the_readme_has_a_place_for_each_part():
+    page = "".join((ROOT / name).read_text(encoding="utf-8") for name in readme.PAGES)
+    assert [name for name in readme.PARTS if f"<!-- {name} -->" not in page] == []
+
+
+def test_what_stands_between_markers_is_made_anew(tmp_path):
+    folder = tmp_path / "efficiency"
+    folder.mkdir()
+    assert "\n<!-- figure2 -->\n(Not measured yet.)\n<!-- /figure2 -->\n" in readme.filled(PAGE, tmp_path)
+    cells = [
+        cell("linformer", 512, 128, 2.0, 1024),
+        cell("roberta_sdpa_core", 512, None, 3.0, 1024, operations=2e9, outliers=1),
+    ]
+    content = json.dumps(result(cells, preset="figure2", projected_dims=[128]))
+    (folder / "inference_figure2_cpu_float32.json").write_text(content)
+    page = readme.filled(PAGE, tmp_path)
+    assert page.startswith("before\n<!-- figure2 -->\n")
+    assert page.endswith("\n<!-- /figure2 -->\nbetween\n<!-- mine -->\nkept\n<!-- /mine -->\n")
+    assert "\nold\n" not in page and "some machine" in page and "commit 0123456789" in page
+    assert "| **ours** | **256** |" in page
+    assert "| dense rival | 171* (1.50 [2.00]) |" in page
+    assert readme.filled(page, tmp_path) == page
+
+
+def test_a_marker_without_its_other_half_is_said(tmp_path):
+    with pytest.raises(BenchmarkError, match="<!-- /figure2 -->"):
+        readme.filled("<!-- figure2 -->\ntext\n", tmp_path)
+
+
+def test_check_says_which_page_is_behind(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(readme, "ROOT", tmp_path)
+    monkeypatch.setattr(readme, "PAGES", ("page.md",))
+    (tmp_path / "page.md").write_text(PAGE)
+    assert main(["readme", "--check"]) == 1
+    assert "page.md" in capsys.readouterr().err and (tmp_path / "page.md").read_text() == PAGE
+    assert main(["readme"]) == 0
+    assert "old" not in (tmp_path / "page.md").read_text()
+    assert main(["readme", "--check"]) == 0
