@@ -38,6 +38,33 @@ def peak_of(call: Callable[[], Any], device: torch.device) -> int | None:
         return None
 
 
+class Watch:
+    """How much more memory this process has, at its peak since `restart`, than when the watch was made.
+
+    On a GPU all that torch allocated; otherwise the process's resident memory, whose high-water mark Linux resets.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.before = _status("VmRSS") if device.type == "cpu" and _STATUS.exists() else 0
+
+    def restart(self) -> None:
+        """Forget the peak so far."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+            torch.cuda.reset_peak_memory_stats(self.device)
+        else:
+            with contextlib.suppress(OSError):  # then `peak` is that of the process since it began
+                _CLEAR.write_text("5")
+
+    def peak(self) -> int | None:
+        """Bytes; None where the system does not say."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+            return torch.cuda.max_memory_allocated(self.device)
+        return _status("VmHWM") - self.before if _STATUS.exists() else None
+
+
 @contextlib.contextmanager
 def no_more_than_there_is(device: torch.device) -> Iterator[None]:
     """Let a call on the CPU that asks for more main memory than there is fail, where Linux would kill the process."""

@@ -9,6 +9,10 @@ from typing import Any, TypeVar
 
 import torch
 
+OUTLIER = 1.5
+"""A round that took more than this times the median of its rounds is called an outlier; it counts all the same."""
+FEW = 5
+"""Of fewer rounds no quartiles are given."""
 Call = Callable[[], Any]
 Name = TypeVar("Name")
 
@@ -54,6 +58,11 @@ def in_rounds(
                 failed[name] = error.with_traceback(None)  # which would hold on to the memory
                 del taken[name]
     return taken, failed
+
+
+def outliers(values: Sequence[float]) -> int:
+    """How many of a call's seconds are."""
+    return sum(value > OUTLIER * statistics.median(values) for value in values)
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
