@@ -17,6 +17,7 @@ PROGRAMS = {
     "inference": "time and memory of a forward pass (Table 3, Figure 2)",
     "training": "speed of training, bare and through fairseq",
     "ablation": "one layer with one thing done differently at a time",
+    "selfcheck": "whether the models are set up as their own users do",
     "report": "tables and plots of what was measured",
 }
 

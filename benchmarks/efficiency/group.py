@@ -1,8 +1,9 @@
-"""All models of one length: built, warmed up, measured against each other, recorded."""
+"""All models of one input: built, warmed up, measured against each other, recorded."""
 
 from __future__ import annotations
 
 import argparse
+import math
 import statistics
 import sys
 import time
@@ -16,12 +17,13 @@ from torch import Tensor, nn
 
 from benchmarks.efficiency import memory, operations
 from benchmarks.efficiency.errors import BenchmarkError
+from benchmarks.efficiency.models.embeddings import PADDING
 from benchmarks.efficiency.models.registry import MODELS, build, missing
 from benchmarks.efficiency.rate import Limit
 from benchmarks.efficiency.search import largest
 from benchmarks.efficiency.sizes import Sizes
 from benchmarks.efficiency.store import Cell, Store
-from benchmarks.efficiency.timing import in_rounds, quartiles, seconds_of, times_faster
+from benchmarks.efficiency.timing import FEW, in_rounds, outliers, quartiles, seconds_of, times_faster
 
 LARGEST_BATCH = 2**16
 """Beyond which --largest-batch does not look."""
@@ -37,6 +39,43 @@ class Variant(NamedTuple):
 
     def __str__(self) -> str:
         return self.model if self.k is None else f"{self.model} k={self.k}"
+
+
+class Input(NamedTuple):
+    """What the models of a group are given."""
+
+    n: int
+    """Positions that they are built for."""
+    length: int
+    """Positions of a sequence, T, with padding."""
+    sequences: int | None
+    """Of a batch; None for the largest that fits."""
+    padded: bool
+    """Whether sequences are shorter than that."""
+
+    def __str__(self) -> str:
+        model = "" if self.n == self.length else f", n = {self.n} in the model"
+        batch = f", {self.sequences} sequences" if self.sequences else ""
+        return f"T = {self.length}{model}{batch}{', padded' if self.padded else ''}"
+
+    def cells(self, store: Store) -> list[Cell]:
+        """Those of this input that are there."""
+        return [cell for cell in store.cells if self.names().items() <= cell.items()]
+
+    def names(self) -> dict[str, Any]:
+        """What a cell calls it."""
+        return {"n": self.n, "length": self.length, "wanted_batch": self.sequences, "padded": self.padded}
+
+    def tokens(self, batch: int, vocabulary: int) -> Tensor:
+        """Ids (B, T). Padded are batches as finetuning has them, with sequences of similar length: the first has T
+        positions, the others are drawn from T / 2 to T, and padding is on the right."""
+        generator = torch.Generator().manual_seed(self.length)
+        ids = torch.randint(_SPECIAL, vocabulary - 1, (batch, self.length), generator=generator)
+        if self.padded:
+            lengths = torch.randint(math.ceil(self.length / 2), self.length + 1, (batch, 1), generator=generator)
+            lengths[0] = self.length
+            ids.masked_fill_(torch.arange(self.length) >= lengths, PADDING)
+        return ids
 
 
 def first_line(error: BaseException) -> str:
@@ -72,23 +111,29 @@ class Ready:
     seconds: float
     """Of a pass, from the warm-up."""
 
+    @property
+    def read(self) -> int:
+        """Tokens of a pass that are no padding."""
+        return int(self.tokens.ne(PADDING).sum())
+
 
 class Group:
-    """The cells of one length.
+    """The cells of one input.
 
     Args:
-        n: the length.
+        given: the input.
         variants: to be measured.
         size, dtype, device: of them.
         limits: of a pass.
         products: of `rate.calls`, timed in the rounds of the models.
-        store: where the cells go, and where those of smaller n are.
-        args: tokens, rounds, baseline and largest_batch.
+        store: where the cells go, and where those of shorter inputs are.
+        rounds: timed passes of each variant.
+        args: baseline and largest_batch.
     """
 
     def __init__(
         self,
-        n: int,
+        given: Input,
         variants: list[Variant],
         size: Sizes,
         dtype: torch.dtype,
@@ -96,10 +141,11 @@ class Group:
         limits: Limits,
         products: Mapping[str, Callable[[], float]],
         store: Store,
+        rounds: int,
         args: argparse.Namespace,
     ) -> None:
-        self.n, self.variants, self.size, self.dtype, self.device = n, variants, size, dtype, device
-        self.limits, self.products, self.store, self.args = limits, products, store, args
+        self.given, self.variants, self.size, self.dtype, self.device = given, variants, size, dtype, device
+        self.limits, self.products, self.store, self.rounds, self.args = limits, products, store, rounds, args
         # The paper's way is one model on the device at a time: then the others' weights take nothing of its memory.
         self.alone = args.largest_batch and device.type == "cuda"
 
@@ -118,7 +164,7 @@ class Group:
         ready.clear()
         self._release()
         if any(MODELS[variant.model].compiled for variant in self.variants):
-            torch._dynamo.reset()  # the next length's models are new ones
+            torch._dynamo.reset()  # the next input's models are new ones
 
     def _time(self, ready: dict[Variant, Ready]) -> None:
         """The rounds; adds the cells."""
@@ -126,7 +172,7 @@ class Group:
         base = next((variant for variant in seconds if variant.model == self.args.baseline), None)
         for variant, values in seconds.items():
             self._add(variant, **self._figures(ready, seconds, variant, base, limit))
-            per_token = statistics.median(values) / ready[variant].tokens.numel()
+            per_token = statistics.median(values) / ready[variant].read
             self._say(variant, f"{1 / per_token:,.0f} tokens/s in batches of {ready[variant].tokens.size(0)}")
 
     def _prepare(self, variant: Variant) -> Ready:
@@ -137,10 +183,10 @@ class Group:
         """
         if reason := missing(variant.model):
             raise NotMeasured("not_installed", reason)
-        batch = 1 if self.args.largest_batch else self._fixed_batch
+        batch = self.given.sequences or 1
         self._check_predicted(variant, batch)
         try:
-            model = build(variant.model, self.size, self.n, variant.k, self.dtype, self.device)
+            model = build(variant.model, self.size, self.given.n, variant.k, self.dtype, self.device)
             return self._warmed_up(variant, model, batch)
         except NotMeasured:
             raise
@@ -152,10 +198,6 @@ class Group:
                 raise NotMeasured("out_of_memory", first_line(error)) from None
             raise NotMeasured("failed", f"{type(error).__name__}: {first_line(error)}") from None
 
-    @property
-    def _fixed_batch(self) -> int:
-        return max(1, self.args.tokens // self.n)
-
     def _check_predicted(self, variant: Variant, batch: int) -> None:
         seconds, source = self._predicted_seconds(variant, batch)
         if seconds > self.limits.seconds:
@@ -166,21 +208,24 @@ class Group:
             raise NotMeasured("out_of_memory", f"needs {least / 2**30:.3g} GiB by formula; allowed {allowed:.3g} GiB")
 
     def _predicted_seconds(self, variant: Variant, batch: int) -> tuple[float, str]:
-        """Of a pass: from the last smaller length, or what the rate of matrix products makes the least."""
-        work = batch * operations.forward(self.size, self.n, variant.k)
+        """Of a pass: from the longest of the shorter inputs, or what the rate of matrix products makes the least."""
+        work = batch * self._operations(variant)
         smaller = [
             cell
             for cell in self.store.cells
-            if (cell["model"], cell["k"]) == variant and cell["status"] == "ok" and cell["n"] < self.n
+            if (cell["model"], cell["k"]) == variant and cell["status"] == "ok" and cell["length"] < self.given.length
         ]
         if smaller:
-            last = max(smaller, key=lambda cell: int(cell["n"]))
-            return last["seconds"] * work / last["operations"], f"what n = {last['n']} took"
+            last = max(smaller, key=lambda cell: int(cell["length"]))
+            return last["seconds"] * work / last["operations"], f"what T = {last['length']} took"
         return work / self.limits.operations_per_second, "the rate of matrix products"
+
+    def _operations(self, variant: Variant) -> float:
+        return operations.forward(self.size, self.given.length, variant.k)
 
     def _least_bytes(self, variant: Variant, batch: int) -> float:
         stores, element = MODELS[variant.model].stores, torch.empty(0, dtype=self.dtype).element_size()
-        return operations.least_bytes(self.size, self.n, variant.k, stores, batch, element)
+        return operations.least_bytes(self.size, self.given.length, variant.k, stores, batch, element)
 
     def _warmed_up(self, variant: Variant, model: nn.Module, batch: int) -> Ready:
         weights = sum(value.numel() * value.element_size() for value in model.parameters())
@@ -251,9 +296,7 @@ class Group:
         return features
 
     def _tokens(self, batch: int) -> Tensor:
-        generator = torch.Generator().manual_seed(self.n)
-        ids = torch.randint(_SPECIAL, self.size.vocabulary - 1, (batch, self.n), generator=generator)
-        return ids.to(self.device)
+        return self.given.tokens(batch, self.size.vocabulary).to(self.device)
 
     def _rounds(self, ready: dict[Variant, Ready]) -> tuple[dict[Variant, list[float]], Limit]:
         """Seconds of each variant in each round, and the limit then; one that fails in a round gets its cell here.
@@ -263,7 +306,7 @@ class Group:
         """
         calls = {variant: partial(self._fetched if self.alone else self._timed, one) for variant, one in ready.items()}
         with torch.no_grad():
-            taken, failed = in_rounds({**calls, **self.products}, self.args.rounds)
+            taken, failed = in_rounds({**calls, **self.products}, self.rounds)
         limit = Limit.of(taken, failed, self.products)
         for variant, error in failed.items():
             if isinstance(variant, Variant):
@@ -272,6 +315,8 @@ class Group:
         return {variant: taken[variant] for variant in calls if variant in taken}, limit
 
     def _timed(self, one: Ready) -> float:
+        """Seconds of a pass, behind one that is not timed: it takes memory and caches from what ran before."""
+        self._pass(one)
         return seconds_of(partial(self._pass, one), self.device)
 
     def _fetched(self, one: Ready) -> float:
@@ -279,7 +324,6 @@ class Group:
         one.model.to(self.device)
         one.tokens = one.tokens.to(self.device)
         try:
-            self._pass(one)  # memory is taken from the device anew
             return self._timed(one)
         finally:
             one.model.to("cpu")
@@ -296,50 +340,59 @@ class Group:
     ) -> Cell:
         """What a measured cell holds beside its name."""
         one = ready[variant]
-        tokens = one.tokens.numel()
-        first, median, third = quartiles(seconds[variant])
-        work = one.tokens.size(0) * operations.forward(self.size, self.n, variant.k)
+        tokens, taken = one.read, seconds[variant]
+        first, median, third = quartiles(taken)
+        work = one.tokens.size(0) * self._operations(variant)
+        several = len(taken) >= FEW
         figures: Cell = {
             "status": "ok",
             "batch": one.tokens.size(0),
             "batch_limited_by": one.batch_limited_by,
             "tokens": tokens,
             "seconds": median,
-            "seconds_q1": first,
-            "seconds_q3": third,
-            "all_seconds": seconds[variant],
+            "seconds_q1": first if several else None,
+            "seconds_q3": third if several else None,
+            "all_seconds": taken,
+            "outliers": outliers(taken),
             "tokens_per_second": tokens / median,
             "operations": work,
             "operations_per_second": work / median,
             "limit_operations_per_second": limit.median,
-            "share_of_limit": limit.share(work, seconds[variant]),
+            "limit_by_round": list(limit.by_round),
+            "limit_outliers": limit.outliers,
+            "share_of_limit": limit.share(work, taken),
             "weight_bytes": one.weights,
             "peak_bytes": one.peak_bytes,
             "peak_bytes_per_token": None if one.peak_bytes is None else one.peak_bytes / tokens,
         }
         if base is not None:
-            per = (ready[base].tokens.numel(), tokens)
-            low, middle, high = times_faster(seconds[base], seconds[variant], per)
-            figures |= {"times_faster": middle, "times_faster_q1": low, "times_faster_q3": high}
+            per = (ready[base].read, tokens)
+            low, middle, high = times_faster(seconds[base], taken, per)
+            figures["times_faster"] = middle
+            if several:
+                figures |= {"times_faster_q1": low, "times_faster_q3": high}
+            mine, bases = work / tokens, ready[base].tokens.size(0) * self._operations(base) / ready[base].read
+            figures["times_fewer_operations"] = bases / mine
         return figures
 
     def _add(self, variant: Variant, **figures: Any) -> None:
         """Add a cell; every cell has every key."""
         empty = dict.fromkeys(KEYS)
-        self.store.add({**empty, "model": variant.model, "n": self.n, "k": variant.k, **figures})
+        self.store.add({**empty, "model": variant.model, "k": variant.k, **self.given.names(), **figures})
 
     def _say(self, variant: Variant, text: str) -> None:
-        print(f"n = {self.n}, {variant}: {text}", file=sys.stderr, flush=True)
+        print(f"{self.given}; {variant}: {text}", file=sys.stderr, flush=True)
 
     def _release(self) -> None:
         memory.release(self.device)
 
 
 KEYS = (
-    *("model", "n", "k", "status", "reason", "batch", "batch_limited_by", "tokens"),
-    *("seconds", "seconds_q1", "seconds_q3", "all_seconds", "tokens_per_second"),
-    *("operations", "operations_per_second", "limit_operations_per_second", "share_of_limit"),
+    *("model", "n", "length", "padded", "k", "status", "reason", "wanted_batch", "batch", "batch_limited_by", "tokens"),
+    *("seconds", "seconds_q1", "seconds_q3", "all_seconds", "outliers", "tokens_per_second"),
+    *("operations", "operations_per_second", "share_of_limit"),
+    *("limit_operations_per_second", "limit_by_round", "limit_outliers"),
     *("weight_bytes", "peak_bytes", "peak_bytes_per_token"),
-    *("times_faster", "times_faster_q1", "times_faster_q3"),
+    *("times_faster", "times_faster_q1", "times_faster_q3", "times_fewer_operations"),
 )
 """Of every cell; None where there is nothing to say."""

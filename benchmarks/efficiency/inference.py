@@ -1,11 +1,16 @@
 """Time and memory of a forward pass, by length and k: Table 3 and Figure 2 of the paper.
 
     python -m benchmarks inference --preset table3 --device cuda --dtype float16 --largest-batch
-    python -m benchmarks inference --lengths 512 1024 --projected-dims 64 128 --models linformer roberta_materialised
+    python -m benchmarks inference --preset short --dtype bfloat16
+    python -m benchmarks inference --lengths 512 1024 --projected-dims 64 128 --models linformer roberta_sdpa_core
 
-All models of a length run in the same process, in rounds; ratios are medians over the rounds. What is predicted to take
-too long or too much memory, or does, is recorded as that. The file is written after every step, and --resume goes on
-with it.
+All models of an input run in the same process, in rounds, each after an untimed pass; ratios are medians over the
+rounds. What is predicted to take too long or too much memory, or does, is recorded as that. The file is written after
+every step, and --resume goes on with it.
+
+--positions builds the models for more positions than the inputs have. --padded yes gives batches as finetuning has
+them: one sequence of T positions, the others of T / 2 to T, drawn by a fixed seed and padded on the right. Tokens are
+then those that are no padding.
 """
 
 from __future__ import annotations
@@ -18,28 +23,41 @@ from typing import Any
 
 from benchmarks.efficiency import presets, rate, sizes
 from benchmarks.efficiency.errors import BenchmarkError
-from benchmarks.efficiency.group import Group, Limits, Variant
+from benchmarks.efficiency.group import Group, Input, Limits, Variant
 from benchmarks.efficiency.machine import DTYPES, device_of, peak_limit, provenance, threads
 from benchmarks.efficiency.models.registry import MODELS, check_names
 from benchmarks.efficiency.store import Store
 from benchmarks.measuring import ROOT
 
 RESULTS = ROOT / "results" / "efficiency"
+KEPT = (
+    *("preset", "dtype", "lengths", "positions", "padded", "projected_dims", "models", "baseline", "tokens", "batches"),
+    *("rounds", "long_rounds", "max_seconds", "largest_batch", "memory_limit"),
+)
+"""Options that the cells depend on."""
+LONG = 8192
+"""Positions above which a pass is so long that a preset may ask for fewer rounds."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options; None is what a preset or the defaults fill in."""
-    parser.add_argument("--preset", choices=presets.PRESETS, help="fill in one of the paper's measurements")
+    parser.add_argument("--preset", choices=presets.PRESETS, help="one of the paper's measurements, or short inputs")
     parser.add_argument("--device", default="cpu", help="cpu or cuda (%(default)s)")
     parser.add_argument("--dtype", choices=DTYPES, help="of weights and features (float32)")
-    parser.add_argument("--lengths", type=int, nargs="+", metavar="N", help="positions n (512 1024 2048 4096)")
+    parser.add_argument(
+        "--lengths", type=int, nargs="+", metavar="N", help="positions T of inputs (512 1024 2048 4096)"
+    )
+    parser.add_argument("--positions", type=int, metavar="N", help="n that the models are built for (T)")
     parser.add_argument("--projected-dims", type=int, nargs="+", metavar="K", help="rows k (128)")
     parser.add_argument("--models", nargs="+", metavar="NAME", help=f"of {', '.join(MODELS)} (all that are installed)")
     parser.add_argument(
-        "--baseline", metavar="NAME", help="what times_faster in the JSON is held against (roberta_materialised)"
+        "--baseline", metavar="NAME", help="what times_faster in the JSON is held against (roberta_sdpa_core)"
     )
-    parser.add_argument("--tokens", type=int, help="of a pass; the batch is this by n, at least 1 (16384)")
+    parser.add_argument("--tokens", type=int, help="of a pass; the batch is this by T, at least 1 (16384)")
+    parser.add_argument("--batches", type=int, nargs="+", metavar="B", help="also batches of so many sequences")
+    parser.add_argument("--padded", choices=("no", "yes", "both"), help="sequences of several lengths in a batch (no)")
     parser.add_argument("--rounds", type=int, help="timed passes of each model (5)")
+    parser.add_argument("--long-rounds", type=int, help=f"the same for T above {LONG:,} (as --rounds)")
     parser.add_argument("--threads", type=int, help="of torch on the CPU (torch's choice)")
     parser.add_argument("--max-seconds", type=float, help="a pass may take (60)")
     parser.add_argument("--largest-batch", action="store_true", help="take the largest batch that fits, as the paper")
@@ -64,10 +82,11 @@ def run(args: argparse.Namespace) -> int:
     _check_numbers(args)
     device, size = device_of(args.device), sizes.sizes_of(args)
     torch_threads = threads(args.threads)
-    groups = {n: variants(args.models, n, args.projected_dims, args.preset is not None) for n in args.lengths}
+    groups = {
+        given: variants(args.models, given.n, args.projected_dims, args.preset is not None) for given in inputs(args)
+    }
     peak = peak_limit(device, args.memory_limit)
-    kept = ("preset", "dtype", "lengths", "projected_dims", "models", "baseline", "tokens", "rounds", "max_seconds")
-    settings: dict[str, Any] = {name: getattr(args, name) for name in (*kept, "largest_batch", "memory_limit")}
+    settings: dict[str, Any] = {name: getattr(args, name) for name in KEPT}
     settings |= {"device": str(device), "threads": torch_threads, **asdict(size)}
     store = Store(args.out or _default_out(args), "inference", settings, provenance(device, args.dtype), args.resume)
     dtype = DTYPES[args.dtype]
@@ -75,20 +94,39 @@ def run(args: argparse.Namespace) -> int:
     limit = max(product() for product in products.values())
     say(f"matrix products: {limit:.3g} operations/s in {args.dtype} on {store.content['provenance']['hardware']}")
     limits = Limits(args.max_seconds, peak, limit)
-    for n in sorted(groups):
-        names = [(variant.model, variant.k) for variant in groups[n]]
-        there = [(cell["model"], cell["k"]) for cell in store.cells if cell["n"] == n]
+    for given, wanted in groups.items():
+        names = [(variant.model, variant.k) for variant in wanted]
+        there = [(cell["model"], cell["k"]) for cell in given.cells(store)]
         if sorted(map(str, there)) == sorted(map(str, names)):
-            say(f"n = {n}: measured already")
+            say(f"{given}: measured already")
             continue
-        store.drop(n=n)
-        Group(n, groups[n], size, dtype, device, limits, products, store, args).measure()
+        store.drop(**given.names())
+        rounds = args.long_rounds if given.length > LONG else args.rounds
+        Group(given, wanted, size, dtype, device, limits, products, store, rounds, args).measure()
     say(f"written to {store.path}")
     return 0
 
 
+def inputs(args: argparse.Namespace) -> list[Input]:
+    """What is measured, shortest first.
+
+    Raises:
+        BenchmarkError: it is longer than the models' n.
+    """
+    longest = max(args.lengths)
+    if args.positions is not None and args.positions < longest:
+        raise BenchmarkError(f"--positions is {args.positions}, but --lengths has {longest}; expected at least that")
+    found = []
+    for length in sorted(args.lengths):
+        batches: set[int | None] = {None} if args.largest_batch else {max(1, args.tokens // length), *args.batches}
+        for batch in sorted(batches, key=lambda one: one or 0):
+            for padded in {"no": [False], "yes": [True], "both": [False, True]}[args.padded]:
+                found.append(Input(args.positions or length, length, batch, padded))
+    return found
+
+
 def variants(models: list[str], n: int, projected_dims: list[int], quiet: bool) -> list[Variant]:
-    """The models of a length, those with a k once for each that is below n.
+    """The models for n positions, those with a k once for each that is below n.
 
     Raises:
         BenchmarkError: no k is.
@@ -109,14 +147,16 @@ def say(text: str) -> None:
 
 
 def _check_numbers(args: argparse.Namespace) -> None:
-    for name in ("lengths", "projected_dims", "models"):
+    for name in ("lengths", "projected_dims", "models", "batches"):
         values = getattr(args, name)
         option = "--" + name.replace("_", "-")
         if len(set(values)) < len(values):
             raise BenchmarkError(f"{option} names something twice: {' '.join(map(str, values))}")
-        if name != "models" and min(values) < 1:
+        if name != "models" and min(values, default=1) < 1:
             raise BenchmarkError(f"{option} has {min(values)}; expected at least 1")
-    for name in ("tokens", "rounds", "max_seconds"):
+    if args.largest_batch and args.batches:
+        raise BenchmarkError("--largest-batch looks for the batch itself; leave --batches out")
+    for name in ("tokens", "rounds", "long_rounds", "max_seconds"):
         if not getattr(args, name) > 0:
             raise BenchmarkError(f"--{name.replace('_', '-')} is {getattr(args, name)}; expected more than 0")
 

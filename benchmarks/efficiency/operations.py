@@ -12,21 +12,16 @@ from linformer_fairseq.core import LinformerSettings
 from linformer_fairseq.core.flops import feed_forward, full_attention, linformer_attention
 
 
-def forward(sizes: Sizes, length: int, k: int | None, n: int | None = None) -> float:
-    """Operations of the layers for one sequence.
-
-    Args:
-        sizes: of the model.
-        length: positions of the sequence, T.
-        k: projected rows; None for n x n attention.
-        n: positions that the model is built for, if more than T.
-    """
+def forward(sizes: Sizes, n: int, k: int | None) -> float:
+    """Operations of the layers for one sequence of n positions, however many the model is built for; n x n attention if
+    k is None."""
     if k is None:
-        attention = full_attention(sizes.width, length)
+        attention = full_attention(sizes.width, n)
     else:
-        settings = LinformerSettings(sizes.width, sizes.heads, sizes.layers, n or length, k)
-        attention = linformer_attention(settings, 0, length).total
-    return 2.0 * sizes.layers * (attention + feed_forward(sizes.width, sizes.ffn, length))
+        at_most = max(n, k + 1)  # positions of the model, which an input may be much shorter than
+        settings = LinformerSettings(sizes.width, sizes.heads, sizes.layers, at_most, k)
+        attention = linformer_attention(settings, 0, n).total
+    return 2.0 * sizes.layers * (attention + feed_forward(sizes.width, sizes.ffn, n))
 
 
 def head(sizes: Sizes, masked: float) -> float:
@@ -34,22 +29,16 @@ def head(sizes: Sizes, masked: float) -> float:
     return 2.0 * masked * (sizes.width**2 + sizes.width * sizes.vocabulary)
 
 
-def training(sizes: Sizes, length: int, k: int | None, masked: float, n: int | None = None) -> float:
-    """Operations of a forward and a backward pass for one sequence: two more products for each.
-
-    Args:
-        sizes, length, k, n: as in `forward`.
-        masked: positions that the head sees.
-    """
-    return 3 * (forward(sizes, length, k, n) + head(sizes, masked))
+def training(sizes: Sizes, n: int, k: int | None, masked: float) -> float:
+    """Operations of a forward and a backward pass for one sequence: two more products for each."""
+    return 3 * (forward(sizes, n, k) + head(sizes, masked))
 
 
 def least_bytes(sizes: Sizes, n: int, k: int | None, stores: bool, batch: int, element: int) -> float:
     """What a forward pass of a batch cannot do without.
 
     Args:
-        sizes, k: as above.
-        n: positions of a sequence.
+        sizes, n, k: as above.
         stores: whether scores and their softmax are stored, for all heads.
         batch: sequences.
         element: bytes of a number.

@@ -1,4 +1,4 @@
-"""The paper's measurements as names; a preset fills in what the command line leaves open."""
+"""The paper's measurements, and short inputs, as names; a preset fills in what the command line leaves open."""
 
 from __future__ import annotations
 
@@ -12,13 +12,27 @@ DOUBLED = [512 * 2**step for step in range(8)]
 """512 to 65,536: the lengths of Table 3 and Figure 2."""
 LONG = 2**20
 
+DENSE = ["roberta_sdpa_core", "roberta_sdpa_core_blocks", "roberta_hf", "roberta_fairseq"]
+"""What a Linformer has to be held against."""
+
 PRESETS: dict[str, dict[str, Any]] = {
     "table3": {
         "lengths": DOUBLED,
         "projected_dims": [128, 256, 512, 1024, 2048],
-        "models": ["roberta_materialised", "linformer", "roberta_fairseq"],
+        "models": ["linformer", *DENSE, "roberta_materialised"],
+        "long_rounds": 3,
+        "max_seconds": 900.0,
     },
-    "figure2": {"lengths": DOUBLED, "projected_dims": [128], "models": list(MODELS)},
+    "figure2": {"lengths": DOUBLED, "projected_dims": [128], "models": list(MODELS), "max_seconds": 900.0},
+    "short": {
+        "lengths": [16, 28, 64, 128, 256],
+        "positions": 512,
+        "projected_dims": [128, 256],
+        "models": ["linformer", "linformer_core", "linformer_core_compiled", "roberta_sdpa_core_compiled", *DENSE],
+        "tokens": 4096,
+        "batches": [32],
+        "padded": "both",
+    },
     "long": {
         "lengths": [LONG],
         "projected_dims": [256],
@@ -27,7 +41,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "dtype": "bfloat16",
         "baseline": "roberta_sdpa_core",
         "max_seconds": 600.0,
-        "rounds": 2,
+        "long_rounds": 3,
     },
 }
 DEFAULTS: dict[str, Any] = {
@@ -36,9 +50,13 @@ DEFAULTS: dict[str, Any] = {
     "models": list(MODELS),
     "tokens": 16384,
     "dtype": "float32",
-    "baseline": "roberta_materialised",
+    "baseline": "roberta_sdpa_core",
+    "positions": None,
+    "batches": [],
+    "padded": "no",
     "max_seconds": 60.0,
     "rounds": 5,
+    "long_rounds": 5,
 }
 
 
@@ -50,6 +68,8 @@ def fill(args: argparse.Namespace) -> None:
     """
     if args.preset == "long" and args.lengths is None and args.device == "cpu":
         raise BenchmarkError("--preset long is one forward pass over 1,048,576 tokens; it needs --device cuda")
+    if args.long_rounds is None:
+        args.long_rounds = args.rounds
     for name, value in (DEFAULTS | PRESETS.get(args.preset or "", {})).items():
         if getattr(args, name) is None:
             setattr(args, name, value)

@@ -12,7 +12,7 @@ import torch
 
 from benchmarks.efficiency.errors import BenchmarkError
 from benchmarks.efficiency.sizes import Sizes
-from benchmarks.efficiency.timing import seconds_of
+from benchmarks.efficiency.timing import outliers, seconds_of
 
 ROWS = 16384
 """Positions of the products: as many as a large batch has."""
@@ -53,6 +53,11 @@ class Limit:
     def median(self) -> float:
         """Over the rounds."""
         return statistics.median(self.by_round)
+
+    @property
+    def outliers(self) -> int:
+        """Rounds in which the products took that much longer than in most."""
+        return outliers([1 / rate for rate in self.by_round])
 
     def share(self, work: float, seconds: Sequence[float]) -> float:
         """What part of the limit is reached: the median over the rounds.

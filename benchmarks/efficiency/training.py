@@ -38,9 +38,9 @@ from benchmarks.efficiency.timing import in_rounds, outliers, quartiles, times_f
 
 TRAINABLE = [name for name, known in MODELS.items() if known.trains]
 MODELS_OF_DEFAULT = ["linformer", "roberta_sdpa_core", "roberta_fairseq"]
-DEFAULTS: dict[str, Any] = {"lengths": [512], "max_positions": None, "projected_dims": [128], "padded": False}
+DEFAULTS: dict[str, Any] = {"lengths": [512], "positions": None, "projected_dims": [128], "padded": False}
 PRESETS: dict[str, dict[str, Any]] = {
-    "short": {"lengths": [16, 28, 64, 128, 256], "max_positions": 512, "projected_dims": [128, 256], "padded": True},
+    "short": {"lengths": [16, 28, 64, 128, 256], "positions": 512, "projected_dims": [128, 256], "padded": True},
 }
 LEAST_ROUNDS, LEAST_UPDATES = 5, 10
 KEYS = (
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="cpu", help="cpu or cuda (%(default)s)")
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="(%(default)s)")
     parser.add_argument("--lengths", type=int, nargs="+", metavar="T", help="positions of a sequence (512)")
-    parser.add_argument("--max-positions", type=int, metavar="N", help="positions n of the models (each length)")
+    parser.add_argument("--positions", type=int, metavar="N", help="positions n of the models (each length)")
     parser.add_argument("--projected-dims", type=int, nargs="+", metavar="K", help="rows k (128)")
     parser.add_argument("--padded", action="store_true", default=None, help="sequences of T / 2 to T tokens")
     parser.add_argument(
@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     device, size = device_of(args.device), sizes.sizes_of(args)
     torch_threads = threads(args.threads)
-    kept = ("preset", "dtype", "lengths", "max_positions", "projected_dims", "padded", "models", "tokens", "optimizer")
+    kept = ("preset", "dtype", "lengths", "positions", "projected_dims", "padded", "models", "tokens", "optimizer")
     settings = {name: getattr(args, name) for name in (*kept, "dropouts", "paths", "rounds", "updates", "warm_up")}
     settings |= {"device": str(device), "threads": torch_threads, **asdict(size)}
     words = ["training", args.preset, device.type, args.dtype, args.optimizer]
@@ -123,9 +123,9 @@ def _check(args: argparse.Namespace) -> None:
         values = getattr(args, option)
         if len(set(values)) < len(values):
             raise BenchmarkError(f"--{option.replace('_', '-')} names something twice: {' '.join(map(str, values))}")
-    if args.max_positions is not None and args.max_positions < max(args.lengths):
-        raise BenchmarkError(f"--max-positions {args.max_positions} is below the length {max(args.lengths)}")
-    n, k = args.max_positions or min(args.lengths), max(args.projected_dims)
+    if args.positions is not None and args.positions < max(args.lengths):
+        raise BenchmarkError(f"--positions {args.positions} is below the length {max(args.lengths)}")
+    n, k = args.positions or min(args.lengths), max(args.projected_dims)
     if n <= k and any(MODELS[name].projects for name in args.models):
         raise BenchmarkError(f"n = {n} needs --projected-dims k < n, not {k}")
     if min(args.lengths) <= 2 * bare.FIRST_MASKED or min(args.projected_dims) < 1:
@@ -191,7 +191,7 @@ class Group:
         args = self.args
         return stretch.Job(
             *entry,
-            n=args.max_positions or self.length,
+            n=args.positions or self.length,
             length=self.length,
             sequences=max(1, args.tokens // self.length),
             padded=args.padded,
@@ -225,7 +225,7 @@ class Group:
         first, median, third = quartiles(values)
         batch = job.batch
         masked = int(batch.masked.sum()) / job.sequences
-        work = job.sequences * operations.training(self.size, self.length, entry.k, masked, job.n)
+        work = job.sequences * operations.training(self.size, self.length, entry.k, masked)
         tokens = int(batch.tokens.ne(PADDING).sum())
         peaks = [one.peak_bytes for one in done if one.peak_bytes is not None]
         bare_loop = taken.get(entry._replace(path="bare")) if entry.path == "trainer" else None

@@ -70,7 +70,7 @@ def test_a_process_that_dies_is_told_apart(monkeypatch):
 
 def test_short_inputs_of_a_larger_model_are_padded(tmp_path):
     out = tmp_path / "t.json"
-    words = ["--lengths", "12", "--max-positions", "16", "--projected-dims", "8", "--padded", "--dropouts", "0"]
+    words = ["--lengths", "12", "--positions", "16", "--projected-dims", "8", "--padded", "--dropouts", "0"]
     assert main([*TRAINING, *words, "--models", "linformer_core", "--out", str(out)]) == 0
     (cell,) = json.loads(out.read_text())["cells"]
     batch = bare.batch_of(5, 12, 90, padded=True)
@@ -132,9 +132,7 @@ def test_mistakes_are_said_in_one_line(refused):
     )
     core = ["--models", "linformer_core", "--projected-dims", "4"]
     assert "k < n" in refused(*TRAINING, *core, "--lengths", "8", "4")
-    assert "--max-positions 8 is below the length 16" in refused(
-        *TRAINING, *core, "--lengths", "16", "--max-positions", "8"
-    )
+    assert "--positions 8 is below the length 16" in refused(*TRAINING, *core, "--lengths", "16", "--positions", "8")
     assert "5 rounds and 10 updates" in refused(*TRAINING, *core, "--lengths", "16", "--updates", "1")
     assert "5 rounds and 10 updates" in refused(*TRAINING, *core, "--lengths", "16", "--rounds", "2", "--updates", "9")
     assert "--dropouts names something twice" in refused(*TRAINING, *core, "--lengths", "16", "--dropouts", "0", "0")
@@ -145,7 +143,7 @@ def test_mistakes_are_said_in_one_line(refused):
 def test_both_ways_with_fairseq(tmp_path, more):
     pytest.importorskip("fairseq")
     out = tmp_path / "t.json"
-    words = ["--lengths", "16", "--projected-dims", "4", "--padded", "--max-positions", "20", "--dropouts", "0.1"]
+    words = ["--lengths", "16", "--projected-dims", "4", "--padded", "--positions", "20", "--dropouts", "0.1"]
     words += ["--models", "linformer", "roberta_sdpa_core", "roberta_fairseq", "--out", str(out), *more]
     assert main([*TRAINING, *words]) == 0
     cells = json.loads(out.read_text())["cells"]

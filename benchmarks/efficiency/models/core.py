@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from benchmarks.efficiency.models.embeddings import Embeddings, padding_of
+from benchmarks.efficiency.models.embeddings import Embeddings, padding_without_waiting
 from benchmarks.efficiency.sizes import Sizes
 from linformer_fairseq.core import LinformerEncoderLayer, LinformerSettings, build_shared_projection, compile_layers
 
@@ -25,7 +25,7 @@ class CoreLinformer(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """(B, T) to (B, T, C)."""
-        padding, x = padding_of(tokens), self.embeddings(tokens)
+        padding, x = padding_without_waiting(tokens), self.embeddings(tokens)
         for layer in self.layers:
             x = layer(x, padding, overwrite=True)
         return x

@@ -28,6 +28,15 @@ class Embeddings(nn.Module):
 
 
 def padding_of(tokens: Tensor) -> Tensor | None:
-    """Bool (B, T), True at padding; None if there is none, which fairseq asks of each batch, too."""
+    """Bool (B, T), True at padding; None if there is none.
+
+    On a GPU asking stops the host until the device has caught up. It is worth it for n x n attention, since torch's
+    flash attention takes no mask.
+    """
     padding = tokens.eq(PADDING)
     return padding if bool(padding.any()) else None
+
+
+def padding_without_waiting(tokens: Tensor) -> Tensor | None:
+    """The same, but on a GPU always the mask, as in our fairseq model."""
+    return padding_of(tokens) if tokens.device.type == "cpu" else tokens.eq(PADDING)

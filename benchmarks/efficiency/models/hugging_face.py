@@ -12,7 +12,7 @@ from benchmarks.efficiency.sizes import Sizes
 
 
 class HuggingFace(nn.Module):
-    """Token ids (B, T) to features (B, T, C)."""
+    """Token ids (B, T) to features (B, T, C), with the mask that its tokenizers give."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -20,12 +20,12 @@ class HuggingFace(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """(B, T) to (B, T, C)."""
-        features: Tensor = self.model(tokens).last_hidden_state
+        features: Tensor = self.model(tokens, attention_mask=tokens.ne(PADDING).long()).last_hidden_state
         return features
 
 
 def roberta(sizes: Sizes, n: int, k: int | None) -> HuggingFace:
-    """With torch's fused attention; the caller gives no mask, so none is used."""
+    """With torch's fused attention."""
     modules: dict[str, Any] = sys.modules  # None is what stops an import
     if "torchaudio" not in modules:
         modules["torchaudio"] = None  # one of another version than torch's would make the import below fail

@@ -49,6 +49,7 @@ MODELS: dict[str, Known] = {  # in the order of the tables
     "linformer_core": Known("core:linformer_core", "ours, core alone"),
     "linformer_core_compiled": Known("core:linformer_core_compiled", "ours, core alone, compiled", compiled=True),
     "roberta_sdpa_core": Known("plain:sdpa", "dense rival", projects=False),
+    "roberta_sdpa_core_blocks": Known("blocks:sdpa_in_blocks", "dense rival in blocks", projects=False, trains=False),
     "roberta_sdpa_core_compiled": Known("plain:sdpa_compiled", "dense rival, compiled", projects=False, compiled=True),
     "roberta_hf": Known("hugging_face:roberta", "Hugging Face's RoBERTa", HUGGING_FACE, projects=False, trains=False),
     "roberta_fairseq": Known("fairseq_own:roberta", "fairseq's RoBERTa", FAIRSEQ, projects=False),

@@ -1,0 +1,78 @@
+"""Our layer with n x n attention: what is left of our speed when the method is taken away."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from benchmarks.efficiency.models.embeddings import Embeddings, padding_of
+from benchmarks.efficiency.sizes import Sizes
+from linformer_fairseq.core.attention import ProjectedSequence
+from linformer_fairseq.core.layer import LayerParts, encoder_layer
+
+
+class DenseSelfAttention(nn.Module):
+    """softmax(Q K^T / sqrt(D)) V in the two steps of `LinformerSelfAttention`, to all positions."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.q_proj, self.k_proj = nn.Linear(width, width), nn.Linear(width, width)
+        self.v_proj, self.out_proj = nn.Linear(width, width), nn.Linear(width, width)
+
+    def project(self, x: Tensor, padding: Tensor | None) -> ProjectedSequence:
+        """Keys and values of all positions of (B, T, C)."""
+        mask = None if padding is None else ~padding[:, None, None, :]
+        return ProjectedSequence(self._split(self.k_proj(x)), self._split(self.v_proj(x)), mask)
+
+    def attend(self, x: Tensor, projected: ProjectedSequence) -> Tensor:
+        """Attention of any positions (B, t, C) to all: (B, t, C)."""
+        keys, values, mask = projected
+        mixed = F.scaled_dot_product_attention(self._split(self.q_proj(x)), keys, values, attn_mask=mask)
+        out: Tensor = self.out_proj(mixed.transpose(1, 2).flatten(2))
+        return out
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.unflatten(2, (self.heads, -1)).transpose(1, 2)
+
+
+class DenseLayer(nn.Module):
+    """The parts of `LinformerEncoderLayer`, with that attention."""
+
+    normalize_before = False
+
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__()
+        self.self_attn = DenseSelfAttention(sizes.width, sizes.heads)
+        self.self_attn_layer_norm = nn.LayerNorm(sizes.width)
+        self.fc1, self.fc2 = nn.Linear(sizes.width, sizes.ffn), nn.Linear(sizes.ffn, sizes.width)
+        self.final_layer_norm = nn.LayerNorm(sizes.width)
+        self.activation_fn = F.gelu
+        self.dropout_module = self.activation_dropout_module = nn.Identity()
+
+    def forward(self, x: Tensor, padding: Tensor | None) -> Tensor:
+        """(B, T, C) to (B, T, C), which takes the place of the input."""
+        return encoder_layer(cast(LayerParts, self), x, padding, overwrite=True)
+
+
+class Roberta(nn.Module):
+    """The encoder: token ids (B, T) to features (B, T, C)."""
+
+    def __init__(self, sizes: Sizes, n: int) -> None:
+        super().__init__()
+        self.embeddings = Embeddings(sizes, n)
+        self.layers = nn.ModuleList(DenseLayer(sizes) for _ in range(sizes.layers))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """(B, T) to (B, T, C)."""
+        padding, x = padding_of(tokens), self.embeddings(tokens)
+        for layer in self.layers:
+            x = layer(x, padding)
+        return x
+
+
+def sdpa_in_blocks(sizes: Sizes, n: int, k: int | None) -> Roberta:
+    """With torch's fused attention."""
+    return Roberta(sizes, n)

@@ -1,0 +1,220 @@
+"""Whether the benchmarks set the models up as their own users do.
+
+    python -m benchmarks selfcheck --dtype bfloat16
+
+Each model is built by the benchmarks and by a few plain lines of its own library's documented use (documented.py), in a
+process each, which take turns: a timed pass after an untimed one, in five rounds. Wanted: the median ratio of their
+times within 5 %, operations and peak memory within 10 %. The exit status is 1 where that is not so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks.efficiency import sizes
+from benchmarks.efficiency.documented import RIVALS
+from benchmarks.efficiency.errors import BenchmarkError
+from benchmarks.efficiency.group import Input
+from benchmarks.efficiency.inference import RESULTS, say
+from benchmarks.efficiency.machine import DTYPES, device_of, provenance, threads
+from benchmarks.efficiency.models.embeddings import PADDING
+from benchmarks.efficiency.models.registry import MODELS, check_names, missing
+from benchmarks.efficiency.store import Cell, Store
+from benchmarks.efficiency.tables import Result, label, markdown, number, size_of
+from benchmarks.efficiency.timing import outliers
+from benchmarks.measuring import ROOT, said
+
+KEPT = ("dtype", "lengths", "projected_dim", "models", "tokens", "rounds")
+"""Options that the cells depend on."""
+TOLERANCES = {"time_ratio": 0.05, "operations_ratio": 0.10, "peak_ratio": 0.10}
+"""How far from 1 a ratio of the benchmarks' way to the plain one may be."""
+MASKED = ("linformer", "roberta_sdpa_core", "roberta_hf", "roberta_fairseq")
+"""Models that do something else where there is padding."""
+SIDES = {
+    "harness": [sys.executable, "-m", "benchmarks.efficiency.harnessed"],
+    "plain": [sys.executable, "-P", str(Path(__file__).with_name("documented.py"))],
+}
+"""The two programs; -P keeps the benchmarks' modules from the second one."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options."""
+    parser.add_argument("--device", default="cpu", help="cpu or cuda (%(default)s)")
+    parser.add_argument("--dtype", choices=DTYPES, default="float32", help="(%(default)s)")
+    parser.add_argument("--lengths", type=int, nargs="+", metavar="N", default=[512, 4096], help="(512 4096)")
+    parser.add_argument("--projected-dim", type=int, metavar="K", default=128, help="rows k (%(default)s)")
+    parser.add_argument("--models", nargs="+", metavar="NAME", help=f"of {', '.join(RIVALS)} (all that are installed)")
+    parser.add_argument("--tokens", type=int, default=4096, help="of a pass (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=5, help="(%(default)s)")
+    parser.add_argument("--threads", type=int, help="of torch on the CPU (torch's choice)")
+    parser.add_argument("--out", type=Path, help="file of the results (results/efficiency/selfcheck_...json)")
+    parser.add_argument("--resume", action="store_true", help="go on with that file")
+    sizes.add_arguments(parser)
+    parser.set_defaults(layers=2)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Check all that was asked for and print a table; the exit status is 1 if a check fails.
+
+    Raises:
+        BenchmarkError: something that the user can mend.
+    """
+    args.models = args.models or [name for name in RIVALS if not missing(name)]
+    _check(args)
+    device, size = device_of(args.device), sizes.sizes_of(args)
+    settings = {
+        name: getattr(args, name) for name in ("dtype", "lengths", "projected_dim", "models", "tokens", "rounds")
+    }
+    settings |= {"device": str(device), "threads": threads(args.threads), **asdict(size)}
+    out = args.out or RESULTS / f"selfcheck_{device.type}_{args.dtype}.json"
+    store = Store(out, "selfcheck", settings, provenance(device, args.dtype), args.resume)
+    shapes = [(length, False) for length in sorted(args.lengths)] + [(min(args.lengths), True)]
+    for name in args.models:
+        for length, padded in shapes:
+            if padded and name not in MASKED:
+                continue
+            if any((cell["model"], cell["n"], cell["padded"]) == (name, length, padded) for cell in store.cells):
+                say(f"{name}, n = {length}: checked already")
+                continue
+            store.add(_compared(name, Input(length, length, max(1, args.tokens // length), padded), settings))
+    print("\n".join(table(store.content)))
+    say(f"written to {store.path}")
+    return 0 if all(cell["passed"] for cell in store.cells) else 1
+
+
+def _check(args: argparse.Namespace) -> None:
+    check_names(args.models)
+    for name in args.models:
+        if name not in RIVALS:
+            raise BenchmarkError(f"model {name} is not checked; expected some of {', '.join(RIVALS)}")
+    for option in ("lengths", "models"):
+        values = getattr(args, option)
+        if len(set(values)) < len(values):
+            raise BenchmarkError(f"--{option} names something twice: {' '.join(map(str, values))}")
+    for option in ("projected_dim", "tokens", "rounds"):
+        if getattr(args, option) < 1:
+            raise BenchmarkError(f"--{option.replace('_', '-')} is {getattr(args, option)}; expected at least 1")
+    if min(args.lengths) <= args.projected_dim:
+        raise BenchmarkError(f"n = {min(args.lengths)} needs a --projected-dim k < n, not {args.projected_dim}")
+
+
+class Side:
+    """One of the two programs, with a model in it.
+
+    Args:
+        name: of SIDES.
+        case: what it is given.
+    """
+
+    def __init__(self, name: str, case: dict[str, Any]) -> None:
+        self._name = f"{case['model']}, {name}"
+        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115  closed by __exit__
+        self._process = subprocess.Popen(
+            [*SIDES[name], json.dumps(case)],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+        )
+
+    def line(self) -> str:
+        """The next line that it prints.
+
+        Raises:
+            BenchmarkError: it ended; with the last line of its log.
+        """
+        assert self._process.stdout is not None
+        found = self._process.stdout.readline()
+        if not found:
+            self._log.seek(0)
+            last = (self._log.read().strip() or f"status {self._process.wait()}").splitlines()[-1]
+            raise BenchmarkError(f"{self._name}: its process ended: {last}")
+        return found.strip()
+
+    def ask(self, what: str) -> float:
+        """The answer to "pass", "operations" or "peak".
+
+        Raises:
+            BenchmarkError: as `line`.
+        """
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # then there is no line either
+            self._process.stdin.write(what + "\n")
+            self._process.stdin.flush()
+        return float(self.line())
+
+    def __enter__(self) -> Side:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+        self._log.close()
+
+
+def _compared(name: str, given: Input, settings: dict[str, Any]) -> Cell:
+    """The cell of a model and an input."""
+    assert given.sequences is not None
+    tokens = given.tokens(given.sequences, settings["vocabulary"])
+    case = {key: settings[key] for key in ("device", "dtype", "threads", *asdict(sizes.Sizes()))}
+    case |= {"model": name, "n": given.n, "k": settings["projected_dim"] if MODELS[name].projects else None}
+    case |= {"length": given.length, "padded": given.padded, "lengths": tokens.ne(PADDING).sum(dim=1).tolist()}
+    seconds: dict[str, list[float]] = {side: [] for side in SIDES}
+    with contextlib.ExitStack() as stack:
+        sides = {side: stack.enter_context(Side(side, case)) for side in SIDES}
+        for process in sides.values():
+            process.line()
+        for number in range(settings["rounds"]):
+            for side in sorted(sides, reverse=bool(number % 2)):
+                seconds[side].append(sides[side].ask("pass"))
+        operations = {side: sides[side].ask("operations") for side in sides}
+        peak = {side: sides[side].ask("peak") for side in sides}
+    ratios = [ours / plain for ours, plain in zip(seconds["harness"], seconds["plain"], strict=True)]
+    cell: Cell = {
+        **{key: case[key] for key in ("model", "n", "k", "padded")},
+        "batch": given.sequences,
+        "seconds": seconds,
+        "outliers": {side: outliers(values) for side, values in seconds.items()},
+        "operations": operations,
+        "peak_bytes": peak,
+        "time_ratio": statistics.median(ratios),
+        "operations_ratio": operations["harness"] / operations["plain"],
+        "peak_ratio": peak["harness"] / peak["plain"],
+    }
+    cell["passed"] = all(abs(cell[key] - 1) <= tolerance for key, tolerance in TOLERANCES.items())
+    say(f"{name}, {given}: time {cell['time_ratio']:.3f}, passed: {cell['passed']}")
+    return cell
+
+
+def table(result: Result) -> list[str]:
+    """What was found, as Markdown."""
+    rows = []
+    for cell in result["cells"]:
+        input_ = f"{cell['batch']:,} x {cell['n']:,}{', padded' if cell['padded'] else ''}"
+        milliseconds = [1e3 * statistics.median(cell["seconds"][side]) for side in SIDES]
+        ratios = [f"{cell[key]:.3f}" for key in TOLERANCES]
+        several = sum(cell["outliers"].values())
+        passed = ("yes" if cell["passed"] else "**no**") + (f" ({several} outliers)" if several else "")
+        rows.append([label(cell["model"]), input_, *map(number, milliseconds), *ratios, passed])
+    settings = result["settings"]
+    head = ["model", "input", "ms, benchmarks", "ms, plainly", "time", "operations", "peak memory", "within bounds"]
+    bounds = ", ".join(f"{name.split('_')[0]} {100 * most:g} %" for name, most in TOLERANCES.items())
+    return [
+        f"The models as the benchmarks build and measure them, against a few plain lines of each library's documented "
+        f"use (`benchmarks/efficiency/documented.py`), in {settings['dtype']}, {size_of(result)}, in "
+        f"processes that take turns, {settings['rounds']} rounds: medians of the ratios. Bounds: {bounds}.",
+        "",
+        *markdown(head, rows, left=2),
+        "",
+        *(f"({said(made)})" for made in [result["provenance"], *result.get("resumed", [])]),
+    ]
