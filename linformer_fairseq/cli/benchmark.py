@@ -19,7 +19,21 @@ CLONE = Path(__file__).resolve().parents[2]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """All options are the program's."""
-    parser.add_argument("program", choices=("inference", "training", "ablation", "selfcheck", "report", "readme"), help="what to do")
+    parser.add_argument(
+        "program",
+        choices=(
+            "inference",
+            "training",
+            "ablation",
+            "profile",
+            "optimizer",
+            "padding",
+            "selfcheck",
+            "report",
+            "readme",
+        ),
+        help="what to do",
+    )
     parser.add_argument("options", nargs=argparse.REMAINDER, help="of the program")
 
 
