@@ -1,4 +1,4 @@
-"""What looks closer than at whole models, for the pages: ablation, profile, optimizer, padding."""
+"""What is measured beside inference, for the pages: training, and what looks closer than at whole models."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from benchmarks.efficiency import ablation, optimizer, padding, profile
+from benchmarks.efficiency import ablation, optimizer, padding, profile, tables
 from benchmarks.efficiency.store import read
 from benchmarks.efficiency.tables import Result
 
 TABLES: dict[str, Callable[[Result], list[str]]] = {
+    "training": tables.training,
     "ablation": ablation.table,
     "profile": profile.table,
     "optimizer": optimizer.table,

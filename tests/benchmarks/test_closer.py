@@ -11,6 +11,7 @@ from torch import nn
 from benchmarks.__main__ import main
 from benchmarks.efficiency import closer, profile
 from benchmarks.efficiency.one_layer import Pass
+from benchmarks.measuring import ROOT
 from tests.benchmarks.conftest import TINY
 
 
@@ -25,6 +26,13 @@ def test_the_profile_adds_up(tmp_path):
         assert {"matrix products", "attention", "GELU", "layer norms", "sums"} <= set(cell["shares"])
     assert "| matrix products | " in "\n".join(closer.of_kind("profile", tmp_path))
     assert closer.of_kind("ablation", tmp_path) == []
+
+
+def test_the_notes_have_a_place_for_each():
+    notes = (ROOT / "benchmarks" / "NOTES.md").read_text()
+    for name in ("ablation", "profile", "optimizer", "padding"):
+        assert name in closer.PARTS
+        assert notes.count(f"<!-- {name} -->\n") == notes.count(f"<!-- /{name} -->\n") == 1
 
 
 def test_time_goes_to_the_operation_that_took_it():
