@@ -230,7 +230,7 @@ def training(result: Result) -> list[str]:
         "times the dense rival's speed",
     ]
     head += ["times fairseq's RoBERTa's", "times fewer operations", "share of limit", "GiB", "time by bare loop's"]
-    n = f", n = {settings['positions']:,} in the models" if settings["max_positions"] else ""
+    n = f", n = {settings['positions']:,} in the models" if settings["positions"] else ""
     padded = ", T / 2 to T of them words and the rest padding" if settings["padded"] else ""
     formats = {(c["parameters_dtype"], c["optimized_dtype"]) for c in cells_of(result, status="ok")}
     said_formats = "; ".join(f"parameters in {one}, updated in {other}" for one, other in sorted(formats))

@@ -79,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--updates", type=int, default=2, help=f"timed in a turn, in all at least {LEAST_UPDATES} (%(default)s)"
     )
-    parser.add_argument("--warm-up", type=int, default=2, help="updates before them, not timed (%(default)s)")
+    parser.add_argument("--warm-up", type=int, default=1, help="updates before them, not timed (%(default)s)")
     parser.add_argument("--threads", type=int, help="of torch on the CPU (torch's choice)")
     parser.add_argument("--out", type=Path, help="file of the results (results/efficiency/training_...json)")
     parser.add_argument("--resume", action="store_true", help="go on with that file")
