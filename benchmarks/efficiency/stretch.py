@@ -6,6 +6,8 @@ loops can take turns. The processes are forked from one that has imported everyt
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import itertools
 import logging
 import multiprocessing
@@ -30,6 +32,7 @@ from benchmarks.efficiency.timing import synchronise
 IMPORTED = ("torch", "torch._dynamo", "linformer_fairseq", "fairseq_cli.train", "linformer_fairseq.models")
 """By the process that is forked; what is not installed is left out."""
 
+_PR_SET_PDEATHSIG = 1
 _SECONDS_TO_END = 10
 """That a process has after it said what came of its job."""
 
@@ -127,6 +130,8 @@ def _context() -> multiprocessing.context.ForkServerContext:
 def _answer(job: Job, pipe: Connection) -> None:
     """In the child: send what came of the job."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
+    with contextlib.suppress(OSError, AttributeError):  # Linux: end with the process that this one was forked from
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     multiprocessing.set_start_method("fork", force=True)  # of data workers, as in a user's run
     logging.disable(logging.WARNING)
     device = torch.device(job.device)
