@@ -28,7 +28,6 @@ from typing import Any
 if not __package__:  # run by its path: this file must not stand for the package data_prep
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-import numpy as np
 
 from benchmarks.measuring import ROOT, Measured, provenance, run, said
 
@@ -117,6 +116,7 @@ def same_files(one: Path, other: Path) -> bool:
 
 def different_lines(arrow: Path, binary: Path) -> dict[str, int]:
     """How many lines have other ids in Hugging Face's data set ``arrow`` than in fairseq's format in ``binary``."""
+    import numpy as np
     from datasets import load_from_disk
     from fairseq.data.indexed_dataset import MMapIndexedDataset
 

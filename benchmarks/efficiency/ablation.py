@@ -1,17 +1,19 @@
 """One layer with one thing done differently at a time; what benchmarks/NOTES.md quotes.
 
-    python -m benchmarks ablation --dtype bfloat16 --n 512
-    python -m benchmarks ablation --dtype float32 --n 512 --training
+    python -m benchmarks ablation --dtype bfloat16 --lengths 512 16384
+    python -m benchmarks ablation --dtype float32 --training --tokens 8192
 
-A layer of RoBERTa-base size, k = 128, on the CPU or a GPU, in torch alone. All variants run in rounds in one process; a
-figure above 1 means that the variant is slower than the layer as it is.
+A layer of RoBERTa-base size, k = 128, on the CPU or a GPU, in torch alone. All variants run in rounds in one process,
+each behind an untimed pass of its own; a figure above 1 means that the variant is slower than the layer as it is.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import statistics
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -19,17 +21,19 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from benchmarks.efficiency.machine import DTYPES, device_of, threads
-from benchmarks.efficiency.sizes import Sizes
-from benchmarks.efficiency.timing import in_rounds, quartiles, seconds_of, times_faster
+from benchmarks.efficiency import one_layer
+from benchmarks.efficiency.inference import say
+from benchmarks.efficiency.store import Cell
+from benchmarks.efficiency.tables import markdown, number
+from benchmarks.efficiency.timing import in_rounds, quartiles, times_faster
+from benchmarks.measuring import said
 from linformer_fairseq.core import (
     LinformerEncoderLayer,
-    LinformerSettings,
     attention,
-    build_shared_projection,
     encoder_layer,
     layer,
 )
+from linformer_fairseq.core.flops import Order
 from linformer_fairseq.core.projection import LinearProjection, zero_padding
 
 _Attention = attention.LinformerSelfAttention
@@ -37,56 +41,92 @@ _Attention = attention.LinformerSelfAttention
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options."""
-    parser.add_argument("--device", default="cpu", help="cpu or cuda (%(default)s)")
-    parser.add_argument("--dtype", choices=DTYPES, default="float32", help="(%(default)s)")
-    parser.add_argument("--n", type=int, default=512, help="positions (%(default)s)")
-    parser.add_argument("--projected-dim", type=int, default=128, help="rows k (%(default)s)")
-    parser.add_argument("--tokens", type=int, default=16384, help="of a pass (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=11, help="(%(default)s)")
-    parser.add_argument("--threads", type=int, help="of torch on the CPU (torch's choice)")
-    parser.add_argument("--training", action="store_true", help="forward and backward pass")
+    one_layer.add_arguments(parser, "ablation", rounds=11)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and print."""
-    device, dtype, sizes = device_of(args.device), DTYPES[args.dtype], Sizes()
-    count = threads(args.threads)
-    torch.manual_seed(0)
-    settings = LinformerSettings(sizes.width, sizes.heads, 1, args.n, args.projected_dim)
-    shared = build_shared_projection(settings)
-    assert shared is not None
-    one = LinformerEncoderLayer(settings, 0, shared, sizes.ffn).to(device, dtype).train(args.training)
-    shared.to(device, dtype)
-    x = torch.randn(max(1, args.tokens // args.n), args.n, sizes.width, device=device, dtype=dtype)
-    x.requires_grad_(args.training)
+    """Measure all variants at each length; returns the exit status.
 
-    def call() -> None:
-        with torch.set_grad_enabled(args.training):
-            out = one(x, overwrite=True)  # as in an encoder; with gradients it means nothing
-            if args.training:
-                out.backward(out.detach())
-
-    def seconds(change: Change) -> Callable[[], float]:
-        def timed() -> float:
-            with change(one):
-                return seconds_of(call, device)
-
-        return timed
-
-    variants = {name: seconds(change) for name, change in VARIANTS.items() if not (args.training and name in INFERENCE)}
-    in_rounds(variants, 2)
-    taken, failed = in_rounds(variants, args.rounds)
-    for error in failed.values():
-        raise error
-    print(f"{args.dtype}, n = {args.n}, k = {args.projected_dim}, {x.size(0) * args.n:,} tokens, threads: {count}")
-    print(f"{'as it is':<44} {1e3 * quartiles(taken['as it is'])[1]:8.1f} ms")
-    for name in variants:
-        if name != "as it is":
-            first, median, third = times_faster(taken[name], taken["as it is"])
-            print(f"{name:<44} {median:8.3f} times as long ({first:.3f} to {third:.3f})")
+    Raises:
+        BenchmarkError: something that the user can mend.
+    """
+    device, dtype = one_layer.prepared(args)
+    store = one_layer.store(args, "ablation", device)
+    names = [name for name in VARIANTS if not (args.training and name in INFERENCE)]
+    for n in args.lengths:
+        layer = one_layer.ours(n, args.projected_dim, dtype, device)
+        one = one_layer.Pass(layer, n, args.tokens, dtype, device, args.training)
+        store.add(*_cells(one, names, args.rounds))
+    say(f"written to {store.path}")
     return 0
 
 
+def _cells(one: one_layer.Pass[LinformerEncoderLayer], names: list[str], rounds: int) -> list[Cell]:
+    faults: dict[str, list[int]] = {name: [] for name in names}
+
+    def timed(name: str) -> float:
+        with VARIANTS[name](one.layer):
+            seconds, found = one.timed()
+        faults[name].append(found)
+        return seconds
+
+    taken, failed = in_rounds({name: partial(timed, name) for name in names}, rounds)
+    for error in failed.values():
+        raise error
+    cells: list[Cell] = []
+    for name in names:
+        with VARIANTS[name](one.layer):
+            peak = one.peak_bytes()
+        first, median, third = times_faster(taken[name], taken[AS_IT_IS])
+        cells.append(
+            {
+                "variant": name,
+                "n": one.n,
+                "tokens": one.x.size(0) * one.n,
+                "seconds": quartiles(taken[name])[1],
+                "all_seconds": taken[name],
+                "times_as_long": median,
+                "times_as_long_q1": first,
+                "times_as_long_q3": third,
+                "page_faults": statistics.median(faults[name]),
+                "peak_bytes": peak,
+            }
+        )
+        say(f"n = {one.n}, {name}: {median:.3f} times as long ({first:.3f} to {third:.3f})")
+    return cells
+
+
+def table(result: dict[str, Any]) -> list[str]:
+    """The variants, with a column for the time at each length."""
+    settings = result["settings"]
+    lengths = settings["lengths"]
+    found = {(cell["variant"], cell["n"]): cell for cell in result["cells"]}
+    rows = []
+    for name in dict.fromkeys(cell["variant"] for cell in result["cells"]):
+        row = [name]
+        for n in lengths:
+            cell = found[name, n]
+            low, high = cell["times_as_long_q1"], cell["times_as_long_q3"]
+            time = f"{cell['times_as_long']:.2f} ({low:.2f} to {high:.2f})"
+            row.append(f"{1e3 * cell['seconds']:,.0f} ms" if name == AS_IT_IS else time)
+            peak = cell["peak_bytes"]
+            row += ["-" if peak is None else number(peak / cell["tokens"] / 1024), f"{cell['page_faults']:,.0f}"]
+        rows.append(row)
+    head = [f"{what}, n = {n:,}" for n in lengths for what in ("times as long", "KiB a token", "page faults")]
+    what = "forward and backward pass" if settings["training"] else "forward pass"
+    return [
+        f"One layer, {settings['dtype']}, k = {settings['projected_dim']}, {what} of {settings['tokens']:,} tokens, "
+        f"{settings['rounds']} rounds, threads: {settings['threads']}. Medians over the rounds of the ratio to the "
+        "layer as it is, and their quartiles.",
+        "",
+        *markdown(["variant", *head], rows),
+        "",
+        f"({said(result['provenance'])})",
+    ]
+
+
+Projected = tuple[Tensor, Tensor, None]
+"""What `_keys_values` returns of projected rows."""
 Change = Callable[[LinformerEncoderLayer], contextlib.AbstractContextManager[Any]]
 
 
@@ -108,9 +148,9 @@ def _upcast_gelu(x: Tensor) -> Tensor:
     return F.gelu(x.float()).type_as(x)
 
 
-def _stored(query: Tensor, key: Tensor, value: Tensor, attn_mask: Any = None, dropout_p: float = 0.0) -> Tensor:
+def _stored(query: Tensor, key: Tensor, value: Tensor, mask: Any, dropout: float, *, scale: float) -> Tensor:
     """Attention with P stored, in the dtype of its factors."""
-    scores = (query * query.size(-1) ** -0.5) @ key.transpose(-2, -1)
+    scores = (query * scale) @ key.transpose(-2, -1)
     return scores.softmax(dim=-1) @ value
 
 
@@ -125,23 +165,18 @@ def _sequence_first(self: LinearProjection, count: int, x: Tensor, padding: Tens
     return rows.view(count, batch, width).transpose(0, 1)
 
 
-def _keys_values_last(self: Any, x: Tensor, padding: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
-    """W_k and W_v on n rows, E after them."""
-    keys, values = (
-        self._shared.first_rows(self._rows, F.linear(x, one.weight)) + one.bias for one in (self.k_proj, self.v_proj)
-    )
-    return keys, values, None
+def _order(order: Order) -> Change:
+    return _replaced(attention, "cheapest_order", lambda *_: order)
 
 
-def _projected_twice(self: Any, x: Tensor, padding: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+def _projected_twice(self: Any, first: Any, second: Any, x: Tensor, padding: Tensor | None) -> Projected:
     """E X once for keys and once for values."""
-    owner = self._shared
-    return self.k_proj(owner.first_rows(self._rows, x)), self.v_proj(owner.first_rows(self._rows, x)), None
+    return self.k_proj(self._project(first, x, padding)), self.v_proj(self._project(first, x, padding)), None
 
 
-def _one_product(self: Any, x: Tensor, padding: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+def _one_product(self: Any, first: Any, second: Any, x: Tensor, padding: Tensor | None) -> Projected:
     """Keys and values from one product with W_k and W_v side by side."""
-    rows = self._shared.first_rows(self._rows, x)
+    rows = self._project(first, x, padding)
     linears = (self.k_proj, self.v_proj)
     weight, bias = torch.cat([one.weight for one in linears]), torch.cat([one.bias for one in linears])
     keys, values = F.linear(rows, weight, bias).chunk(2, dim=-1)
@@ -152,8 +187,9 @@ def _split_any(self: Any, x: Tensor) -> Tensor:
     return x.unflatten(2, (self.settings.num_heads, -1)).transpose(1, 2)
 
 
+AS_IT_IS = "as it is"
 VARIANTS: dict[str, Change] = {
-    "as it is": lambda _: contextlib.nullcontext(),
+    AS_IT_IS: lambda _: contextlib.nullcontext(),
     "no blocks": _blocks(10**9),
     **{f"blocks of {size}": _blocks(size) for size in (512, 1024, 4096, 8192)},
     "output beside its input": _replaced(layer, "encoder_layer", _beside),
@@ -161,10 +197,12 @@ VARIANTS: dict[str, Change] = {
     "P stored": _replaced(F, "scaled_dot_product_attention", _stored),
     "E X by matmul": _replaced(LinearProjection, "first_rows", _by_matmul),
     "E X as one product of the batch": _replaced(LinearProjection, "first_rows", _sequence_first),
-    "E X twice": _replaced(_Attention, "_projected_keys_values", _projected_twice),
-    "W before E": _replaced(_Attention, "_projected_keys_values", _keys_values_last),
+    "E X twice": _replaced(_Attention, "_keys_values", _projected_twice),
+    "E before W": _order(Order.PROJECTION),
+    "W before E": _order(Order.MAPS),
+    "through T x T scores": _order(Order.SCORES),
     "W_k and W_v in one product": lambda _: mock.patch.multiple(
-        _Attention, _projected_keys_values=_one_product, _split_heads=_split_any
+        _Attention, _keys_values=_one_product, _split_heads=_split_any
     ),
 }
 INFERENCE = {name for name in VARIANTS if "block" in name} | {"output beside its input"}

@@ -59,7 +59,6 @@ def linformer(case: Case) -> Model:
 
 
 def roberta_hf(case: Case) -> Model:
-    sys.modules["torchaudio"] = None  # type: ignore[assignment]  # fairseq-fixed's, which may not load beside a CPU torch
     from transformers import RobertaConfig, RobertaModel
 
     config = RobertaConfig(
@@ -69,7 +68,7 @@ def roberta_hf(case: Case) -> Model:
         num_attention_heads=case["heads"],
         intermediate_size=case["ffn"],
         max_position_embeddings=case["n"] + 2,
-        attn_implementation="sdpa",  # type: ignore[call-arg]
+        attn_implementation="sdpa",
     )
     model = RobertaModel(config, add_pooling_layer=False)
     return model, lambda tokens: model(input_ids=tokens, attention_mask=(tokens != 1).long()).last_hidden_state

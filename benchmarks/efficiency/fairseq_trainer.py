@@ -1,64 +1,49 @@
-"""Training through fairseq as a user runs it: fairseq-train, in this process, with the time of each update."""
+"""Training through fairseq as a user runs it: fairseq-train, in this process, looked at before each update."""
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import logging
 import sys
 import tempfile
-import time
-import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import torch
 
+from benchmarks.efficiency.bare import Batch
 from benchmarks.efficiency.errors import BenchmarkError
-from benchmarks.efficiency.models.fairseq_task import encoder_options
+from benchmarks.efficiency.models.embeddings import PADDING
+from benchmarks.efficiency.models.fairseq_task import dictionary, encoder_options
 from benchmarks.efficiency.models.registry import MODELS
-from benchmarks.efficiency.sizes import Sizes
+
+if TYPE_CHECKING:
+    from benchmarks.efficiency.stretch import Job
+
+TASK = "benchmark_masked_lm"
 
 
-def command(
-    name: str,
-    sizes: Sizes,
-    n: int,
-    k: int | None,
-    *,
-    batch: int,
-    updates: int,
-    optimizer: str,
-    dtype: torch.dtype,
-    dropout: float,
-    device: torch.device,
-) -> list[str]:
-    """The words behind fairseq-train.
+class _Enough(Exception):
+    """Ends the run from inside."""
 
-    Args:
-        name, sizes, n, k: the model.
-        batch: sequences of an update.
-        updates: how many.
-        optimizer: fairseq's name of it.
-        dtype, dropout, device: as in a user's run.
-    """
+
+def command(job: Job, device: torch.device) -> list[str]:
+    """The words behind fairseq-train."""
     model: dict[str, Any] = {
-        "arch": "roberta_base" if k is None else "linformer_roberta_base",
-        **{name.replace("_", "-"): value for name, value in encoder_options(sizes, n, dropout).items()},
+        "arch": "roberta_base" if job.k is None else "linformer_roberta_base",
+        **{name.replace("_", "-"): value for name, value in encoder_options(job.sizes, job.n, job.dropout).items()},
     }
-    if k is not None:
-        model |= {"projected-dim": k, "sharing": "layerwise"}
+    if job.k is not None:
+        model |= {"projected-dim": job.k, "sharing": "layerwise"}
     run: dict[str, Any] = {
-        "task": "dummy_masked_lm",
+        "task": TASK,
         "criterion": "masked_lm",
-        "tokens-per-sample": n,
-        "dict-size": sizes.vocabulary - 5,  # it adds as many
-        "dataset-size": batch * (updates + 1),
-        "batch-size": batch,
-        "max-update": updates,
-        "optimizer": optimizer,
+        "batch-size": job.sequences,
+        "required-batch-size-multiple": 1,
+        "max-update": job.warm_up + job.updates + 1,
+        "optimizer": job.optimizer,
         "adam-betas": "(0.9,0.98)",
         "adam-eps": 1e-6,
         "weight-decay": 0.01,
@@ -72,29 +57,40 @@ def command(
     }
     words = [word for key, value in (run | model).items() for word in (f"--{key}", str(value))]
     words += ["--no-save", "--disable-validation"]
-    words += ["--compile-encoder"] if MODELS[name].compiled else []
-    words += ["--bf16"] if dtype == torch.bfloat16 else []
+    words += ["--compile-encoder"] if MODELS[job.model].compiled else []
+    words += ["--bf16"] if job.dtype == "bfloat16" else []
     words += ["--cpu"] if device.type == "cpu" else []
     return words
 
 
-def seconds_of_updates(words: list[str]) -> list[float]:
-    """Seconds between the beginnings of successive updates, so that all that lies between them counts.
+def train(words: list[str], batch: Batch, vocabulary: int, before_update: Callable[[int, Any], bool]) -> Any:
+    """Run fairseq-train on one batch, again and again; returns its Trainer.
+
+    Args:
+        words: of `command`.
+        batch: what every update gets.
+        vocabulary: symbols of the dictionary.
+        before_update: called with the updates done so far and the Trainer; True ends the run.
 
     Raises:
-        BenchmarkError: the run failed.
+        BenchmarkError: the run failed, or ended before that.
     """
-    import fairseq.benchmark.dummy_masked_lm  # noqa: F401  registers the task
     from fairseq.trainer import Trainer
-    from fairseq_cli import train
+    from fairseq_cli import train as fairseq_train
 
     import linformer_fairseq  # noqa: F401  what --user-dir imports
 
-    begun: list[float] = []
+    _register_task(batch, vocabulary)
+    trainers: list[Any] = []
+    done = 0
     original = Trainer.train_step
 
     def train_step(self: Any, *args: Any, **kwargs: Any) -> Any:
-        begun.append(time.perf_counter())
+        nonlocal done
+        if before_update(done, self):
+            trainers.append(self)
+            raise _Enough
+        done += 1
         return original(self, *args, **kwargs)
 
     with tempfile.TemporaryDirectory(prefix="training_benchmark_") as folder:
@@ -103,14 +99,37 @@ def seconds_of_updates(words: list[str]) -> list[float]:
             _logging_to(log),
             mock.patch.object(sys, "argv", ["fairseq-train", *words, "--save-dir", folder]),
             mock.patch.object(Trainer, "train_step", train_step),
+            contextlib.suppress(_Enough, SystemExit),
         ):
-            try:
-                train.cli_main()
-            except SystemExit as error:
-                if error.code:
-                    last = log.read_text().strip().splitlines()[-1:]
-                    raise BenchmarkError(f"fairseq-train {' '.join(words)} ended with {error.code}: {last}") from error
-    return [later - earlier for earlier, later in itertools.pairwise(begun)]
+            fairseq_train.cli_main()
+        if not trainers:
+            last = log.read_text().strip().splitlines()[-1:]
+            raise BenchmarkError(f"fairseq-train {' '.join(words)} ended after {done} updates: {last}")
+    return trainers[0]
+
+
+def _register_task(batch: Batch, vocabulary: int) -> None:
+    """fairseq's task dummy_masked_lm on our batch, with a dictionary of so many symbols: its own is a multiple of 8."""
+    from fairseq.benchmark.dummy_dataset import DummyDataset
+    from fairseq.tasks import LegacyFairseqTask, register_task
+
+    sequences, length = batch.tokens.shape
+    example = {
+        "id": 1,
+        "net_input": {"src_tokens": batch.tokens, "src_lengths": batch.tokens.ne(PADDING).sum(1)},
+        "target": batch.target.masked_fill(~batch.masked, PADDING),
+        "nsentences": sequences,
+        "ntokens": int(batch.tokens.ne(PADDING).sum()),
+    }
+
+    @register_task(TASK)
+    class BenchmarkMaskedLMTask(LegacyFairseqTask):
+        """Masked-language modelling of one batch, again and again."""
+
+        source_dictionary = target_dictionary = dictionary(vocabulary)
+
+        def load_dataset(self, split: str, **_: Any) -> None:
+            self.datasets[split] = DummyDataset(example, sequences * (self.args.max_update + 1), length)
 
 
 @contextlib.contextmanager
@@ -124,9 +143,7 @@ def _logging_to(path: Path) -> Iterator[None]:
         root.setLevel(logging.INFO)
         logging.disable(logging.NOTSET)
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                yield
+            yield
         finally:
             root.handlers[:] = kept
             root.setLevel(root_level)

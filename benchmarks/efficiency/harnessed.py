@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import sys
@@ -46,9 +45,6 @@ def main() -> None:
                     call()
                 print(counter.get_total_flops(), file=answers)
             else:
-                # M_MMAP_THRESHOLD: what is freed goes back at once; else the heap keeps now more, now less of it.
-                ctypes.CDLL(None).mallopt(-3, 1 << 16)
-                call()
                 print(memory.peak_of(call, device) or 0, file=answers)
 
 

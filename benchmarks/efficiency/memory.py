@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's mallopt
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
@@ -28,14 +29,41 @@ def peak_of(call: Callable[[], Any], device: torch.device) -> int | None:
         call()
         torch.cuda.synchronize(device)
         return torch.cuda.max_memory_allocated(device) - before
-    _trim()
     try:
-        _CLEAR.write_text("5")
-        before = _status("VmRSS")
-        call()
-        return max(0, _status("VmHWM") - before)
+        with _freed_at_once():
+            _CLEAR.write_text("5")
+            before = _status("VmRSS")
+            call()
+            return max(0, _status("VmHWM") - before)
     except OSError:
         return None
+
+
+class Watch:
+    """How much more memory this process has, at its peak since `restart`, than when the watch was made.
+
+    On a GPU all that torch allocated; otherwise the process's resident memory, whose high-water mark Linux resets.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.before = _status("VmRSS") if device.type == "cpu" and _STATUS.exists() else 0
+
+    def restart(self) -> None:
+        """Forget the peak so far."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+            torch.cuda.reset_peak_memory_stats(self.device)
+        else:
+            with contextlib.suppress(OSError):  # then `peak` is that of the process since it began
+                _CLEAR.write_text("5")
+
+    def peak(self) -> int | None:
+        """Bytes; None where the system does not say."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+            return torch.cuda.max_memory_allocated(self.device)
+        return _status("VmHWM") - self.before if _STATUS.exists() else None
 
 
 @contextlib.contextmanager
@@ -84,6 +112,27 @@ def status_of(error: BaseException) -> str:
 def _status(field: str) -> int:
     lines = _STATUS.read_text().splitlines()
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith(field + ":"))
+
+
+@contextlib.contextmanager
+def _freed_at_once() -> Iterator[None]:
+    """Hands every tensor back to the system when it is freed; else the heap keeps now more, now less of them.
+
+    glibc's thresholds no longer move once they have been set, so they are left where a process with large tensors has
+    moved them by itself.
+    """
+    _mallopt(_MMAP_THRESHOLD, 1 << 16)
+    _trim()
+    try:
+        yield
+    finally:
+        _mallopt(_MMAP_THRESHOLD, 32 << 20)
+        _mallopt(_TRIM_THRESHOLD, 64 << 20)
+
+
+def _mallopt(parameter: int, value: int) -> None:
+    with contextlib.suppress(OSError, AttributeError):  # another C library
+        ctypes.CDLL(None).mallopt(parameter, value)
 
 
 def _trim() -> None:

@@ -111,17 +111,22 @@ def heat_maps(result: Result, path: Path) -> None:
 
 
 def bars(result: Result, path: Path) -> None:
-    """Speed of training: tokens per second of each model, bare and through fairseq's trainer, by n."""
+    """Speed of training: tokens per second of each model, bare and through fairseq's trainer, by length and dropout."""
     plt = _pyplot()
-    lengths = sorted({cell["n"] for cell in cells_of(result, status="ok")})
-    size = (1.5 + 4.5 * len(lengths), 4)
-    figure, grid = plt.subplots(1, len(lengths), sharex=True, figsize=size, layout="constrained")
-    for axes, n in zip([grid] if len(lengths) == 1 else grid, lengths, strict=True):
-        cells = cells_of(result, n=n)
-        models = [name for name in result["settings"]["models"] if any(cell["model"] == name for cell in cells)]
+    panels = sorted({(cell["length"], cell["dropout"]) for cell in cells_of(result, status="ok")})
+    lengths, dropouts = sorted({one[0] for one in panels}), sorted({one[1] for one in panels})
+    names = dict.fromkeys((cell["model"], cell["k"]) for cell in result["cells"])
+    several = len({k for _, k in names if k is not None}) > 1
+    size = (1.5 + 4.5 * len(lengths), len(dropouts) * (1.6 + 0.7 * len(names)))
+    figure, grid = plt.subplots(
+        len(dropouts), len(lengths), sharex=True, squeeze=False, figsize=size, layout="constrained"
+    )
+    for length, dropout in panels:
+        axes = grid[dropouts.index(dropout)][lengths.index(length)]
+        cells = {"cells": cells_of(result, length=length, dropout=dropout)}
         for shift, (path_name, shade) in enumerate((("bare", 0.45), ("trainer", 1.0))):
-            for row, model in enumerate(models):
-                cell = cell_of({"cells": cells}, model=model, path=path_name)
+            for row, (model, k) in enumerate(names):
+                cell = cell_of(cells, model=model, k=k, path=path_name)
                 if cell is None:
                     continue
                 place = row + 0.2 - 0.4 * (1 - shift)
@@ -132,11 +137,12 @@ def bars(result: Result, path: Path) -> None:
                 axes.barh(place, speed, 0.36, color=_STYLES.get(model, ("#e69f00", "-"))[0], alpha=shade)
                 said = f" {speed:,.0f}" + (" through fairseq" if path_name == "trainer" else " bare")
                 axes.text(speed, place, said, va="center", fontsize=8)
-        axes.set_yticks(range(len(models)), [label(name) for name in models], fontsize=8)
-        axes.set_ylim(len(models) - 0.5, -0.5)
+        labels = [label(model) + (f", k = {k:,}" if several and k else "") for model, k in names]
+        axes.set_yticks(range(len(names)), labels, fontsize=8)
+        axes.set_ylim(len(names) - 0.5, -0.5)
         axes.margins(x=0.45)
         axes.set_xlim(left=0)
-        axes.set_title(f"n = {n:,}", fontsize=10)
+        axes.set_title(f"T = {length:,}, dropout {dropout:g}", fontsize=10)
         axes.set_xlabel("tokens per second")
         axes.spines[["top", "right"]].set_visible(False)
     figure.suptitle(_caption(result) + f", {result['settings']['optimizer']}", fontsize=9)

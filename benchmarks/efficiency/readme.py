@@ -10,11 +10,13 @@ status is 1 where a page is not what the files say.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.efficiency import selfcheck, tables
+from benchmarks import data_prep, preparation
+from benchmarks.efficiency import closer, selfcheck, tables
 from benchmarks.efficiency.errors import BenchmarkError
 from benchmarks.efficiency.store import Cell, read, write_whole
 from benchmarks.efficiency.tables import Result, cells_of, faster, fewer_operations, label, number
@@ -99,6 +101,11 @@ def _inference(results: Path, preset: str) -> list[tuple[str, Result]]:
     return [(stem, result) for stem, result in found if result["settings"]["preset"] == preset]
 
 
+def _json(path: Path) -> Result:
+    found: Result = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
 def _picture(results: Path, stem: str, text: str) -> list[str]:
     """A line that shows a plot of the report, if it is there."""
     there = (results / "efficiency" / f"{stem}.png").is_file()
@@ -110,6 +117,9 @@ PARTS: dict[str, Callable[[Path], list[str]]] = {
     "short": short,
     "table3": table3,
     "selfcheck": checked,
+    **closer.PARTS,
+    "data_prep": lambda results: data_prep.comparison(_json(results / "data_prep/binarize.json")),
+    "preparation": lambda results: preparation.by_size(_json(results / "data_prep/preparation.json")),
 }
 """By the name of their markers: from the folder of all results to Markdown; no lines if nothing was measured."""
 

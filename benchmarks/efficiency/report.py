@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.efficiency import selfcheck, tables
+from benchmarks.efficiency import closer, selfcheck, tables
 from benchmarks.efficiency.errors import BenchmarkError
 from benchmarks.efficiency.inference import RESULTS
 from benchmarks.efficiency.store import read, write_whole
@@ -76,6 +76,11 @@ def training(stem: str, result: Result, out: Path, draws: bool) -> list[str]:
     return lines + (_plot("bars", result, out, stem) if draws and cells_of(result, status="ok") else [])
 
 
+def closer_look(stem: str, result: Result, out: Path, draws: bool) -> list[str]:
+    """The part of an ablation, a profile, an optimizer's step or a finetuning's padding."""
+    return [f"## {result['kind'].capitalize()} ({stem})", "", *closer.TABLES[result["kind"]](result)]
+
+
 def checked(stem: str, result: Result, out: Path, draws: bool) -> list[str]:
     """The part of a self-check."""
     return [f"## Self-check ({stem})", "", *selfcheck.table(result)]
@@ -111,5 +116,6 @@ PARTS: dict[str, Callable[[str, Result, Path, bool], list[str]]] = {
     "inference": inference,
     "training": training,
     "selfcheck": checked,
+    **dict.fromkeys(("ablation", "profile", "optimizer", "padding"), closer_look),
 }
 """Of the report, by the kind of a file: from its stem, its content, the folder for plots and whether to draw them."""

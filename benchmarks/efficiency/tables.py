@@ -308,47 +308,81 @@ def outliers_note(result: Result) -> list[str]:
 
 
 def training(result: Result) -> list[str]:
-    """Tokens per second of the bare loop and of fairseq's trainer."""
+    """Tokens per second of the bare loop and of fairseq's trainer; how ours compares, and what operations say of it."""
+    settings = result["settings"]
+    order = settings["models"].index
+    cells = sorted(
+        result["cells"], key=lambda c: (c["length"], c["dropout"], c["path"], order(c["model"]), c["k"] or 0)
+    )
     rows = []
-    for cell in sorted(
-        result["cells"], key=lambda cell: (cell["n"], result["settings"]["models"].index(cell["model"]))
-    ):
-        name = [f"{cell['n']:,}", label(cell["model"]), "fairseq's trainer" if cell["path"] == "trainer" else "bare"]
+    for cell in cells:
+        name = [
+            f"{cell['length']:,}",
+            f"{cell['dropout']:g}",
+            "fairseq's trainer" if cell["path"] == "trainer" else "bare",
+        ]
+        name += [label(cell["model"]), "-" if cell["k"] is None else f"{cell['k']:,}"]
         if cell["status"] != "ok":
-            rows.append([*name, STATUS[cell["status"]], *["-"] * 4])
+            rows.append([*name, STATUS[cell["status"]], *["-"] * 7])
             continue
-        base = cell_of(result, model=FUSED, n=cell["n"], path=cell["path"], status="ok")
-        base = None if base is cell else base
+        rival, fairseqs = _beside(result, cell, _DENSE), _beside(result, cell, (FUSED,))
+        base = rival or fairseqs
         rows.append(
             [
                 *name,
                 number(cell["tokens_per_second"]),
                 quartiles_text(cell),
+                number(faster(rival, cell)),
+                number(faster(fairseqs, cell)),
+                number(base["operations"] / cell["operations"] if base else None),
                 f"{100 * cell['share_of_limit']:.0f} %",
-                number(_faster_update(base, cell)),
+                number(cell["peak_bytes"] / 2**30) if cell["peak_bytes"] else "-",
                 number(cell["times_bare"]),
             ]
         )
-    settings = result["settings"]
-    head = ["n", "model", "loop", "tokens/s", "ms an update, quartiles", "share of limit", "times RoBERTa's speed"]
+    head = [
+        "T",
+        "dropout",
+        "loop",
+        "model",
+        "k",
+        "tokens/s",
+        "ms an update, quartiles",
+        "times the dense rival's speed",
+    ]
+    head += ["times fairseq's RoBERTa's", "times fewer operations", "share of limit", "GiB", "time by bare loop's"]
+    n = f", n = {settings['positions']:,} in the models" if settings["positions"] else ""
+    padded = ", T / 2 to T of them words and the rest padding" if settings["padded"] else ""
+    formats = {(c["parameters_dtype"], c["optimized_dtype"]) for c in cells_of(result, status="ok")}
+    said_formats = "; ".join(f"parameters in {one}, updated in {other}" for one, other in sorted(formats))
+    symbols = ", ".join(f"{one:,}" for one in sorted({c["vocabulary"] for c in cells_of(result, status="ok")}))
     return [
-        f"On {result['provenance']['hardware']}, in {settings['dtype']}, {size_of(result)}, threads: "
-        f"{settings['threads']}, optimizer {settings['optimizer']}, {settings['tokens']:,} tokens an update, "
-        f"dropout {settings['dropout']:g} in fairseq's models, "
-        f"k = {settings['projected_dim']:,}. {_limit(result)} The share of it is the model FLOPs utilisation (MFU), "
-        "against what was measured instead of a data sheet's peak.",
+        f"On {result['provenance']['hardware']}, {size_of(result)}, vocabulary of {symbols}, {said_formats}; threads: "
+        f"{settings['threads']}, optimizer {settings['optimizer']}, {settings['tokens']:,} tokens an update{padded}"
+        f"{n}. {settings['rounds']} rounds; in each, every model and loop has {settings['warm_up']} untimed and "
+        f"{settings['updates']} timed updates in a process of its own. Ratios are medians over the rounds, each to the "
+        "model in the same loop and dropout, compiled to compiled; beside them is what the formula of operations says. "
+        f"GiB is the peak of all that training takes. {_limit(result)} The share of it is the model FLOPs "
+        "utilisation (MFU), against what was measured instead of a data sheet's peak.",
         "",
-        *markdown(*_without_empty([*head, "time by bare loop's"], rows), left=3),
+        *markdown(*_without_empty(head, rows), left=5),
         "",
         *notes(result),
     ]
 
 
-def _faster_update(base: Cell | None, cell: Cell) -> float | None:
-    """In the bare loop, whose models take turns, the median of the rounds; through the trainer, of the medians."""
-    if base is None or cell["path"] == "bare":
-        return faster(base, cell)
-    return float(base["seconds"] / cell["seconds"])
+_DENSE = ("roberta_sdpa_core", "roberta_sdpa_core_compiled")
+"""The same layer as ours with dense attention."""
+
+
+def _beside(result: Result, cell: Cell, bases: Sequence[str]) -> Cell | None:
+    """The baseline that one of our cells is held against: compiled where ours is, if it was measured."""
+    if cell["k"] is None:
+        return None
+    same = {name: cell[name] for name in ("length", "dropout", "path")} | {"status": "ok"}
+    found = [one for name in bases for one in cells_of(result, model=name, **same)]
+    alike = [one for one in found if MODELS[one["model"]].compiled == MODELS[cell["model"]].compiled]
+    return next(iter(alike or found), None)
 
 
 def size_of(result: Result) -> str:

@@ -1,42 +1,52 @@
 """Speed of training, bare and through fairseq's trainer: tokens per second, and MFU against the device's measured rate.
 
-    python -m benchmarks training --lengths 512 1024 4096 --models linformer linformer_compiled roberta_fairseq
+    python -m benchmarks training --lengths 512 1024 4096 --models linformer roberta_sdpa_core roberta_fairseq
+    python -m benchmarks training --preset short                                     inputs of 16 to 256 tokens, padded
     python -m benchmarks training --models linformer_core roberta_sdpa_core          without fairseq
 
-The bare loop is forward pass, masked-language-model loss on every 7th position, backward pass and torch's AdamW, its
-models in rounds, half of the updates before fairseq's turn and half after. fairseq's is fairseq-train in the same
-process on its task dummy_masked_lm: the time between successive updates, with logging, iterator and clipping. With
---dtype bfloat16 the bare loop computes under autocast, fairseq with --bf16.
+The bare loop is forward pass, masked-language-model loss on every 7th position, backward pass and torch's AdamW;
+fairseq's is fairseq-train with its iterator, logging and scheduler, from the beginning of an update to that of the
+next. Both train on the same batch, with the same vocabulary and number format: --dtype bfloat16 is `fairseq-train
+--bf16`, with parameters, activations and gradients in bfloat16, and float32 copies of the parameters for the optimizer.
+
+In each round every model and loop has a turn: a process of its own, alone in memory, with --warm-up updates that are
+not timed and --updates that are. Ratios are medians over the rounds of the ratios in a round. What does not depend on
+fairseq (roberta_sdpa_core, the dense rival of our own layer) has the bare loop only.
 """
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict, dataclass
+import statistics
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-from benchmarks.efficiency import bare, fairseq_trainer, memory, operations, rate, sizes
+from benchmarks.efficiency import bare, operations, rate, sizes, stretch
 from benchmarks.efficiency.errors import BenchmarkError
-from benchmarks.efficiency.group import Variant, first_line
 from benchmarks.efficiency.inference import RESULTS, say
 from benchmarks.efficiency.machine import DTYPES, device_of, provenance, threads
+from benchmarks.efficiency.models.embeddings import PADDING
 from benchmarks.efficiency.models.registry import FAIRSEQ, MODELS, check_names
-from benchmarks.efficiency.models.trainable import build_trainable
 from benchmarks.efficiency.rate import Limit
 from benchmarks.efficiency.sizes import Sizes
 from benchmarks.efficiency.store import Cell, Store
-from benchmarks.efficiency.timing import in_rounds, quartiles
+from benchmarks.efficiency.timing import in_rounds, outliers, quartiles, times_faster
 
 TRAINABLE = [name for name, known in MODELS.items() if known.trains]
-DEFAULT = ["linformer", "linformer_compiled", "roberta_fairseq"]
-WARM_UP = 3
-"""Updates before those that count."""
+MODELS_OF_DEFAULT = ["linformer", "roberta_sdpa_core", "roberta_fairseq"]
+DEFAULTS: dict[str, Any] = {"lengths": [512], "positions": None, "projected_dims": [128], "padded": False}
+PRESETS: dict[str, dict[str, Any]] = {
+    "short": {"lengths": [16, 28, 64, 128, 256], "positions": 512, "projected_dims": [128, 256], "padded": True},
+}
+LEAST_ROUNDS, LEAST_UPDATES = 5, 10
 KEYS = (
-    *("model", "n", "k", "path", "status", "reason", "batch", "tokens", "dropout"),
-    *("seconds", "seconds_q1", "seconds_q3", "all_seconds", "tokens_per_second"),
+    *("model", "n", "length", "padded", "k", "dropout", "path", "status", "reason"),
+    *("batch", "tokens", "vocabulary", "parameters_dtype", "optimized_dtype"),
+    *("seconds", "seconds_q1", "seconds_q3", "all_seconds", "update_seconds", "outliers", "tokens_per_second"),
     *("operations", "operations_per_second", "limit_operations_per_second", "share_of_limit"),
     *("times_bare", "peak_bytes"),
 )
@@ -44,19 +54,32 @@ KEYS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options."""
+    """The options; None is what a preset or the defaults fill in."""
+    parser.add_argument("--preset", choices=PRESETS, help="fill in lengths, n, k and padding of a measurement")
     parser.add_argument("--device", default="cpu", help="cpu or cuda (%(default)s)")
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="(%(default)s)")
-    parser.add_argument("--lengths", type=int, nargs="+", metavar="N", default=[512], help="positions n (512)")
-    parser.add_argument("--projected-dim", type=int, metavar="K", default=128, help="rows k (%(default)s)")
+    parser.add_argument("--lengths", type=int, nargs="+", metavar="T", help="positions of a sequence (512)")
+    parser.add_argument("--positions", type=int, metavar="N", help="positions n of the models (each length)")
+    parser.add_argument("--projected-dims", type=int, nargs="+", metavar="K", help="rows k (128)")
+    parser.add_argument("--padded", action="store_true", default=None, help="sequences of T / 2 to T tokens")
     parser.add_argument(
-        "--models", nargs="+", metavar="NAME", default=DEFAULT, help=f"of {', '.join(TRAINABLE)} ({' '.join(DEFAULT)})"
+        "--models",
+        nargs="+",
+        metavar="NAME",
+        default=MODELS_OF_DEFAULT,
+        help=f"of {', '.join(TRAINABLE)} ({' '.join(MODELS_OF_DEFAULT)})",
     )
-    parser.add_argument("--tokens", type=int, default=8192, help="of an update (%(default)s)")
+    parser.add_argument("--tokens", type=int, default=8192, help="of an update, with padding (%(default)s)")
     parser.add_argument("--optimizer", choices=bare.OPTIMIZERS, default="adam", help="(%(default)s)")
-    parser.add_argument("--updates", type=int, default=10, help="that count, at least 2 (%(default)s)")
-    parser.add_argument("--dropout", type=float, default=0.1, help="of fairseq's models (%(default)s)")
-    parser.add_argument("--paths", nargs="+", choices=("bare", "trainer"), default=["bare", "trainer"], help="(both)")
+    parser.add_argument("--dropouts", type=float, nargs="+", metavar="P", default=[0.0, 0.1], help="(0 0.1)")
+    parser.add_argument("--paths", nargs="+", choices=stretch.PATHS, default=list(stretch.PATHS), help="(both)")
+    parser.add_argument(
+        "--rounds", type=int, default=LEAST_ROUNDS, help=f"turns of each model, at least {LEAST_ROUNDS} (%(default)s)"
+    )
+    parser.add_argument(
+        "--updates", type=int, default=2, help=f"timed in a turn, in all at least {LEAST_UPDATES} (%(default)s)"
+    )
+    parser.add_argument("--warm-up", type=int, default=1, help="updates before them, not timed (%(default)s)")
     parser.add_argument("--threads", type=int, help="of torch on the CPU (torch's choice)")
     parser.add_argument("--out", type=Path, help="file of the results (results/efficiency/training_...json)")
     parser.add_argument("--resume", action="store_true", help="go on with that file")
@@ -69,22 +92,25 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         BenchmarkError: something that the user can mend.
     """
+    for name, value in (DEFAULTS | PRESETS.get(args.preset or "", {})).items():
+        if getattr(args, name) is None:
+            setattr(args, name, value)
     check_names(args.models)
     _check(args)
     device, size = device_of(args.device), sizes.sizes_of(args)
     torch_threads = threads(args.threads)
-    kept = ("lengths", "projected_dim", "models", "tokens", "optimizer", "updates", "dropout", "paths", "dtype")
-    settings = {name: getattr(args, name) for name in kept}
+    kept = ("preset", "dtype", "lengths", "positions", "projected_dims", "padded", "models", "tokens", "optimizer")
+    settings = {name: getattr(args, name) for name in (*kept, "dropouts", "paths", "rounds", "updates", "warm_up")}
     settings |= {"device": str(device), "threads": torch_threads, **asdict(size)}
-    out = args.out or RESULTS / f"training_{device.type}_{args.dtype}_{args.optimizer}.json"
+    words = ["training", args.preset, device.type, args.dtype, args.optimizer]
+    out = args.out or RESULTS / ("_".join(filter(None, words)) + ".json")
     store = Store(out, "training", settings, provenance(device, args.dtype), args.resume)
-    for n in args.lengths:
-        if any(cell["n"] == n for cell in store.cells):
-            say(f"n = {n}: measured already")
-        else:
-            with memory.no_more_than_there_is(device):
-                cells = Length(n, args, size, device).measure()
-            store.add(*cells)
+    for length in args.lengths:
+        for dropout in args.dropouts:
+            if any((cell["length"], cell["dropout"]) == (length, dropout) for cell in store.cells):
+                say(f"T = {length}, dropout {dropout:g}: measured already")
+            else:
+                store.add(*Group(length, dropout, args, size, device, torch_threads).measure())
     say(f"written to {store.path}")
     return 0
 
@@ -93,151 +119,132 @@ def _check(args: argparse.Namespace) -> None:
     for name in args.models:
         if not MODELS[name].trains:
             raise BenchmarkError(f"model {name} is for inference only; training has {', '.join(TRAINABLE)}")
-    for option in ("lengths", "models"):
+    for option in ("lengths", "models", "projected_dims", "dropouts", "paths"):
         values = getattr(args, option)
         if len(set(values)) < len(values):
-            raise BenchmarkError(f"--{option} names something twice: {' '.join(map(str, values))}")
-    if min(args.lengths) <= args.projected_dim and any(MODELS[name].projects for name in args.models):
-        raise BenchmarkError(f"n = {min(args.lengths)} needs a --projected-dim k < n, not {args.projected_dim}")
-    if min(args.lengths) <= bare.FIRST_MASKED or args.projected_dim < 1:
-        raise BenchmarkError(f"--lengths begin at {bare.FIRST_MASKED + 1}, and --projected-dim at 1")
-    if args.vocabulary < max(args.lengths) + 6:
+            raise BenchmarkError(f"--{option.replace('_', '-')} names something twice: {' '.join(map(str, values))}")
+    if args.positions is not None and args.positions < max(args.lengths):
+        raise BenchmarkError(f"--positions {args.positions} is below the length {max(args.lengths)}")
+    n, k = args.positions or min(args.lengths), max(args.projected_dims)
+    if n <= k and any(MODELS[name].projects for name in args.models):
+        raise BenchmarkError(f"n = {n} needs --projected-dims k < n, not {k}")
+    if min(args.lengths) <= 2 * bare.FIRST_MASKED or min(args.projected_dims) < 1:
+        raise BenchmarkError(f"--lengths begin at {2 * bare.FIRST_MASKED + 1}, and --projected-dims at 1")
+    if args.rounds < LEAST_ROUNDS or args.rounds * args.updates < LEAST_UPDATES:
         raise BenchmarkError(
-            f"--vocabulary {args.vocabulary} is too small: fairseq's dummy task has as many words as n"
+            f"--rounds {args.rounds} with --updates {args.updates} are too few; expected at least {LEAST_ROUNDS} "
+            f"rounds and {LEAST_UPDATES} updates in all"
         )
-    if args.updates < 2 or args.tokens < 1 or not 0 <= args.dropout < 1:
-        raise BenchmarkError("expected --updates of at least 2, --tokens of at least 1 and --dropout from 0 to below 1")
+    if args.warm_up < 1 or args.tokens < 1 or not all(0 <= dropout < 1 for dropout in args.dropouts):
+        raise BenchmarkError("expected --warm-up and --tokens of at least 1, and --dropouts from 0 to below 1")
+
+
+class Entry(NamedTuple):
+    """A model and the loop that it is trained in."""
+
+    model: str
+    k: int | None
+    path: str
 
 
 @dataclass
-class Length:
-    """The cells of one length."""
+class Group:
+    """The cells of one length and one dropout."""
 
-    n: int
+    length: int
+    dropout: float
     args: argparse.Namespace
     size: Sizes
     device: torch.device
+    threads: int
+    done: dict[Entry, list[stretch.Done]] = field(default_factory=dict)
+    """What came of the turns."""
 
     def measure(self) -> list[Cell]:
-        """Of all models."""
-        variants = [Variant(m, self.args.projected_dim if MODELS[m].projects else None) for m in self.args.models]
-        loops, cells, peaks = self._bare_loops(variants) if "bare" in self.args.paths else ({}, [], {})
-        half = self.args.updates // 2
-        taken, limits = self._bare_rounds(loops, half, cells)
-        trained: dict[Variant, list[float]] = {}
-        for variant in variants:
-            if "trainer" in self.args.paths and MODELS[variant.model].needs == FAIRSEQ:
-                try:
-                    trained[variant] = self._trained(variant)
-                except (BenchmarkError, RuntimeError, MemoryError) as error:
-                    cells.append(self._not_measured(variant, "trainer", error))
-                memory.release(self.device)
-        later, limits_later = self._bare_rounds(loops, self.args.updates - half, cells)
-        taken = {variant: taken[variant] + values for variant, values in later.items()}
-        limit = Limit([*limits.by_round, *limits_later.by_round])
-        for variant, values in taken.items():
-            cell = self._cell(variant, "bare", values, limit.median) | {"peak_bytes": peaks[variant]}
-            cells.append(cell | {"share_of_limit": limit.share(cell["operations"], values)})
-        for variant, values in trained.items():
-            cell = self._cell(variant, "trainer", values, limit.median)
-            if variant in taken:
-                cell["times_bare"] = cell["seconds"] / quartiles(taken[variant])[1]
-            cells.append(cell)
-        loops.clear()
-        memory.release(self.device)
-        torch._dynamo.reset()
+        """Of all models and loops, in rounds."""
+        products = rate.calls(self.size, DTYPES[self.args.dtype], self.device)
+        turns = {entry: partial(self._turn, entry) for entry in self.entries()}
+        taken, failed = in_rounds({**turns, **products}, self.args.rounds)
+        limit = Limit.of(taken, failed, products)
+        cells = [
+            self._cell(entry, taken, limit) if entry in taken else self._not_measured(entry, failed[entry])
+            for entry in turns
+        ]
         for cell in cells:
-            rate_said = f"{cell['tokens_per_second']:,.0f} tokens/s" if cell["status"] == "ok" else cell["reason"]
-            say(f"n = {self.n}, {cell['model']}, {cell['path']}: {rate_said}")
+            found = f"{cell['tokens_per_second']:,.0f} tokens/s" if cell["status"] == "ok" else cell["reason"]
+            k = f" k={cell['k']}" if cell["k"] else ""
+            say(f"T = {self.length}, dropout {self.dropout:g}, {cell['model']}{k}, {cell['path']}: {found}")
         return cells
 
-    @property
-    def _batch(self) -> int:
-        return max(1, int(self.args.tokens) // self.n)
+    def entries(self) -> list[Entry]:
+        """In the order of the cells."""
+        return [
+            Entry(model, k, path)
+            for model in self.args.models
+            for k in (self.args.projected_dims if MODELS[model].projects else [None])
+            for path in self.args.paths
+            if path == "bare" or MODELS[model].needs == FAIRSEQ
+        ]
 
-    def _bare_loops(
-        self, variants: list[Variant]
-    ) -> tuple[dict[Variant, bare.BareLoop], list[Cell], dict[Variant, int | None]]:
-        loops: dict[Variant, bare.BareLoop] = {}
-        peaks: dict[Variant, int | None] = {}
-        failed: list[Cell] = []
-        for variant in variants:
-            try:
-                loop = self._loop(variant)
-                for _ in range(WARM_UP - 1):
-                    loop.update()
-                peaks[variant] = memory.peak_of(loop.update, self.device)
-                loops[variant] = loop
-            except (RuntimeError, MemoryError, ValueError) as error:
-                failed.append(self._not_measured(variant, "bare", error))
-                memory.release(self.device)
-        return loops, failed, peaks
-
-    def _loop(self, variant: Variant) -> bare.BareLoop:
+    def job(self, entry: Entry) -> stretch.Job:
+        """What a turn does."""
         args = self.args
-        model = build_trainable(variant.model, self.size, self.n, variant.k, args.dropout, self.device)
-        dtype = DTYPES[args.dtype]
-        return bare.BareLoop(model, self._batch, self.n, self.size.vocabulary, args.optimizer, dtype, self.device)
-
-    def _bare_rounds(
-        self,
-        loops: dict[Variant, bare.BareLoop],
-        rounds: int,
-        cells: list[Cell],
-    ) -> tuple[dict[Variant, list[float]], Limit]:
-        """Seconds of each loop in each round, and the limit then; those that fail get their cell and go."""
-        products = rate.calls(self.size, DTYPES[self.args.dtype], self.device)
-        updates = {variant: loop.seconds for variant, loop in loops.items()}
-        found, failed = in_rounds({**updates, **products}, rounds)
-        for variant, error in failed.items():
-            if isinstance(variant, Variant):
-                cells.append(self._not_measured(variant, "bare", error))
-                del loops[variant]
-        return {variant: found[variant] for variant in loops}, Limit.of(found, failed, products)
-
-    def _trained(self, variant: Variant) -> list[float]:
-        """Seconds of the updates that count, through fairseq's trainer."""
-        args = self.args
-        words = fairseq_trainer.command(
-            variant.model,
-            self.size,
-            self.n,
-            variant.k,
-            batch=self._batch,
-            updates=WARM_UP + args.updates + 1,
+        return stretch.Job(
+            *entry,
+            n=args.positions or self.length,
+            length=self.length,
+            sequences=max(1, args.tokens // self.length),
+            padded=args.padded,
+            dropout=self.dropout,
+            sizes=self.size,
             optimizer=args.optimizer,
-            dtype=DTYPES[args.dtype],
-            dropout=args.dropout,
-            device=self.device,
+            dtype=args.dtype,
+            device=str(self.device),
+            threads=self.threads,
+            warm_up=args.warm_up,
+            updates=args.updates,
         )
-        return fairseq_trainer.seconds_of_updates(words)[WARM_UP:]
 
-    def _not_measured(self, variant: Variant, path: str, error: Exception) -> Cell:
-        status = memory.status_of(error)
-        named = {"model": variant.model, "n": self.n, "k": variant.k, "path": path}
-        return dict.fromkeys(KEYS) | named | {"status": status, "reason": first_line(error)}
+    def _turn(self, entry: Entry) -> float:
+        """Seconds of an update."""
+        done = stretch.alone(self.job(entry))
+        self.done.setdefault(entry, []).append(done)
+        return statistics.fmean(done.seconds)
 
-    def _cell(self, variant: Variant, path: str, values: list[float], limit: float) -> Cell:
+    def _named(self, entry: Entry) -> Cell:
+        job = self.job(entry)
+        names = {name: getattr(job, name) for name in ("model", "n", "length", "padded", "k", "dropout", "path")}
+        return dict.fromkeys(KEYS) | names
+
+    def _not_measured(self, entry: Entry, error: Exception) -> Cell:
+        status = error.status if isinstance(error, stretch.StretchError) else "failed"
+        return self._named(entry) | {"status": status, "reason": str(error)}
+
+    def _cell(self, entry: Entry, taken: dict[Any, list[float]], limit: Limit) -> Cell:
+        values, done, job = taken[entry], self.done[entry], self.job(entry)
         first, median, third = quartiles(values)
-        tokens = self._batch * self.n
-        work = self._batch * operations.training(self.size, self.n, variant.k, bare.masked_positions(self.n))
-        figures: dict[str, Any] = {
-            "model": variant.model,
-            "n": self.n,
-            "k": variant.k,
-            "path": path,
+        batch = job.batch
+        masked = int(batch.masked.sum()) / job.sequences
+        work = job.sequences * operations.training(self.size, self.length, entry.k, masked)
+        tokens = int(batch.tokens.ne(PADDING).sum())
+        peaks = [one.peak_bytes for one in done if one.peak_bytes is not None]
+        bare_loop = taken.get(entry._replace(path="bare")) if entry.path == "trainer" else None
+        return self._named(entry) | {
             "status": "ok",
-            "batch": self._batch,
+            "batch": job.sequences,
             "tokens": tokens,
-            "dropout": self.args.dropout if MODELS[variant.model].needs == FAIRSEQ else 0.0,
+            **{name: getattr(done[0], name) for name in ("vocabulary", "parameters_dtype", "optimized_dtype")},
             "seconds": median,
             "seconds_q1": first,
             "seconds_q3": third,
             "all_seconds": values,
+            "update_seconds": [one.seconds for one in done],
+            "outliers": outliers(values),
             "tokens_per_second": tokens / median,
             "operations": work,
             "operations_per_second": work / median,
-            "limit_operations_per_second": limit,
-            "share_of_limit": work / median / limit,
+            "limit_operations_per_second": limit.median,
+            "share_of_limit": limit.share(work, values),
+            "times_bare": times_faster(values, bare_loop)[1] if bare_loop else None,
+            "peak_bytes": max(peaks, default=None),
         }
-        return dict.fromkeys(KEYS) | figures

@@ -1,11 +1,15 @@
 """What is compared must be the same layer, done differently."""
 
+import json
+
 import pytest
 import torch
 
 from benchmarks.__main__ import main
-from benchmarks.efficiency.ablation import VARIANTS
+from benchmarks.efficiency.ablation import AS_IT_IS, INFERENCE, VARIANTS, table
 from linformer_fairseq.core import LinformerEncoderLayer, LinformerSettings, build_shared_projection
+
+SMALL = ["--lengths", "16", "32", "--projected-dim", "8", "--tokens", "64", "--rounds", "2", "--threads", "1"]
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -20,9 +24,23 @@ def test_every_variant_computes_the_same(name):
     torch.testing.assert_close(layer(x), whole)
 
 
-@pytest.mark.slow
-def test_the_program_prints_a_line_for_each(capsys):
-    assert main(["ablation", "--n", "32", "--projected-dim", "8", "--tokens", "64", "--rounds", "2"]) == 0
-    said = capsys.readouterr().out.splitlines()
-    assert len(said) == 1 + len(VARIANTS)
-    assert said[1].startswith("as it is")
+@pytest.mark.parametrize("training", [False, True])
+def test_the_file_has_a_cell_and_the_table_a_row_for_each(tmp_path, training):
+    out = tmp_path / "a.json"
+    assert main(["ablation", *SMALL, "--out", str(out), *(["--training"] if training else [])]) == 0
+    result = json.loads(out.read_text())
+    names = [name for name in VARIANTS if not (training and name in INFERENCE)]
+    assert [(cell["n"], cell["variant"]) for cell in result["cells"]] == [(n, name) for n in (16, 32) for name in names]
+    for cell in result["cells"]:
+        assert len(cell["all_seconds"]) == 2 and cell["seconds"] > 0 and cell["page_faults"] >= 0
+        assert (cell["times_as_long"] == 1) == (cell["variant"] == AS_IT_IS)
+    assert result["kind"] == "ablation" and result["provenance"]["commit"]
+    rows = [line.split(" | ")[0].removeprefix("| ") for line in table(result) if line.startswith("| ")]
+    assert rows[2:] == names
+
+
+def test_mistakes_are_said_in_one_line(refused, tmp_path):
+    assert "--projected-dim" in refused("ablation", "--lengths", "128")
+    assert "--rounds" in refused("ablation", "--rounds", "0")
+    (tmp_path / "a.json").write_text("{}")
+    assert "is there already" in refused("ablation", *SMALL, "--out", str(tmp_path / "a.json"))

@@ -100,34 +100,6 @@ def test_the_largest_batch_is_what_memory_means_there(tmp_path):
     assert "Batches are the largest that fit in 16 GiB" in text
 
 
-def test_training_and_the_trainers_own_cost(tmp_path):
-    cells = [
-        cell("linformer", 512, 128, 3.0, 1, path="bare", times_bare=None, all_seconds=[3.0, 2.0, 4.0]),
-        cell("roberta_fairseq", 512, None, 8.0, 1, path="bare", times_bare=None, all_seconds=[6.0, 12.0, 8.0]),
-        cell("linformer", 512, 128, 1.25, 1, path="trainer", times_bare=1.25),
-        cell("roberta_fairseq", 512, None, 2.5, 1, path="trainer", times_bare=None),
-    ]
-    made = result(cells, models=["linformer", "roberta_fairseq"], optimizer="adam", projected_dim=128, dropout=0.1)
-    (tmp_path / "t.json").write_text(json.dumps(made | {"kind": "training"}))
-    assert main(["report", "--results", str(tmp_path)]) == 0
-    rows = [line for line in (tmp_path / "README.md").read_text().splitlines() if line.startswith("| 512 | ours")]
-    assert rows[0].endswith("| 2 | - |"), "the median of the rounds' ratios; that of the medians is 2.67"
-    assert rows[1].endswith("| 2 | 1.25 |")
-
-
-def test_columns_without_figures_are_left_out_and_a_k_is_said_once(tmp_path):
-    missing = {"status": "not_installed", "reason": "linformer is not installed"}
-    cells = [cell("roberta_sdpa_core", 512, None, 1.0, 1, path="bare", times_bare=None)]
-    cells += [cell("lucidrains", n, 128, 1.0, 1, path="bare", times_bare=None, **missing) for n in (512, 1024)]
-    made = result(cells, models=["roberta_sdpa_core", "lucidrains"], optimizer="adam", projected_dim=128, dropout=0.1)
-    (tmp_path / "t.json").write_text(json.dumps(made | {"kind": "training"}))
-    assert main(["report", "--results", str(tmp_path), "--out", str(tmp_path / "out")]) == 0
-    text = (tmp_path / "out" / "README.md").read_text()
-    assert "times RoBERTa's speed" not in text and "time by bare loop's" not in text and "share of limit" in text
-    assert "linformer is not installed (k = 128)\n" in text
-    assert f"from the JSON files in {tmp_path}." in text
-
-
 def test_the_speed_up_is_the_median_over_the_rounds(tmp_path):
     ours = cell("linformer", 512, 128, 2.0, 1, all_seconds=[1.0, 2.0, 4.0])
     other = cell("roberta_fairseq", 512, None, 6.0, 1, all_seconds=[5.0, 6.0, 8.0])

@@ -66,7 +66,7 @@ def test_a_link_that_leads_elsewhere_is_refused(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(compiling.cpp_extension, "TORCH_LIB_PATH", "before")
     compiling._hide_blanks(tmp_path / "a b")
     (link,) = tmp_path.glob("linformer-torch-*")
-    assert compiling.cpp_extension._TORCH_PATH == str(link)
+    assert str(link) == compiling.cpp_extension._TORCH_PATH
     link.unlink()
     link.symlink_to(tmp_path)
     with pytest.raises(ValueError, match="compile_encoder"):

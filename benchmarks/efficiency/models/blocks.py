@@ -29,7 +29,7 @@ class DenseSelfAttention(nn.Module):
 
     def attend(self, x: Tensor, projected: ProjectedSequence) -> Tensor:
         """Attention of any positions (B, t, C) to all: (B, t, C)."""
-        keys, values, mask = projected
+        keys, values, mask, _ = projected
         mixed = F.scaled_dot_product_attention(self._split(self.q_proj(x)), keys, values, attn_mask=mask)
         out: Tensor = self.out_proj(mixed.transpose(1, 2).flatten(2))
         return out

@@ -16,6 +16,7 @@ class SelfAttention(nn.Module):
     def __init__(self, width: int, heads: int, stores: bool) -> None:
         super().__init__()
         self.heads, self.stores = heads, stores
+        self.dropout = 0.0
         self.in_proj = nn.Linear(width, 3 * width)
         self.out_proj = nn.Linear(width, width)
 
@@ -23,14 +24,15 @@ class SelfAttention(nn.Module):
         """(B, T, C) to (B, T, C)."""
         query, key, value = self.in_proj(x).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         seen = None if padding is None else ~padding[:, None, None, :]
+        dropout = self.dropout if self.training else 0.0
         if self.stores:
             # The factor is on the smaller matrix; then scores and probabilities are all that is as large as n x n.
             scores = (query * query.size(-1) ** -0.5) @ key.transpose(-2, -1)
             if seen is not None:
                 scores = scores.masked_fill(~seen, float("-inf"))
-            mixed = scores.softmax(dim=-1) @ value
+            mixed = F.dropout(scores.softmax(dim=-1), dropout) @ value
         else:
-            mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=seen)
+            mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=seen, dropout_p=dropout)
         out: Tensor = self.out_proj(mixed.transpose(1, 2).flatten(2))
         return out
 

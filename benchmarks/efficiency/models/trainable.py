@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from torch.nn import functional as F
 
 from benchmarks.efficiency.models.registry import FAIRSEQ, MODELS, build
 from benchmarks.efficiency.sizes import Sizes
+from linformer_fairseq.core import LinformerEncoderLayer
 
 
 class WithHead(nn.Module):
@@ -40,12 +42,15 @@ class OfFairseq(nn.Module):
         return logits
 
 
-def build_trainable(name: str, sizes: Sizes, n: int, k: int | None, dropout: float, device: torch.device) -> nn.Module:
+def build_trainable(
+    name: str, sizes: Sizes, n: int, k: int | None, dropout: float, device: torch.device
+) -> WithHead | OfFairseq:
     """A model of MODELS that trains, in training mode, with float32 weights.
 
     Args:
         name, sizes, n, k, device: as in `registry.build`.
-        dropout: of models of fairseq; those of torch alone have none.
+        dropout: of the embeddings, of the outputs of attention and feed-forward network, and of the attention
+            probabilities, as fairseq's RoBERTa has it.
     """
     torch.manual_seed(0)
     if MODELS[name].needs == FAIRSEQ:
@@ -56,7 +61,29 @@ def build_trainable(name: str, sizes: Sizes, n: int, k: int | None, dropout: flo
         else:
             model = ours.full_model(sizes, n, k, MODELS[name].compiled, dropout)
         return OfFairseq(model).to(device).train()
-    encoder = build(name, sizes, n, k, torch.float32, torch.device("cpu"))
-    for embedding in (encoder.embeddings.tokens, encoder.embeddings.positions):  # type: ignore[union-attr]
-        nn.init.normal_(embedding.weight, std=0.02)  # type: ignore[union-attr, arg-type]
+    encoder: Any = build(name, sizes, n, k, torch.float32, torch.device("cpu"))
+    for embedding in (encoder.embeddings.tokens, encoder.embeddings.positions):
+        nn.init.normal_(embedding.weight, std=0.02)
+    if dropout:
+        _set_dropout(encoder, dropout)
     return WithHead(encoder, sizes.width, sizes.vocabulary).to(device).train()
+
+
+def _set_dropout(encoder: Any, dropout: float) -> None:
+    """Give a model of torch alone, which is made without, the dropout of RoBERTa."""
+    encoder.embeddings.norm = nn.Sequential(encoder.embeddings.norm, nn.Dropout(dropout))
+    for layer in encoder.layers:
+        if isinstance(layer, LinformerEncoderLayer):
+            layer.dropout_module = nn.Dropout(dropout)  # type: ignore[assignment]
+            layer.self_attn.settings = replace(layer.self_attn.settings, attention_dropout=dropout)
+        else:
+            layer.attention.dropout = dropout
+            layer.attention.out_proj = nn.Sequential(layer.attention.out_proj, nn.Dropout(dropout))
+            layer.fc2 = nn.Sequential(layer.fc2, nn.Dropout(dropout))
+
+
+def vocabulary_of(model: WithHead | OfFairseq) -> int:
+    """Rows of the token embeddings of what `build_trainable` gave."""
+    if isinstance(model, OfFairseq):
+        return int(model.model.encoder.sentence_encoder.embed_tokens.weight.size(0))
+    return int(model.encoder.embeddings.tokens.weight.size(0))

@@ -1,0 +1,137 @@
+"""Passes of one layer of RoBERTa-base size, ours or the dense rival, for programs that look closer than at a model."""
+
+from __future__ import annotations
+
+import argparse
+import resource
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.efficiency import memory
+from benchmarks.efficiency.errors import BenchmarkError
+from benchmarks.efficiency.inference import RESULTS
+from benchmarks.efficiency.machine import DTYPES, device_of, provenance, threads
+from benchmarks.efficiency.models import plain
+from benchmarks.efficiency.sizes import Sizes
+from benchmarks.efficiency.store import Store
+from benchmarks.efficiency.timing import seconds_of
+from linformer_fairseq.core import LinformerEncoderLayer, LinformerSettings, build_shared_projection
+
+
+def add_arguments(parser: argparse.ArgumentParser, kind: str, rounds: int) -> None:
+    """The options that these programs share."""
+    parser.add_argument("--device", default="cpu", help="cpu or cuda (%(default)s)")
+    parser.add_argument("--dtype", choices=DTYPES, default="float32", help="(%(default)s)")
+    parser.add_argument("--lengths", type=int, nargs="+", metavar="N", default=[512], help="positions n (512)")
+    parser.add_argument("--projected-dim", type=int, metavar="K", default=128, help="rows k (%(default)s)")
+    parser.add_argument("--tokens", type=int, default=16384, help="of a pass (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=rounds, help="(%(default)s)")
+    parser.add_argument("--threads", type=int, help="of torch on the CPU (torch's choice)")
+    parser.add_argument("--training", action="store_true", help="forward and backward pass")
+    parser.add_argument("--out", type=Path, help=f"file of the results (results/efficiency/{kind}_...json)")
+
+
+def store(args: argparse.Namespace, kind: str, device: torch.device) -> Store:
+    """The file of a program's results, with the settings that `add_arguments` made options of.
+
+    Raises:
+        BenchmarkError: an option makes no sense, or the file is there already.
+    """
+    if min(args.lengths) <= args.projected_dim or args.projected_dim < 1:
+        raise BenchmarkError(f"n = {min(args.lengths)} needs a --projected-dim of 1 to n - 1, not {args.projected_dim}")
+    if args.rounds < 1 or args.tokens < 1:
+        raise BenchmarkError("expected --rounds and --tokens of at least 1")
+    used = threads(args.threads)
+    names = ("dtype", "lengths", "projected_dim", "tokens", "rounds", "training")
+    settings = {name: getattr(args, name) for name in names} | {"device": str(device), "threads": used}
+    words = [kind, "training" if args.training else "", device.type, args.dtype]
+    out = args.out or RESULTS / ("_".join(filter(None, words)) + ".json")
+    return Store(out, kind, settings, provenance(device, args.dtype), resume=False)
+
+
+def ours(n: int, k: int, dtype: torch.dtype, device: torch.device) -> LinformerEncoderLayer:
+    """Our layer, with weights drawn by seed 0."""
+    sizes = Sizes()
+    torch.manual_seed(0)
+    settings = LinformerSettings(sizes.width, sizes.heads, 1, n, k)
+    shared = build_shared_projection(settings)
+    assert shared is not None
+    layer = LinformerEncoderLayer(settings, 0, shared, sizes.ffn).to(device, dtype)
+    shared.to(device, dtype)
+    return layer
+
+
+def dense(dtype: torch.dtype, device: torch.device) -> plain.Layer:
+    """The dense rival's, with torch's fused attention."""
+    torch.manual_seed(0)
+    return plain.Layer(Sizes(), stores=False).to(device, dtype)
+
+
+Layer = TypeVar("Layer", bound=nn.Module)
+
+
+@dataclass
+class Pass(Generic[Layer]):
+    """A call of a layer on random input, with a backward pass in training.
+
+    Args:
+        layer: (B, T, C) to (B, T, C).
+        n, tokens: positions, and those of all sequences together.
+        dtype, device: of the input.
+        training: whether there is a backward pass.
+    """
+
+    layer: Layer
+    n: int
+    tokens: int
+    dtype: torch.dtype
+    device: torch.device
+    training: bool
+
+    def __post_init__(self) -> None:
+        self.layer.train(self.training)
+        sequences = max(1, self.tokens // self.n)
+        self.x = torch.randn(sequences, self.n, Sizes().width, device=self.device, dtype=self.dtype)
+        self.x.requires_grad_(self.training)
+        # As in an encoder the output may take the input's place; with gradients that means nothing.
+        self.call: Callable[[Tensor], Tensor] = (
+            partial(self.layer, overwrite=True)
+            if isinstance(self.layer, LinformerEncoderLayer)
+            else partial(self.layer, padding=None)
+        )
+
+    def __call__(self) -> None:
+        with torch.set_grad_enabled(self.training):
+            out = self.call(self.x)
+            if self.training:
+                out.backward(out.detach())
+
+    def timed(self) -> tuple[float, int]:
+        """Seconds of a call, behind one that is not timed, and its page faults."""
+        self()
+        before = _page_faults()
+        seconds = seconds_of(self, self.device)
+        return seconds, _page_faults() - before
+
+    def peak_bytes(self) -> int | None:
+        """Memory that a call takes at its peak."""
+        return memory.peak_of(self, self.device)
+
+
+def _page_faults() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+
+def prepared(args: argparse.Namespace) -> tuple[torch.device, torch.dtype]:
+    """Device and number format of a program's options.
+
+    Raises:
+        BenchmarkError: the device is not here.
+    """
+    return device_of(args.device), DTYPES[args.dtype]

@@ -1,0 +1,94 @@
+"""How much of a finetuning's batches is padding, by length window; fairseq's own batches are those of window 0.
+
+    python -m benchmarks padding work/sst2 [--batch-size 32] [--windows 0 2048]
+
+TASK is a folder that scripts/prepare_task.sh made. Batches are cut as the first epoch of training has them.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.efficiency.errors import BenchmarkError
+from benchmarks.efficiency.inference import RESULTS, say
+from benchmarks.efficiency.machine import provenance
+from benchmarks.efficiency.models.registry import check_names
+from benchmarks.efficiency.store import Store
+from benchmarks.efficiency.tables import markdown
+from benchmarks.measuring import said
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options."""
+    parser.add_argument("tasks", type=Path, nargs="+", metavar="TASK", help="folder of a prepared task")
+    parser.add_argument("--batch-size", type=int, default=32, help="(%(default)s)")
+    parser.add_argument("--windows", type=int, nargs="+", default=[0, 2048], help="(0 2048)")
+    parser.add_argument("--out", type=Path, default=RESULTS / "padding.json", help="(results/efficiency/padding.json)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Count the padding of each task; returns the exit status.
+
+    Raises:
+        BenchmarkError: something that the user can mend.
+    """
+    check_names(["linformer"])
+    for task in args.tasks:
+        if not (task / "input0" / "dict.txt").is_file():
+            raise BenchmarkError(f"{task} has no input0/dict.txt; expected a folder that scripts/prepare_task.sh made")
+    if args.batch_size < 1 or min(args.windows) < 0:
+        raise BenchmarkError("expected a --batch-size of at least 1 and --windows of at least 0")
+    settings = {"tasks": [task.name for task in args.tasks], "batch_size": args.batch_size, "windows": args.windows}
+    store = Store(args.out, "padding", settings, provenance(torch.device("cpu"), "none"), resume=False)
+    for task in args.tasks:
+        for window in args.windows:
+            found = counted(task, args.batch_size, window)
+            store.add({"task": task.name, "length_window": window, **found})
+            say(f"{task.name}, length_window={window}: {100 * found['padding']:.1f} % padding")
+    say(f"written to {store.path}")
+    return 0
+
+
+def counted(folder: Path, batch_size: int, window: int) -> dict[str, Any]:
+    """Examples, tokens, and of the positions of all batches of the train split the share that is padding."""
+    import numpy as np
+
+    from linformer_fairseq.tasks import BucketedSentencePredictionConfig, BucketedSentencePredictionTask
+
+    config = BucketedSentencePredictionConfig(
+        data=str(folder), length_window=window, num_classes=2, init_token=0, separator_token=2, seed=1
+    )
+    task = BucketedSentencePredictionTask.setup_task(config)
+    dataset = task.load_dataset("train")
+    np.random.seed(1)
+    batches = dataset.batch_by_size(dataset.ordered_indices(), max_sentences=batch_size)
+    lengths = np.asarray(dataset.sizes[0])
+    positions = sum(len(batch) * int(lengths[batch].max()) for batch in batches)
+    tokens = sum(int(lengths[batch].sum()) for batch in batches)
+    return {
+        "padding": 1 - tokens / positions,
+        "examples": sum(map(len, batches)),
+        "tokens": tokens,
+        "vocabulary": len(task.source_dictionary),
+    }
+
+
+def table(result: dict[str, Any]) -> list[str]:
+    """A row for each task, a column for each window."""
+    settings = result["settings"]
+    found = {(cell["task"], cell["length_window"]): cell for cell in result["cells"]}
+    rows = []
+    for task in settings["tasks"]:
+        first = found[task, settings["windows"][0]]
+        shares = [f"{100 * found[task, window]['padding']:.1f} %" for window in settings["windows"]]
+        rows.append([task, f"{first['examples']:,}", f"{first['vocabulary']:,}", *shares])
+    windows = [f"padding, window {window:,}" if window else "padding, by chance" for window in settings["windows"]]
+    return [
+        *markdown(["task", "examples", "vocabulary", *windows], rows),
+        "",
+        f"(Batches of {settings['batch_size']}; {said(result['provenance'])})",
+    ]

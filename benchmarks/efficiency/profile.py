@@ -1,0 +1,132 @@
+"""Where the time of one layer goes, by torch.profiler: our layer and the dense one.
+
+    python -m benchmarks profile --dtype bfloat16 --lengths 512 4096
+
+Shares are of the time that operations take themselves, without those that they call. Time, page faults and memory are
+of passes without the profiler. It looks at the CPU; operations on a GPU are not told apart by it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections import defaultdict
+from functools import partial
+from typing import Any
+
+from torch import nn
+from torch.profiler import ProfilerActivity
+from torch.profiler import profile as profiler
+
+from benchmarks.efficiency import one_layer
+from benchmarks.efficiency.errors import BenchmarkError
+from benchmarks.efficiency.inference import say
+from benchmarks.efficiency.store import Cell
+from benchmarks.efficiency.tables import markdown, number
+from benchmarks.efficiency.timing import in_rounds, quartiles
+from benchmarks.measuring import said
+
+_KINDS = {
+    "matrix products": ("addmm", "mm", "bmm", "baddbmm", "mkldnn_linear", "_linear"),
+    "attention": ("attention", "softmax"),
+    "GELU": ("gelu",),
+    "layer norms": ("layer_norm",),
+    "dropout": ("dropout", "bernoulli"),
+    "sums": ("add", "add_", "sum", "sub", "mul", "mul_"),
+    "copies": ("copy_", "clone", "contiguous", "_to_copy"),
+}
+"""Parts of operations' names, without ``aten::``; whole ones where they stand for a single operation."""
+_WHOLE = {"mm", "bmm", "add", "add_", "sum", "sub", "mul", "mul_", "clone", "contiguous"}
+BIASES, OTHER = "copies of biases", "other"
+_PASSES = 3
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options."""
+    one_layer.add_arguments(parser, "profile", rounds=5)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure both layers at each length; returns the exit status.
+
+    Raises:
+        BenchmarkError: something that the user can mend.
+    """
+    device, dtype = one_layer.prepared(args)
+    if device.type != "cpu":
+        raise BenchmarkError(f"--device {args.device}: the profile is of a CPU; on a GPU use its own profiler")
+    store = one_layer.store(args, "profile", device)
+    for n in args.lengths:
+        layers = {"ours": one_layer.ours(n, args.projected_dim, dtype, device), "dense": one_layer.dense(dtype, device)}
+        passes = {
+            name: one_layer.Pass(layer, n, args.tokens, dtype, device, args.training) for name, layer in layers.items()
+        }
+        store.add(*_cells(passes, args.rounds))
+    say(f"written to {store.path}")
+    return 0
+
+
+def _cells(passes: dict[str, one_layer.Pass[nn.Module]], rounds: int) -> list[Cell]:
+    faults: dict[str, list[int]] = {name: [] for name in passes}
+
+    def timed(name: str) -> float:
+        seconds, found = passes[name].timed()
+        faults[name].append(found)
+        return seconds
+
+    taken, failed = in_rounds({name: partial(timed, name) for name in passes}, rounds)
+    for error in failed.values():
+        raise error
+    cells = []
+    for name, one in passes.items():
+        first, median, third = quartiles(taken[name])
+        cell: Cell = {"layer": name, "n": one.n, "tokens": one.x.size(0) * one.n, "seconds": median}
+        cell |= {"seconds_q1": first, "seconds_q3": third, "all_seconds": taken[name], "shares": shares(one)}
+        cells.append(cell | {"page_faults": statistics.median(faults[name]), "peak_bytes": one.peak_bytes()})
+        say(f"n = {one.n}, {name}: {1e3 * median:,.1f} ms")
+    return cells
+
+
+def shares(one: one_layer.Pass[nn.Module]) -> dict[str, float]:
+    """What part of the time each kind of operation takes itself."""
+    one()
+    with profiler(activities=[ProfilerActivity.CPU]) as found:
+        for _ in range(_PASSES):
+            one()
+    took: dict[str, float] = defaultdict(float)
+    for event in found.events() or []:
+        took[_kind(event)] += float(event.self_cpu_time_total)
+    whole = sum(took.values())
+    return {kind: took[kind] / whole for kind in (*_KINDS, BIASES, OTHER) if took[kind]}
+
+
+def _kind(event: Any) -> str:
+    name = event.name.removeprefix("aten::")
+    kind = next((k for k, parts in _KINDS.items() if any(_is(part, name) for part in parts)), OTHER)
+    if kind == "copies" and event.cpu_parent is not None and event.cpu_parent.name in ("aten::addmm", "aten::linear"):
+        return BIASES  # which a product is then added to
+    return kind
+
+
+def _is(part: str, name: str) -> bool:
+    return name == part if part in _WHOLE else part in name
+
+
+def table(result: dict[str, Any]) -> list[str]:
+    """A column for each layer and length."""
+    settings, cells = result["settings"], result["cells"]
+    kinds = [kind for kind in (*_KINDS, BIASES, OTHER) if any(kind in cell["shares"] for cell in cells)]
+    rows = [["ms", *(number(1e3 * cell["seconds"]) for cell in cells)]]
+    rows += [[kind, *(f"{100 * cell['shares'].get(kind, 0):.1f} %" for cell in cells)] for kind in kinds]
+    peaks = [None if cell["peak_bytes"] is None else cell["peak_bytes"] / cell["tokens"] / 1024 for cell in cells]
+    rows.append(["peak memory, KiB a token", *map(number, peaks)])
+    rows.append(["page faults", *(f"{cell['page_faults']:,.0f}" for cell in cells)])
+    what = "forward and backward pass" if settings["training"] else "forward pass"
+    return [
+        f"One layer, {settings['dtype']}, k = {settings['projected_dim']}, {what} of {settings['tokens']:,} tokens, "
+        f"threads: {settings['threads']}; the shares are of the operations' own time.",
+        "",
+        *markdown(["", *(f"{cell['layer']}, n = {cell['n']:,}" for cell in cells)], rows),
+        "",
+        f"({said(result['provenance'])})",
+    ]

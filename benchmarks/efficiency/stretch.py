@@ -1,0 +1,193 @@
+"""A stretch of training in a process of its own: a warm-up, some timed updates, the peak of its memory, and the end.
+
+No other model is alive meanwhile, so a model has the whole memory of the machine, and stretches of several models and
+loops can take turns. The processes are forked from one that has imported everything and computed nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import itertools
+import logging
+import multiprocessing
+import signal
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from multiprocessing.connection import Connection
+from typing import Any
+
+import torch
+
+from benchmarks.efficiency import bare, fairseq_trainer, memory
+from benchmarks.efficiency.errors import BenchmarkError
+from benchmarks.efficiency.machine import DTYPES
+from benchmarks.efficiency.models.trainable import build_trainable, vocabulary_of
+from benchmarks.efficiency.sizes import Sizes
+from benchmarks.efficiency.timing import synchronise
+
+IMPORTED = ("torch", "torch._dynamo", "linformer_fairseq", "fairseq_cli.train", "linformer_fairseq.models")
+"""By the process that is forked; what is not installed is left out."""
+
+_PR_SET_PDEATHSIG = 1
+_SECONDS_TO_END = 10
+"""That a process has after it said what came of its job."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a stretch is to do."""
+
+    model: str
+    k: int | None
+    path: str
+    """``bare`` or ``trainer``."""
+    n: int
+    """Positions of the model."""
+    length: int
+    """Positions T of the batch."""
+    sequences: int
+    padded: bool
+    dropout: float
+    sizes: Sizes
+    optimizer: str
+    dtype: str
+    device: str
+    threads: int
+    warm_up: int
+    """Untimed updates."""
+    updates: int
+    """Timed ones."""
+
+    @property
+    def batch(self) -> bare.Batch:
+        """What it is trained on, in either loop."""
+        return bare.batch_of(self.sequences, self.length, self.sizes.vocabulary, self.padded)
+
+
+@dataclass(frozen=True)
+class Done:
+    """What came of it; types and sizes are those of the tensors that were there."""
+
+    seconds: list[float]
+    """Of each timed update."""
+    peak_bytes: int | None
+    """Of model, gradients, optimizer and activations, during the timed updates."""
+    vocabulary: int
+    """Rows of the token embeddings."""
+    parameters_dtype: str
+    optimized_dtype: str
+    """Of the parameters that the optimizer updates."""
+
+
+class StretchError(RuntimeError):
+    """A stretch that came to nothing: the status of its cell, and the reason."""
+
+    def __init__(self, status: str, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+def alone(job: Job) -> Done:
+    """Do a job in a process of its own.
+
+    Raises:
+        StretchError: it failed.
+    """
+    context = _context()
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_answer, args=(job, theirs))
+    process.start()
+    theirs.close()
+    try:
+        status, found = ours.recv()
+        process.join(_SECONDS_TO_END)
+    except EOFError:
+        process.join()
+        code = process.exitcode or 0
+        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
+        raise StretchError("failed", f"the process {how}") from None
+    finally:
+        process.terminate()
+        process.join()
+        ours.close()
+    if status != "ok":
+        raise StretchError(status, found)
+    done: Done = found
+    return done
+
+
+@lru_cache(maxsize=1)
+def _context() -> multiprocessing.context.ForkServerContext:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(IMPORTED))
+    return context
+
+
+def _answer(job: Job, pipe: Connection) -> None:
+    """In the child: send what came of the job."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
+    with contextlib.suppress(OSError, AttributeError):  # Linux: end with the process that this one was forked from
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    multiprocessing.set_start_method("fork", force=True)  # of data workers, as in a user's run
+    logging.disable(logging.WARNING)
+    device = torch.device(job.device)
+    torch.set_num_threads(job.threads)
+    answer: tuple[str, Any]
+    with memory.no_more_than_there_is(device), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            answer = ("ok", _LOOPS[job.path](job, device))
+        except (RuntimeError, MemoryError, ValueError, BenchmarkError) as error:
+            said = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+            answer = (memory.status_of(error), said)
+    pipe.send(answer)
+
+
+def _bare(job: Job, device: torch.device) -> Done:
+    watch = memory.Watch(device)
+    model = build_trainable(job.model, job.sizes, job.n, job.k, job.dropout, device)
+    loop = bare.BareLoop(model, job.batch, job.optimizer, DTYPES[job.dtype], device)
+    for _ in range(job.warm_up):
+        loop.update()
+    watch.restart()
+    moments = []
+    for number in range(job.updates + 1):
+        synchronise(device)
+        moments.append(time.perf_counter())
+        if number < job.updates:
+            loop.update()
+    return _done(moments, watch, vocabulary_of(model), loop.parameters[0], loop.optimized[0])
+
+
+def _trainer(job: Job, device: torch.device) -> Done:
+    watch = memory.Watch(device)
+    moments: list[float] = []
+
+    def before_update(number: int, trainer: Any) -> bool:
+        """Note the time; whether that was enough."""
+        if number == job.warm_up:
+            watch.restart()
+        if number >= job.warm_up:
+            synchronise(device)
+            moments.append(time.perf_counter())
+        return number == job.warm_up + job.updates
+
+    words = fairseq_trainer.command(job, device)
+    trainer = fairseq_trainer.train(words, job.batch, job.sizes.vocabulary, before_update)
+    optimized = trainer.optimizer.param_groups[0]["params"][0]
+    embeddings = trainer.model.encoder.sentence_encoder.embed_tokens.weight
+    return _done(moments, watch, embeddings.size(0), embeddings, optimized)
+
+
+def _done(moments: list[float], watch: memory.Watch, vocabulary: int, parameter: Any, optimized: Any) -> Done:
+    seconds = [later - earlier for earlier, later in itertools.pairwise(moments)]
+    types = (str(tensor.dtype).removeprefix("torch.") for tensor in (parameter, optimized))
+    return Done(seconds, watch.peak(), vocabulary, *types)
+
+
+_LOOPS: dict[str, Callable[[Job, torch.device], Done]] = {"bare": _bare, "trainer": _trainer}
+PATHS = tuple(_LOOPS)

@@ -1,0 +1,96 @@
+"""Profile of a layer, steps of optimizers, padding of batches: from the program to the table."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from torch import nn
+
+from benchmarks.__main__ import main
+from benchmarks.efficiency import closer, profile
+from benchmarks.efficiency.one_layer import Pass
+from benchmarks.measuring import ROOT
+from tests.benchmarks.conftest import TINY
+
+
+def test_the_profile_adds_up(tmp_path):
+    out = tmp_path / "efficiency" / "profile_x.json"
+    words = ["--lengths", "32", "--projected-dim", "8", "--tokens", "64", "--rounds", "2", "--threads", "1"]
+    assert main(["profile", *words, "--dtype", "bfloat16", "--out", str(out)]) == 0
+    cells = json.loads(out.read_text())["cells"]
+    assert [cell["layer"] for cell in cells] == ["ours", "dense"]
+    for cell in cells:
+        assert sum(cell["shares"].values()) == pytest.approx(1)
+        assert {"matrix products", "attention", "GELU", "layer norms", "sums"} <= set(cell["shares"])
+    assert "| matrix products | " in "\n".join(closer.of_kind("profile", tmp_path))
+    assert closer.of_kind("ablation", tmp_path) == []
+
+
+def test_the_notes_have_a_place_for_each():
+    notes = (ROOT / "benchmarks" / "NOTES.md").read_text()
+    for name in ("ablation", "profile", "optimizer", "padding"):
+        assert name in closer.PARTS
+        assert notes.count(f"<!-- {name} -->\n") == notes.count(f"<!-- /{name} -->\n") == 1
+
+
+def test_time_goes_to_the_operation_that_took_it():
+    class Products(nn.Module):
+        def forward(self, x, padding=None):
+            return x @ x.transpose(1, 2) @ x
+
+    shares = profile.shares(Pass(Products(), 256, 256, torch.float32, torch.device("cpu"), False))
+    assert shares["matrix products"] > 0.8 and "GELU" not in shares
+
+
+def test_the_profile_is_of_a_cpu(refused, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda _: None)
+    assert "on a GPU use its own profiler" in refused("profile", "--device", "cuda")
+
+
+def test_steps_of_both_optimizers(tmp_path):
+    pytest.importorskip("fairseq")
+    out = tmp_path / "efficiency" / "optimizer.json"
+    assert main(["optimizer", "--rounds", "2", "--threads", "1", *TINY, "--out", str(out)]) == 0
+    cells = json.loads(out.read_text())["cells"]
+    assert [cell["optimizer"] for cell in cells] == ["adam", "fused_adamw"]
+    assert cells[0]["times_faster"] == 1 and all(len(cell["all_seconds"]) == 2 for cell in cells)
+    assert "| `fused_adamw` | " in "\n".join(closer.of_kind("optimizer", tmp_path))
+
+
+def test_padding_by_window(tmp_path, refused):
+    pytest.importorskip("fairseq")
+    assert "has no input0/dict.txt" in refused("padding", str(tmp_path))
+    task = _task(tmp_path / "some")
+    out = tmp_path / "efficiency" / "padding.json"
+    words = [str(task), "--batch-size", "2", "--windows", "0", "64", "--out", str(out)]
+    assert main(["padding", *words]) == 0
+    by_chance, by_length = json.loads(out.read_text())["cells"]
+    # 8 sentences of 4 positions and 8 of 12, in pairs: a pair of both kinds has 8 of 24 positions as padding
+    assert 0 <= by_length["padding"] < by_chance["padding"] < 1 / 3
+    assert by_chance["examples"] == 16 and by_chance["tokens"] == 8 * 4 + 8 * 12
+    assert "| some | 16 | " in "\n".join(closer.of_kind("padding", tmp_path))
+
+
+def _task(folder):
+    """A task of 16 sentences, half of them with 3 words and half with 11; each gets a symbol in front."""
+    from fairseq.data import Dictionary, indexed_dataset
+
+    words, labels = Dictionary(), Dictionary()
+    words.add_symbol("a")
+    for label in "01":
+        labels.add_symbol(label)
+    lengths = [3, 11] * 8
+    parts = {"input0": (words, [["a"] * (length - 1) for length in lengths]), "label": (labels, [["0"]] * 16)}
+    for part, (dictionary, lines) in parts.items():
+        (folder / part).mkdir(parents=True)
+        dictionary.save(str(folder / part / "dict.txt"))
+        builder = indexed_dataset.make_builder(str(folder / part / "train.bin"), "mmap", vocab_size=len(dictionary))
+        for line in lines:
+            ids = dictionary.encode_line(" ".join(line), add_if_not_exist=False, append_eos=part == "input0")
+            builder.add_item(ids)
+        builder.finalize(str(folder / part / "train.idx"))
+    return folder

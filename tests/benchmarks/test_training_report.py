@@ -1,0 +1,84 @@
+"""The table of training, from small files of results."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+
+import pytest
+
+from benchmarks.__main__ import main
+from benchmarks.efficiency import tables
+from benchmarks.efficiency.training import KEYS
+from tests.benchmarks.test_report import PROVENANCE
+
+SETTINGS = {
+    **{"preset": None, "dtype": "bfloat16", "positions": None, "padded": False, "tokens": 512, "threads": 1},
+    **{"optimizer": "adam", "rounds": 3, "updates": 2, "warm_up": 1, "layers": 3, "width": 96},
+    "models": ["linformer", "linformer_compiled", "roberta_sdpa_core", "roberta_sdpa_core_compiled", "roberta_fairseq"],
+}
+
+
+def cell(model, seconds, operations=1e9, path="bare", dropout=0.0, **more):
+    figures = {"seconds": seconds[1], "seconds_q1": seconds[0], "seconds_q3": seconds[2], "all_seconds": seconds}
+    figures |= {"tokens": 512, "tokens_per_second": 512 / seconds[1], "operations": operations, "share_of_limit": 0.5}
+    figures |= {"limit_operations_per_second": 1e10, "peak_bytes": 3 << 30, "vocabulary": 50265}
+    figures |= {"parameters_dtype": "bfloat16", "optimized_dtype": "float32", "status": "ok", "outliers": 0}
+    names = {"model": model, "n": 512, "length": 512, "padded": False, "k": 128 if "linformer" in model else None}
+    return dict.fromkeys(KEYS) | names | {"path": path, "dropout": dropout} | figures | more
+
+
+def result(*cells):
+    return {"kind": "training", "settings": SETTINGS, "provenance": PROVENANCE, "cells": list(cells)}
+
+
+def rows_of(made, name):
+    head, _, *rows = (line.strip("| ").split(" | ") for line in tables.training(made) if line.startswith("| "))
+    return [dict(zip(head, row, strict=True)) for row in rows if row[3] == name]
+
+
+def test_ratios_are_medians_over_the_rounds_within_a_loop_and_a_dropout():
+    made = result(
+        cell("linformer", [2.0, 3.0, 4.0]),
+        cell("roberta_sdpa_core", [6.0, 12.0, 8.0], 1.5e9),
+        cell("roberta_fairseq", [9.0, 9.0, 9.0], 1.5e9),
+        cell("linformer", [1.0, 1.0, 1.0], dropout=0.1),
+        cell("linformer", [4.0, 4.0, 4.0], path="trainer", times_bare=1.25),
+        cell("roberta_fairseq", [20.0, 20.0, 20.0], 1.5e9, path="trainer"),
+    )
+    bare, alone, trainer = rows_of(made, "ours")[0], rows_of(made, "ours")[2], rows_of(made, "ours")[1]
+    assert bare["times the dense rival's speed"] == "3", "of 3, 4 and 2; the ratio of the medians is 2.67"
+    assert bare["times fairseq's RoBERTa's"] == "3" and bare["times fewer operations"] == "1.5"
+    assert alone["dropout"] == "0.1" and alone["times the dense rival's speed"] == "-"
+    assert trainer["loop"] == "fairseq's trainer" and trainer["times the dense rival's speed"] == "-"
+    assert trainer["times fairseq's RoBERTa's"] == "5" and trainer["time by bare loop's"] == "1.25"
+    assert bare["GiB"] == "3"
+    text = "\n".join(tables.training(made))
+    assert "vocabulary of 50,265, parameters in bfloat16, updated in float32" in text
+
+
+def test_compiled_is_held_against_compiled():
+    made = result(
+        cell("linformer", [1.0] * 3),
+        cell("linformer_compiled", [1.0] * 3),
+        cell("roberta_sdpa_core", [4.0] * 3),
+        cell("roberta_sdpa_core_compiled", [2.0] * 3),
+    )
+    (plain,), (compiled,) = rows_of(made, "ours"), rows_of(made, "ours, compiled")
+    assert plain["times the dense rival's speed"] == "4" and compiled["times the dense rival's speed"] == "2"
+
+
+def test_what_was_not_measured_is_named_and_empty_columns_go():
+    failed = {"status": "out_of_memory", "reason": "can't allocate memory"}
+    made = result(cell("linformer", [1.0] * 3), cell("roberta_fairseq", [1.0] * 3, **failed))
+    (row,) = rows_of(made, "fairseq's RoBERTa")
+    assert row["tokens/s"] == "out of memory" and "times fairseq's RoBERTa's" not in row
+    assert "- fairseq's RoBERTa at n = 512: can't allocate memory" in tables.training(made)
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("matplotlib"), reason="matplotlib is not installed")
+def test_the_report_has_a_plot_of_it(tmp_path):
+    cells = [cell("linformer", [1.0] * 3, dropout=dropout) for dropout in (0.0, 0.1)]
+    (tmp_path / "t.json").write_text(json.dumps(result(*cells)))
+    assert main(["report", "--results", str(tmp_path)]) == 0
+    assert "![t](t.png)" in (tmp_path / "README.md").read_text() and (tmp_path / "t.png").is_file()
