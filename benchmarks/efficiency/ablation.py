@@ -148,7 +148,7 @@ def _upcast_gelu(x: Tensor) -> Tensor:
     return F.gelu(x.float()).type_as(x)
 
 
-def _stored(query: Tensor, key: Tensor, value: Tensor, mask: Any, dropout: float, *, scale: float) -> Tensor:
+def _stored(query: Tensor, key: Tensor, value: Tensor, *, attn_mask: Any, dropout_p: float, scale: float) -> Tensor:
     """Attention with P stored, in the dtype of its factors."""
     scores = (query * scale) @ key.transpose(-2, -1)
     return scores.softmax(dim=-1) @ value

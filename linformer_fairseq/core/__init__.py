@@ -5,7 +5,7 @@ Shapes use one legend throughout: B batch, T current length, n ``max_positions``
 """
 
 from .attention import LinformerSelfAttention, build_attention_layers
-from .compiling import compile_layers
+from .compiling import compile_layers, prepare_compiler
 from .layer import LinformerEncoderLayer, encoder_layer
 from .projection import Projection
 from .settings import (
@@ -39,5 +39,6 @@ __all__ = [
     "count_projection_parameters",
     "encoder_layer",
     "parse_projected_dim",
+    "prepare_compiler",
     "signature_of",
 ]

@@ -60,9 +60,10 @@ class LinformerSelfAttention(nn.Module):
         super().__init__()
         self.settings = settings
         self.layer = layer
-        # A number of its own, since torch.compile compiles again for each value of what it finds in `forward`: the
-        # layer's number would make every layer another program, k does not where layers have the same.
-        self._rows = settings.dims[layer][0]
+        # Values of its own, since torch.compile compiles again for each value of what it finds in `forward`: the layer's
+        # number would make every layer another program, k does not where layers have the same.
+        self._dims = settings.dims[layer]
+        self._rows = self._dims[0]
         width = settings.embed_dim
         self.q_proj = nn.Linear(width, width)
         self.k_proj = nn.Linear(width, width)
@@ -160,7 +161,7 @@ class LinformerSelfAttention(nn.Module):
             return _linear_by_head(by_head, self.k_proj), _linear_by_head(by_head, self.v_proj), None
         if not self.settings.is_pooling:
             x, padding = zero_padding(x, padding), None  # zeros stay zeros through W, and count for nothing in E X
-        order = cheapest_order(self.settings, self.layer, x.size(1))
+        order = cheapest_order(self.settings, self._dims, x.size(1))
         if order is Order.PROJECTION:
             rows = self._project(first, x, padding)
             others = rows if second is first else self._project(second, x, padding)
@@ -247,7 +248,8 @@ def _attention(
 ) -> tuple[Tensor, Tensor | None]:
     """softmax(Q K^T scale) V by torch's fused kernels; with P, and a softmax in at least fp32, if it is ``stored``."""
     if not stored:
-        return F.scaled_dot_product_attention(query, keys, values, mask, dropout, scale=scale), None
+        mixed = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask, dropout_p=dropout, scale=scale)
+        return mixed, None
     scores = (query @ keys.transpose(-2, -1)) * scale
     if mask is not None:
         scores = scores.masked_fill(~mask, float("-inf"))

@@ -15,31 +15,35 @@ from torch import nn
 from torch.utils import cpp_extension
 
 _PROGRAMS = 16
-"""Of one layer: with gradients or without, T = n or below it, one sequence or several, and autocast or not."""
+"""Of one layer: with gradients or without, one sequence or several, by order of products, and autocast or not."""
 
 
-def compile_layers(layers: Iterable[nn.Module], dynamic: bool = True) -> None:
-    """Compiles each layer in place, at its first call; the state dict keeps its names.
+def compile_layers(layers: Iterable[nn.Module]) -> None:
+    """Lets layers that are made of `encoder_layer` run through torch.compile; the state dict keeps its names.
 
-    Layer by layer, not the encoder as a whole: equal layers share what was compiled, so that 12 take as long as one.
-
-    Args:
-        layers: of an encoder.
-        dynamic: lengths and batch sizes are symbols, so that few of them compile again. Without it every shape has a
-            program of its own, which is faster on some devices and worth it where all batches have one shape.
+    What is compiled are the two steps of a layer, so that it keeps its blocks, and equal layers share programs.
 
     Raises:
         ValueError: torch lies in a folder with a blank, and so do temporary files.
     """
     layers = list(layers)
+    prepare_compiler(len(layers))
+    for layer in layers:
+        layer.compiled = True  # type: ignore[assignment]
+
+
+def prepare_compiler(layers: int) -> None:
+    """Makes torch.compile work wherever torch lies, and for that many layers.
+
+    Raises:
+        ValueError: torch lies in a folder with a blank, and so do temporary files.
+    """
     if not torch.cuda.is_available():
         _hide_blanks(Path(torch.__file__).parent)
     config = torch._dynamo.config
     # torch counts the programs of all layers together, and gives up after 8.
     limit = "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit"  # its name before 2.7
-    setattr(config, limit, max(getattr(config, limit), _PROGRAMS * len(layers)))
-    for layer in layers:
-        layer.compile(fullgraph=True, dynamic=dynamic)
+    setattr(config, limit, max(getattr(config, limit), _PROGRAMS * layers))
 
 
 def _hide_blanks(folder: Path) -> None:

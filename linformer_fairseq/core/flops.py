@@ -20,6 +20,8 @@ class AttentionProducts(NamedTuple):
     """In the products with E and F."""
     rest: float
     """In all others."""
+    once: float
+    """Of both, those before the positions are worked on: recomputing activations does not repeat them."""
 
     @property
     def total(self) -> float:
@@ -35,13 +37,18 @@ class Order(Enum):
     SCORES = "Q (W X)^T, T x T scores, then E on them: E_i K_i is never there"
 
 
-def cheapest_order(settings: LinformerSettings, layer: int, length: int) -> Order:
+def cheapest_order(settings: LinformerSettings, dims: tuple[int, ...], length: int) -> Order:
     """The order with the fewest multiplications for T positions.
 
     With one E for all heads it is PROJECTION from about T = k on (0.92 k at base size and k = 128), MAPS below that
     and SCORES where T is below 2 k D / (k + D).
+
+    Args:
+        settings: of the encoder.
+        dims: k of each head of the layer. The layer's number would make every layer another program of torch.compile.
+        length: T.
     """
-    return _cheapest(settings, layer, length)[0]
+    return _cheapest(settings, dims, length)[0]
 
 
 def linformer_attention(settings: LinformerSettings, layer: int, length: float) -> AttentionProducts:
@@ -52,11 +59,11 @@ def linformer_attention(settings: LinformerSettings, layer: int, length: float) 
         layer: its number, from 0.
         length: T; a mean of several is rounded up where the projection has windows of positions.
     """
-    return _cheapest(settings, layer, length)[1]
+    return _cheapest(settings, settings.dims[layer], length)[1]
 
 
-def _cheapest(settings: LinformerSettings, layer: int, length: float) -> tuple[Order, AttentionProducts]:
-    found = list(orders_of(settings, layer, length).items())
+def _cheapest(settings: LinformerSettings, dims: tuple[int, ...], length: float) -> tuple[Order, AttentionProducts]:
+    found = list(orders_of(settings, dims, length).items())
     best = found[0]
     for one in found[1:]:  # torch.compile cannot trace `min` with a key
         if one[1].total < best[1].total:
@@ -64,31 +71,35 @@ def _cheapest(settings: LinformerSettings, layer: int, length: float) -> tuple[O
     return best
 
 
-def orders_of(settings: LinformerSettings, layer: int, length: float) -> dict[Order, AttentionProducts]:
+def orders_of(settings: LinformerSettings, dims: tuple[int, ...], length: float) -> dict[Order, AttentionProducts]:
     """The orders that a layer can take, and their multiplications."""
     c, heads, depth = settings.embed_dim, settings.num_heads, settings.head_dim
-    rows = [_rows(settings, k, length) for k in settings.dims[layer]]
+    rows = [_rows(settings, k, length) for k in dims]
     most, together = max(rows), sum(rows)
     outer = 2 * length * c * c  # of queries and outputs
     attending = 2 * length * most * c  # heads with fewer rows are filled up to the most
     linear = settings.projection == "linear"
-    found = {}
+    found: dict[Order, AttentionProducts] = {}
+    maps: float
     if settings.is_pooling:
         # Each head has its rows of the whole X; they are the same for heads of one k.
         maps = 2 * c * (depth * together if len(set(rows)) > 1 else c * most)
-        return {Order.PROJECTION: AttentionProducts(0, outer + maps + attending)}
+        return {Order.PROJECTION: AttentionProducts(0, outer + maps + attending, maps)}
     if settings.sharing != "none":
         matrices = 2 if settings.sharing == "headwise" else 1
         projecting = matrices * length * most * c if linear else 0
-        found[Order.PROJECTION] = AttentionProducts(projecting, outer + 2 * most * c * c + attending)
+        maps = 2 * most * c * c
+        found[Order.PROJECTION] = AttentionProducts(projecting, outer + maps + attending, projecting + maps)
     if linear or settings.sharing == "none":
         projecting = 2 * length * together * depth if linear else 0
-        found[Order.MAPS] = AttentionProducts(projecting, outer + 2 * length * c * c + attending)
+        maps = 2 * length * c * c
+        found[Order.MAPS] = AttentionProducts(projecting, outer + maps + attending, projecting + maps)
     if linear and len(set(rows)) == 1:
         # The biases are a further row of keys and values.
         projecting = 2 * length * (length + 1) * most * heads
-        rest = outer + 2 * length * c * c + 2 * length * (length + 1) * c
-        found[Order.SCORES] = AttentionProducts(projecting, rest)
+        maps = 2 * length * c * c
+        rest = outer + maps + 2 * length * (length + 1) * c
+        found[Order.SCORES] = AttentionProducts(projecting, rest, maps)
     return found
 
 

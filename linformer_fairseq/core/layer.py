@@ -3,17 +3,19 @@
 Once keys and values are projected, every position is worked on by itself. Where no gradients are wanted, the rest of
 the layer therefore runs in blocks of positions that stay in the processor's cache: memory holds the layer's input, its
 output (in the place of the input, if the caller has no more use for that) and one block, however wide the feed-forward
-network is.
+network is. With gradients the same holds if the layer computes its blocks again in the backward pass.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from functools import cache
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from .attention import LinformerSelfAttention, ProjectedSequence
 from .projection import Projection
@@ -40,6 +42,10 @@ class LayerParts(Protocol):
     dropout_module: Map
     activation_dropout_module: Map
     normalize_before: bool
+    compiled: bool
+    """Run the two steps of the layer through torch.compile; set by `compile_layers`."""
+    recompute: bool
+    """Compute the blocks of positions again in the backward pass instead of keeping their activations."""
 
 
 def encoder_layer(parts: LayerParts, x: Tensor, padding: Tensor | None, overwrite: bool = False) -> Tensor:
@@ -54,21 +60,35 @@ def encoder_layer(parts: LayerParts, x: Tensor, padding: Tensor | None, overwrit
     Raises:
         ValueError: T is more than ``max_positions``, or the shapes do not fit.
     """
-    source = parts.self_attn_layer_norm(x) if parts.normalize_before else x
-    projected = parts.self_attn.project(source, padding)
-    if torch.is_grad_enabled() or torch.compiler.is_compiling():
-        return _positions(parts, x, source, projected)
+    project, positions = _compiled_steps() if parts.compiled else (_project, _positions)
+    source, projected = project(parts, x, padding)
+    if torch.compiler.is_compiling():  # the caller compiles a whole model
+        return positions(parts, x, source, projected)
     blocks = list(_blocks(x))
-    if len(blocks) == 1:
-        return _positions(parts, x, source, projected)
+    if torch.is_grad_enabled() and parts.recompute:
+        return _joined(
+            blocks,
+            [
+                checkpoint(positions, parts, x[block], source[block], projected.part(block[0]), use_reentrant=False)
+                for block in blocks
+            ],
+        )
+    if torch.is_grad_enabled() or len(blocks) == 1:
+        return positions(parts, x, source, projected)
     out = x if overwrite else None
     for block in blocks:
-        done = _positions(parts, x[block], source[block], projected.part(block[0]))
+        done = positions(parts, x[block], source[block], projected.part(block[0]))
         if out is None or out.dtype != done.dtype:  # by autocast; seen at the first block
             out = done.new_empty(x.shape)
         out[block] = done
     assert out is not None
     return out
+
+
+def _project(parts: LayerParts, x: Tensor, padding: Tensor | None) -> tuple[Tensor, ProjectedSequence]:
+    """What the attention sees of the positions, (B, T, C), and what they attend to."""
+    source = parts.self_attn_layer_norm(x) if parts.normalize_before else x
+    return source, parts.self_attn.project(source, padding)
 
 
 def _positions(parts: LayerParts, x: Tensor, source: Tensor, projected: ProjectedSequence) -> Tensor:
@@ -80,6 +100,28 @@ def _positions(parts: LayerParts, x: Tensor, source: Tensor, projected: Projecte
     hidden = parts.activation_dropout_module(parts.activation_fn(parts.fc1(hidden)))
     x = x + parts.dropout_module(parts.fc2(hidden))
     return x if parts.normalize_before else parts.final_layer_norm(x)
+
+
+@cache
+def _compiled_steps() -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """`_project` and `_positions` through torch.compile, once for all layers, so that equal ones share programs.
+
+    The first shape that is met gets a program of its own, which is all that pretraining on full blocks needs; after
+    another one lengths and batch sizes are symbols.
+    """
+    return torch.compile(_project, fullgraph=True), torch.compile(_positions, fullgraph=True)
+
+
+def _joined(blocks: list[tuple[slice, slice]], done: list[Tensor]) -> Tensor:
+    """(B, T, C) from its blocks, in the order of `_blocks`."""
+    by_sequence: dict[int, list[Tensor]] = {}
+    for (sequences, _), block in zip(blocks, done, strict=True):
+        by_sequence.setdefault(sequences.start, []).append(block)
+    return _cat([_cat(row, dim=1) for row in by_sequence.values()], dim=0)
+
+
+def _cat(tensors: list[Tensor], dim: int) -> Tensor:
+    return tensors[0] if len(tensors) == 1 else torch.cat(tensors, dim)
 
 
 def _block_size(x: Tensor) -> int:
@@ -105,6 +147,8 @@ class LinformerEncoderLayer(nn.Module, LayerParts):
     """
 
     normalize_before = False
+    compiled = False
+    recompute = False
 
     def __init__(self, settings: LinformerSettings, layer: int, shared: Projection | None, ffn_dim: int) -> None:
         super().__init__()

@@ -33,10 +33,10 @@ def resolve_options(cfg: Any, task: Any) -> Namespace:
     fill(args, DEFAULTS)
     if args.offload_activations:
         args.checkpoint_activations = True
-    if args.compile_encoder and args.checkpoint_activations:
+    if args.compile_encoder and args.offload_activations:
         raise ValueError(
-            "compile_encoder and checkpoint_activations do not go together: torch.compile cannot take fairseq's "
-            "activation checkpointing; switch one of them off"
+            "compile_encoder and offload_activations do not go together: torch.compile cannot take fairseq's "
+            "offloading of activations; switch one of them off, or use checkpoint_activations alone"
         )
     tokens_per_sample = getattr(getattr(task, "cfg", None), "tokens_per_sample", None)
     # In this order in fairseq's RoBERTa as well.

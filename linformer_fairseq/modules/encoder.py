@@ -47,8 +47,8 @@ class LinformerEncoder(TransformerEncoder):
             self.proj_k = build_shared_projection(self.settings)
         cfg = TransformerConfig.from_namespace(args)
         layer: nn.Module = FairseqEncoderLayer(cfg, self.settings, number, self.proj_k)
-        if cfg.checkpoint_activations:
-            layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
+        if cfg.offload_activations:
+            layer = checkpoint_wrapper(layer, offload_to_cpu=True)
         return fsdp_wrap(layer, min_num_params=0 if cfg.checkpoint_activations else cfg.min_params_to_wrap)
 
     def forward_embedding(self, src_tokens: Tensor, token_embedding: Tensor | None = None) -> tuple[Tensor, Tensor]:

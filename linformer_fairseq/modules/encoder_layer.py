@@ -20,11 +20,14 @@ class FairseqEncoderLayer(TransformerEncoderLayerBase):
         settings, layer, shared: as in `LinformerSelfAttention`.
     """
 
+    compiled = False
+
     def __init__(self, cfg: Any, settings: LinformerSettings, layer: int, shared: Projection | None) -> None:
         # A plain attribute may be set before nn.Module.__init__; fairseq's __init__ calls the hook below.
         self._attention = (settings, layer, shared)
         super().__init__(cfg)
         del self._attention
+        self.recompute = cfg.checkpoint_activations and not cfg.offload_activations
         if cfg.activation_fn == "gelu":
             # fairseq's own copies to fp32 and back; torch's rounds to the same values and needs no copies.
             self.activation_fn = F.gelu

@@ -7,6 +7,7 @@ sequence, k projected rows, C width.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from linformer_fairseq.core.flops import feed_forward, full_attention, linformer_attention
 from linformer_fairseq.planning.sizes import Sizes
@@ -46,11 +47,13 @@ def flops_of(sizes: Sizes, length: float, masked: float) -> Flops:
     """
     c, layers = sizes.width, sizes.layers
     if sizes.settings is None:
-        attention, projecting = layers * full_attention(c, length), 0.0
+        attention, projecting, once = layers * full_attention(c, length), 0.0, 0.0
     else:
         by_layer = [linformer_attention(sizes.settings, layer, length) for layer in range(layers)]
         projecting = sum(products.projecting for products in by_layer)
         attention = sum(products.total for products in by_layer)
+        # Offloaded layers are fairseq's to compute again, as a whole.
+        once = 0.0 if sizes.options.offload_activations else sum(products.once for products in by_layer)
     ffn = layers * feed_forward(c, sizes.ffn, length)
     # LayerDrop leaves out each layer with this probability.
     share = 2.0 * (1 - sizes.options.encoder_layerdrop)
@@ -60,5 +63,9 @@ def flops_of(sizes: Sizes, length: float, masked: float) -> Flops:
         outside += length * c * c  # a linear map of the embeddings, which fairseq adds then
     frozen = share * projecting if sizes.frozen else 0.0
     whole = share * (attention + ffn)
-    recomputed = whole if getattr(sizes.options, "checkpoint_activations", False) else 0.0
+    recomputed = whole - share * once if _recomputes(sizes.options) else 0.0
     return Flops(whole, 2.0 * outside, frozen, recomputed)
+
+
+def _recomputes(options: Any) -> bool:
+    return bool(getattr(options, "checkpoint_activations", False) or getattr(options, "offload_activations", False))

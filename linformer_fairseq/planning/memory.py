@@ -111,7 +111,11 @@ def _activations(sizes: Sizes, length: float, masked: float, width: int, on_cpu:
     # One more, for what the backward pass of a layer has in work.
     layers = (sizes.layers + 1) * layer
     if getattr(options, "checkpoint_activations", False):
-        layers = sizes.layers * width * length * c + 2 * layer
+        # The input of each layer, and of a Linformer's what its blocks of positions attend to.
+        kept = length
+        if sizes.settings is not None and not options.offload_activations:
+            kept = keys_values + (length if options.encoder_normalize_before else 0)
+        layers = sizes.layers * width * kept * c + 2 * layer
     # Logits, their fp32 log-probabilities, and the gradients of both.
     head = 0.0 if sizes.classes else masked * sizes.vocabulary * (2 * width + 8)
     return layers + head

@@ -73,7 +73,7 @@ def test_what_was_not_measured_is_named_and_empty_columns_go():
     made = result(cell("linformer", [1.0] * 3), cell("roberta_fairseq", [1.0] * 3, **failed))
     (row,) = rows_of(made, "fairseq's RoBERTa")
     assert row["tokens/s"] == "out of memory" and "times fairseq's RoBERTa's" not in row
-    assert "- fairseq's RoBERTa at n = 512: can't allocate memory" in tables.training(made)
+    assert "- fairseq's RoBERTa at 512 positions: can't allocate memory" in tables.training(made)
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("matplotlib"), reason="matplotlib is not installed")

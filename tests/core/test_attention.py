@@ -95,7 +95,7 @@ LINEAR = [case for case in EVERY_CASE if "linear" in case]
 
 def _orders_of(case: str, length: int) -> list[Order]:
     settings = settings_of(case)
-    return [order for order in Order if order in orders_of(settings, 1, length)]
+    return [order for order in Order if order in orders_of(settings, settings.dims[1], length)]
 
 
 @pytest.mark.parametrize("padded", [False, True], ids=["full", "padded"])
@@ -142,7 +142,7 @@ def test_every_order_of_products_is_the_same_function(
 )
 def test_the_order_with_the_fewest_multiplications_is_taken(sharing: str, length: int, order: Order) -> None:
     settings = LinformerSettings(768, 12, 12, 512, 128, sharing)
-    assert cheapest_order(settings, 3, length) is order
+    assert cheapest_order(settings, settings.dims[3], length) is order
 
 
 def test_short_inputs_cost_little_more_than_dense_attention() -> None:

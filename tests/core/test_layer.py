@@ -46,6 +46,74 @@ def test_blocks_give_what_the_whole_gives(
         assert torch.equal(fresh, before), "gradients need the input as it was"
 
 
+@pytest.mark.parametrize("normalize_before", [False, True], ids=["post-norm", "pre-norm"])
+@pytest.mark.parametrize("block", [7, N, 2 * N + 3])
+@pytest.mark.parametrize("case", ALL_MODES)
+def test_recomputed_blocks_have_the_gradients_of_the_whole(
+    case: str, block: int, normalize_before: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer = _layer(case, normalize_before)
+    monkeypatch.setattr(layers, "_block_size", lambda _: block)
+    x, direction = torch.randn(5, N, WIDTH, requires_grad=True), torch.randn(5, N, WIDTH)
+    wanted = [x, *layer.parameters()]
+    for mask in (None, padding_mask([N, 9, 4, 1, N], N)):
+        found = []
+        for layer.recompute in (False, True):
+            out = layer(x, mask)
+            found.append((out, torch.autograd.grad((out * direction).sum(), wanted)))
+        (whole, expected), (in_blocks, got) = found
+        torch.testing.assert_close(in_blocks, whole)
+        for one, other in zip(got, expected, strict=True):
+            torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
+
+
+def test_recomputation_keeps_no_activations_of_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = _layer("layerwise-linear")
+    monkeypatch.setattr(layers, "_block_size", lambda _: 8)
+    x = torch.randn(3, N, WIDTH, requires_grad=True)
+
+    def kept() -> int:
+        """Numbers in the tensors that the backward pass was left, without the parameters."""
+        storages: dict[int, int] = {}
+        weights = {p.untyped_storage().data_ptr() for p in layer.parameters()}
+        weights.add(layer.self_attn._shared.weight.untyped_storage().data_ptr())
+
+        def pack(tensor: torch.Tensor) -> torch.Tensor:
+            storage = tensor.untyped_storage()
+            if storage.data_ptr() not in weights:
+                storages[storage.data_ptr()] = storage.nbytes() // 4
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            out = layer(x)
+        found = sum(storages.values())
+        del out
+        return found
+
+    everything = kept()
+    layer.recompute = True
+    assert kept() < everything / 4
+
+
+def test_dropout_is_drawn_again_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = _layer("layerwise-linear").train()
+    layer.dropout_module, layer.recompute = torch.nn.Dropout(0.5), True
+    monkeypatch.setattr(layers, "_block_size", lambda _: 8)
+    x = torch.randn(2, N, WIDTH, dtype=torch.double, requires_grad=True)
+    layer.double()
+    layer.self_attn._shared.double()
+
+    def loss(x: torch.Tensor) -> torch.Tensor:
+        torch.manual_seed(3)
+        return layer(x).square().sum()
+
+    direction = torch.randn_like(x)
+    (gradient,) = torch.autograd.grad(loss(x), x)
+    step = 1e-6
+    slope = (loss(x + step * direction) - loss(x - step * direction)) / (2 * step)
+    torch.testing.assert_close((gradient * direction).sum(), slope, rtol=1e-5, atol=1e-5)
+
+
 def test_nothing_is_as_wide_as_the_network_and_as_long_as_the_input(monkeypatch: pytest.MonkeyPatch) -> None:
     layer = _layer("layerwise-linear")
     widest = []

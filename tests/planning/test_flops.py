@@ -25,7 +25,8 @@ CASES = [
     *((LINFORMER, {"projected_dim": [8, 6], "sharing": s}) for s in SHARINGS),
     (LINFORMER, {"projected_dim": [[8, 7, 6, 5], [4, 3, 2, 1]], "sharing": "none"}),
     (LINFORMER, {"projected_dim": [[8, 7, 6, 5], [4, 4, 4, 4]], "sharing": "none", "projection": "mean_pool"}),
-    (LINFORMER, {"projected_dim": 8, "sharing": "layerwise", "checkpoint_activations": True}),
+    *((LINFORMER, {"projected_dim": 8, "sharing": s, "checkpoint_activations": True}) for s in SHARINGS),
+    (LINFORMER, {"projected_dim": 8, "sharing": "layerwise", "offload_activations": True}),
     (LINFORMER, {"projected_dim": 8, "sharing": "none", "quant_noise_pq": 0.0, "encoder_normalize_before": True}),
 ]
 

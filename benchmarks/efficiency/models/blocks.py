@@ -41,7 +41,7 @@ class DenseSelfAttention(nn.Module):
 class DenseLayer(nn.Module):
     """The parts of `LinformerEncoderLayer`, with that attention."""
 
-    normalize_before = False
+    normalize_before = compiled = recompute = False
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()

@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 from benchmarks.efficiency.models.embeddings import Embeddings, padding_of
 from benchmarks.efficiency.sizes import Sizes
-from linformer_fairseq.core import compile_layers
+from linformer_fairseq.core import prepare_compiler
 
 
 class SelfAttention(nn.Module):
@@ -62,7 +62,9 @@ class Roberta(nn.Module):
         self.embeddings = Embeddings(sizes, n)
         self.layers = nn.ModuleList(Layer(sizes, stores) for _ in range(sizes.layers))
         if compiled:
-            compile_layers(self.layers)
+            prepare_compiler(sizes.layers)
+            for layer in self.layers:
+                layer.compile()
 
     def forward(self, tokens: Tensor) -> Tensor:
         """(B, T) to (B, T, C)."""
