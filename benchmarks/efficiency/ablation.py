@@ -2,6 +2,7 @@
 
     python -m benchmarks ablation --dtype bfloat16 --lengths 512 16384
     python -m benchmarks ablation --dtype float32 --training --tokens 8192
+    python -m benchmarks ablation --dtype bfloat16 --lengths 28 64 --positions 512 --tokens 2048
 
 A layer of RoBERTa-base size, k = 128, on the CPU or a GPU, in torch alone. All variants run in rounds in one process,
 each behind an untimed pass of its own; a figure above 1 means that the variant is slower than the layer as it is.
@@ -52,9 +53,9 @@ def run(args: argparse.Namespace) -> int:
     """
     device, dtype = one_layer.prepared(args)
     store = one_layer.store(args, "ablation", device)
-    names = [name for name in VARIANTS if not (args.training and name in INFERENCE)]
+    names = [name for name in VARIANTS if name not in (INFERENCE if args.training else TRAINING)]
     for n in args.lengths:
-        layer = one_layer.ours(n, args.projected_dim, dtype, device)
+        layer = one_layer.ours(args.positions or n, args.projected_dim, dtype, device)
         one = one_layer.Pass(layer, n, args.tokens, dtype, device, args.training)
         store.add(*_cells(one, names, args.rounds))
     say(f"written to {store.path}")
@@ -112,10 +113,11 @@ def table(result: dict[str, Any]) -> list[str]:
             peak = cell["peak_bytes"]
             row += ["-" if peak is None else number(peak / cell["tokens"] / 1024), f"{cell['page_faults']:,.0f}"]
         rows.append(row)
-    head = [f"{what}, n = {n:,}" for n in lengths for what in ("times as long", "KiB a token", "page faults")]
+    head = [f"{what}, T = {length:,}" for length in lengths for what in ("times as long", "KiB a token", "page faults")]
+    n = f" for n = {settings['positions']:,}" if settings["positions"] else ""
     what = "forward and backward pass" if settings["training"] else "forward pass"
     return [
-        f"One layer, {settings['dtype']}, k = {settings['projected_dim']}, {what} of {settings['tokens']:,} tokens, "
+        f"One layer{n}, {settings['dtype']}, k = {settings['projected_dim']}, {what} of {settings['tokens']:,} tokens, "
         f"{settings['rounds']} rounds, threads: {settings['threads']}. Medians over the rounds of the ratio to the "
         "layer as it is, and their quartiles.",
         "",
@@ -192,6 +194,7 @@ VARIANTS: dict[str, Change] = {
     AS_IT_IS: lambda _: contextlib.nullcontext(),
     "no blocks": _blocks(10**9),
     **{f"blocks of {size}": _blocks(size) for size in (512, 1024, 4096, 8192)},
+    "blocks computed again": lambda one: mock.patch.object(one, "recompute", True),
     "output beside its input": _replaced(layer, "encoder_layer", _beside),
     "gelu through fp32, as fairseq's": lambda one: mock.patch.object(one, "activation_fn", _upcast_gelu),
     "P stored": _replaced(F, "scaled_dot_product_attention", _stored),
@@ -205,5 +208,7 @@ VARIANTS: dict[str, Change] = {
         _Attention, _keys_values=_one_product, _split_heads=_split_any
     ),
 }
-INFERENCE = {name for name in VARIANTS if "block" in name} | {"output beside its input"}
-"""What makes no difference where gradients are wanted."""
+TRAINING = {"blocks computed again"}
+"""What makes no difference without gradients."""
+INFERENCE = {name for name in VARIANTS if "block" in name} - TRAINING | {"output beside its input"}
+"""What makes no difference with them."""

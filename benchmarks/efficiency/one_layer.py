@@ -28,7 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser, kind: str, rounds: int) -> No
     """The options that these programs share."""
     parser.add_argument("--device", default="cpu", help="cpu or cuda (%(default)s)")
     parser.add_argument("--dtype", choices=DTYPES, default="float32", help="(%(default)s)")
-    parser.add_argument("--lengths", type=int, nargs="+", metavar="N", default=[512], help="positions n (512)")
+    parser.add_argument(
+        "--lengths", type=int, nargs="+", metavar="N", default=[512], help="of an input (512)"
+    )
+    parser.add_argument("--positions", type=int, metavar="N", help="n that the layer is built for (the input's length)")
     parser.add_argument("--projected-dim", type=int, metavar="K", default=128, help="rows k (%(default)s)")
     parser.add_argument("--tokens", type=int, default=16384, help="of a pass (%(default)s)")
     parser.add_argument("--rounds", type=int, default=rounds, help="(%(default)s)")
@@ -43,14 +46,18 @@ def store(args: argparse.Namespace, kind: str, device: torch.device) -> Store:
     Raises:
         BenchmarkError: an option makes no sense, or the file is there already.
     """
-    if min(args.lengths) <= args.projected_dim or args.projected_dim < 1:
-        raise BenchmarkError(f"n = {min(args.lengths)} needs a --projected-dim of 1 to n - 1, not {args.projected_dim}")
+    n = args.positions or min(args.lengths)
+    if n <= args.projected_dim or args.projected_dim < 1:
+        raise BenchmarkError(f"n = {n} needs a --projected-dim of 1 to n - 1, not {args.projected_dim}")
+    if n < max(args.lengths) and args.positions:
+        raise BenchmarkError(f"--positions {n} is below the longest input, {max(args.lengths)}")
     if args.rounds < 1 or args.tokens < 1:
         raise BenchmarkError("expected --rounds and --tokens of at least 1")
     used = threads(args.threads)
-    names = ("dtype", "lengths", "projected_dim", "tokens", "rounds", "training")
+    names = ("dtype", "lengths", "positions", "projected_dim", "tokens", "rounds", "training")
     settings = {name: getattr(args, name) for name in names} | {"device": str(device), "threads": used}
-    words = [kind, "training" if args.training else "", device.type, args.dtype]
+    short = "short" if args.positions else ""
+    words = [kind, short, "training" if args.training else "", device.type, args.dtype]
     out = args.out or RESULTS / ("_".join(filter(None, words)) + ".json")
     return Store(out, kind, settings, provenance(device, args.dtype), resume=False)
 
@@ -82,7 +89,7 @@ class Pass(Generic[Layer]):
 
     Args:
         layer: (B, T, C) to (B, T, C).
-        n, tokens: positions, and those of all sequences together.
+        n, tokens: positions of a sequence, and of all sequences together.
         dtype, device: of the input.
         training: whether there is a backward pass.
     """

@@ -57,7 +57,10 @@ def run(args: argparse.Namespace) -> int:
         raise BenchmarkError(f"--device {args.device}: the profile is of a CPU; on a GPU use its own profiler")
     store = one_layer.store(args, "profile", device)
     for n in args.lengths:
-        layers = {"ours": one_layer.ours(n, args.projected_dim, dtype, device), "dense": one_layer.dense(dtype, device)}
+        layers = {
+            "ours": one_layer.ours(args.positions or n, args.projected_dim, dtype, device),
+            "dense": one_layer.dense(dtype, device),
+        }
         passes = {
             name: one_layer.Pass(layer, n, args.tokens, dtype, device, args.training) for name, layer in layers.items()
         }
@@ -126,7 +129,7 @@ def table(result: dict[str, Any]) -> list[str]:
         f"One layer, {settings['dtype']}, k = {settings['projected_dim']}, {what} of {settings['tokens']:,} tokens, "
         f"threads: {settings['threads']}; the shares are of the operations' own time.",
         "",
-        *markdown(["", *(f"{cell['layer']}, n = {cell['n']:,}" for cell in cells)], rows),
+        *markdown(["", *(f"{cell['layer']}, T = {cell['n']:,}" for cell in cells)], rows),
         "",
         f"({said(result['provenance'])})",
     ]
