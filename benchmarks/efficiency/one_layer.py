@@ -28,9 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser, kind: str, rounds: int) -> No
     """The options that these programs share."""
     parser.add_argument("--device", default="cpu", help="cpu or cuda (%(default)s)")
     parser.add_argument("--dtype", choices=DTYPES, default="float32", help="(%(default)s)")
-    parser.add_argument(
-        "--lengths", type=int, nargs="+", metavar="N", default=[512], help="of an input (512)"
-    )
+    parser.add_argument("--lengths", type=int, nargs="+", metavar="N", default=[512], help="of an input (512)")
     parser.add_argument("--positions", type=int, metavar="N", help="n that the layer is built for (the input's length)")
     parser.add_argument("--projected-dim", type=int, metavar="K", default=128, help="rows k (%(default)s)")
     parser.add_argument("--tokens", type=int, default=16384, help="of a pass (%(default)s)")

@@ -60,8 +60,8 @@ class LinformerSelfAttention(nn.Module):
         super().__init__()
         self.settings = settings
         self.layer = layer
-        # Values of its own, since torch.compile compiles again for each value of what it finds in `forward`: the layer's
-        # number would make every layer another program, k does not where layers have the same.
+        # Values of its own, since torch.compile compiles again for each value of what it finds in `forward`: the
+        # layer's number would make every layer another program, k does not where layers have the same.
         self._dims = settings.dims[layer]
         self._rows = self._dims[0]
         width = settings.embed_dim
@@ -161,7 +161,7 @@ class LinformerSelfAttention(nn.Module):
             return _linear_by_head(by_head, self.k_proj), _linear_by_head(by_head, self.v_proj), None
         if not self.settings.is_pooling:
             x, padding = zero_padding(x, padding), None  # zeros stay zeros through W, and count for nothing in E X
-        order = cheapest_order(self.settings, self._dims, x.size(1))
+        order = self._order(x.size(1))
         if order is Order.PROJECTION:
             rows = self._project(first, x, padding)
             others = rows if second is first else self._project(second, x, padding)
@@ -174,6 +174,16 @@ class LinformerSelfAttention(nn.Module):
         # The sums take the place of the products, for which nothing else has a use.
         keys = self._project(first, keys, padding).add_(self.k_proj.bias)
         return keys, self._project(second, values, padding).add_(self.v_proj.bias), None
+
+    def _order(self, length: int) -> Order:
+        """The cheapest order of products; where W_k or W_v is more than a matrix, one that calls it as a module."""
+        whole = any(
+            type(linear) is not nn.Linear or linear._forward_pre_hooks or linear._forward_hooks
+            for linear in (self.k_proj, self.v_proj)
+        )
+        if whole and self.settings.sharing != "none":  # quantisation noise, pruning, a hook of the caller's
+            return Order.PROJECTION
+        return cheapest_order(self.settings, self._dims, length)
 
     def _project(self, projection: Projection | RaggedHeads, x: Tensor, padding: Tensor | None) -> Tensor:
         if projection is self._shared and isinstance(projection, LinearProjection):

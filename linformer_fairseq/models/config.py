@@ -62,7 +62,11 @@ class LinformerRobertaConfig(FairseqDataclass):
         "compute the activations of each layer again in the backward pass, in blocks of positions, instead of keeping "
         "them; keys and values of the projected rows are kept",
     )
-    offload_activations: bool = _option(False, "keep each layer's input in host memory, and compute the layer again as a whole; implies checkpoint_activations")
+    offload_activations: bool = _option(
+        False,
+        "keep each layer's input in host memory, and compute the layer again as a whole; implies "
+        "checkpoint_activations",
+    )
     compile_encoder: bool = _option(
         False, "run the encoder's layers through torch.compile; the first steps take a minute or so longer"
     )

@@ -145,6 +145,17 @@ def test_the_order_with_the_fewest_multiplications_is_taken(sharing: str, length
     assert cheapest_order(settings, settings.dims[3], length) is order
 
 
+@pytest.mark.parametrize("sharing", ["headwise", "key_value", "layerwise"])
+def test_hooks_on_the_linear_maps_see_short_inputs_too(sharing: str) -> None:
+    layers, _ = _layers(f"{sharing}-linear")
+    x, seen = torch.randn(2, 3, WIDTH), []
+    expected = layers[0](x)[0]
+    for linear in (layers[0].k_proj, layers[0].v_proj):
+        linear.register_forward_pre_hook(lambda module, args: seen.append(args[0].shape))
+    torch.testing.assert_close(layers[0](x)[0], expected)
+    assert seen == [(2, K, WIDTH)] * 2, "quantisation noise is such a hook"
+
+
 def test_short_inputs_cost_little_more_than_dense_attention() -> None:
     settings = LinformerSettings(768, 12, 12, 512, 256)
     for length in range(8, 513):
