@@ -17,6 +17,7 @@ from fairseq.criterions.masked_lm import MaskedLmLoss
 from fairseq.data import Dictionary
 
 from data_prep.tokenizers import dictionary as dictionary_file
+from linformer_fairseq.compat.checkpoint_loading import CheckpointError
 from linformer_fairseq.models import LinformerRobertaConfig, LinformerRobertaModel
 from linformer_fairseq.modules.vocabulary import MULTIPLE, real_symbols
 from tests.adapter.building import WORDS, from_command_line, from_hydra, make_dictionary, save_checkpoint
@@ -182,5 +183,5 @@ def test_checkpoints_load_with_data_of_the_other_kind(
         stream.write("one_more 1\n")
     if second == "padded":
         dictionary_file.pad(other / "dict.txt")
-    with pytest.raises(RuntimeError, match="size mismatch for encoder.sentence_encoder.embed_tokens.weight"):
+    with pytest.raises(CheckpointError, match="size mismatch for encoder.sentence_encoder.embed_tokens.weight"):
         checkpoint_utils.load_model_ensemble_and_task([str(path)], arg_overrides={"data": str(other)})

@@ -26,6 +26,7 @@ import linformer_fairseq  # noqa: F401
 from data_prep import prepare_task
 from data_prep.tokenizers import dictionary
 from linformer_fairseq import cli
+from linformer_fairseq.core import layer
 from linformer_fairseq.evaluation import f1, majority
 from linformer_fairseq.training import saving
 from tests.data_prep.small_tokenizers import make_gpt2, make_sentencepiece, text
@@ -134,18 +135,20 @@ def test_the_batch_size_changes_nothing(data: Path, checkpoint: Path, tmp_path: 
 def test_bf16_and_compiling_are_switched_on_by_options(
     data: Path, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compiled: list[torch.nn.Module] = []
+    compiled: list[str] = []
     monkeypatch.setattr(torch, "__file__", "/folder/torch/__init__.py")
-    monkeypatch.setattr(torch.nn.Module, "compile", lambda module, **options: compiled.append(module))
+    monkeypatch.setattr(torch, "compile", lambda step, **options: compiled.append(step.__name__) or step)
+    layer._compiled_steps.cache_clear()
     probabilities = {}
     for option in ("", "--bf16", "--compile-encoder"):
         out = tmp_path / f"predictions{option}.tsv"
         words = ["evaluate", str(checkpoint), str(data), "--device", "cpu", "--out", str(out), *filter(None, [option])]
         assert cli.main(words) == 0
         probabilities[option] = np.array([float(row[3]) for row in table(out)[1:]])
-        assert len(compiled) == (2 if option == "--compile-encoder" else 0)
+        assert compiled == (["_project", "_positions"] if option == "--compile-encoder" else [])
     assert 0 < np.abs(probabilities["--bf16"] - probabilities[""]).max() < 0.05
     assert (probabilities["--compile-encoder"] == probabilities[""]).all()
+    layer._compiled_steps.cache_clear()
 
 
 def test_little_of_what_the_model_is_given_is_padding(
