@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -83,5 +85,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except CommandError as error:
         print(f"linformer {arguments.command}: error: {error}", file=sys.stderr)
         return 1
+    except BrokenPipeError:  # `linformer ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more is said at the end of Python
+        return 128 + signal.SIGPIPE
     except KeyboardInterrupt:
         return 130

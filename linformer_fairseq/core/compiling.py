@@ -24,7 +24,8 @@ def compile_layers(layers: Iterable[nn.Module]) -> None:
     What is compiled are the two steps of a layer, so that it keeps its blocks, and equal layers share programs.
 
     Raises:
-        ValueError: torch lies in a folder with a blank, and so do temporary files.
+        ValueError: torch's cache of compiled code lies in a folder with a blank; or torch does, and so do temporary
+            files.
     """
     layers = list(layers)
     prepare_compiler(len(layers))
@@ -36,14 +37,26 @@ def prepare_compiler(layers: int) -> None:
     """Makes torch.compile work wherever torch lies, and for that many layers.
 
     Raises:
-        ValueError: torch lies in a folder with a blank, and so do temporary files.
+        ValueError: torch's cache of compiled code lies in a folder with a blank; or torch does, and so do temporary
+            files.
     """
     if not torch.cuda.is_available():
+        _check_cache()
         _hide_blanks(Path(torch.__file__).parent)
     config = torch._dynamo.config
     # torch counts the programs of all layers together, and gives up after 8.
     limit = "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit"  # its name before 2.7
     setattr(config, limit, max(getattr(config, limit), _PROGRAMS * layers))
+
+
+def _check_cache() -> None:
+    name = "TORCHINDUCTOR_CACHE_DIR"
+    cache = os.environ.get(name, "")
+    if " " in cache:
+        raise ValueError(
+            f"torch.compile cannot make code for this CPU: {name} is {cache!r}, and its calls of a compiler break at "
+            "the blank; name a folder without one, or leave compile_encoder off"
+        )
 
 
 def _hide_blanks(folder: Path) -> None:

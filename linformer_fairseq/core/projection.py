@@ -41,7 +41,7 @@ class Projection(nn.Module):
         return self.rows
 
     def extra_repr(self) -> str:
-        return f"rows={self.rows}, max_positions={self.max_positions}"
+        return f"rows={self.count(self.max_positions)}, max_positions={self.max_positions}"
 
 
 class LinearProjection(Projection):

@@ -17,19 +17,18 @@ from linformer_fairseq.core import parse_projected_dim
 from linformer_fairseq.dictionary_file import embedding_rows
 from linformer_fairseq.launch.errors import LaunchError
 from linformer_fairseq.models.architectures import BASE, MODEL, fill
-from linformer_fairseq.models.config import DEFAULTS
+from linformer_fairseq.models.config import DEFAULTS, EXECUTION
 
 _POSITIONS = "encoder.sentence_encoder.embed_positions.weight"
 _EMBEDDING = "encoder.sentence_encoder.embed_tokens.weight"
 # A position's number begins after the padding symbol's.
 _UNUSED_POSITIONS = 2
 # Options that say how a model is trained, not what it is: a finetuning chooses its own.
-_FREE = frozenset(
+_FREE = EXECUTION | frozenset(
     {
         *("dropout", "attention_dropout", "activation_dropout", "pooler_dropout", "encoder_layerdrop"),
         *("quant_noise_pq", "quant_noise_pq_block_size", "quant_noise_scalar", "spectral_norm_classification_head"),
-        *("checkpoint_activations", "offload_activations", "min_params_to_wrap", "load_checkpoint_heads"),
-        *("pooler_activation_fn", "projection_init", "compile_encoder", "pad_vocabulary"),
+        *("load_checkpoint_heads", "pooler_activation_fn", "projection_init"),
     }
 )
 _LINFORMER = (

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from linformer_fairseq.launch.errors import LaunchError
-from linformer_fairseq.models.config import LinformerRobertaConfig
+from linformer_fairseq.models.config import DEFAULTS, EXECUTION
 
 # beside the options of its model
 _FACTS = ("stage", "task", "data", "pretrained", "seed", "lr")
@@ -39,5 +38,5 @@ def _identity(facts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for key in _FACTS:
         yield key, facts.get(key)
     model = facts.get("model", {})
-    for key in sorted({field.name for field in fields(LinformerRobertaConfig)} - {"_name"}):
+    for key in sorted(DEFAULTS.keys() - EXECUTION):
         yield f"model.{key}", model.get(key)

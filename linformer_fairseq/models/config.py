@@ -108,3 +108,11 @@ DEFAULTS: dict[str, Any] = {
     option.name: option.default for option in fields(LinformerRobertaConfig) if option.name != "_name"
 }
 """What each option is where nobody says otherwise; None where the architecture or the task says it."""
+
+EXECUTION = frozenset(
+    {
+        *("checkpoint_activations", "offload_activations", "min_params_to_wrap"),
+        *("compile_encoder", "pad_vocabulary"),
+    }
+)
+"""Options of how a model is computed, which may change in the middle of a run: the function is the same to rounding."""

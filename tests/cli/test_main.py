@@ -1,6 +1,8 @@
 """The command line itself: help, version, exit statuses."""
 
 import argparse
+import subprocess
+import sys
 import types
 
 import pytest
@@ -69,3 +71,24 @@ def test_an_interrupt_is_status_130(monkeypatch):
 
     install_command(monkeypatch, run)
     assert cli.main(["fake"]) == 130
+
+
+PRINTS_MUCH = """
+import sys
+from linformer_fairseq import cli
+cli.COMMANDS["doctor"].module.run = lambda arguments: [print("line", number) for number in range(100_000)] and 0
+sys.exit(cli.main(["doctor"]))
+"""
+
+
+@pytest.mark.slow
+def test_a_reader_that_goes_away_is_no_error():
+    command = subprocess.Popen(
+        [sys.executable, "-c", PRINTS_MUCH], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert command.stdout is not None and command.stderr is not None
+    command.stdout.readline()
+    command.stdout.close()
+    said = command.stderr.read()
+    assert command.wait() == 141
+    assert "Traceback" not in said and "BrokenPipe" not in said

@@ -28,6 +28,11 @@ def test_the_same_run_and_a_first_one_go_on() -> None:
     check_same_run(Path("runs/a"), {**FACTS, "max_update": 3}, again)
 
 
+@pytest.mark.parametrize("option", ["compile_encoder", "checkpoint_activations", "pad_vocabulary"])
+def test_how_a_model_is_computed_may_change(option: str) -> None:
+    check_same_run(Path("runs/a"), FACTS, {**FACTS, "model": {**FACTS["model"], option: True}})
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
