@@ -30,7 +30,7 @@ class Sizes:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """An option for each size."""
-    group = parser.add_argument_group("size of the models (default: RoBERTa-base)")
+    group = parser.add_argument_group("size of the models")
     for name, value in asdict(Sizes()).items():
         group.add_argument(f"--{name}", type=int, default=value, help="(%(default)s)")
 

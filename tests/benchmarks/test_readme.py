@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import shutil
 
 import pytest
 
@@ -59,3 +61,15 @@ def test_check_says_which_page_is_behind(tmp_path, monkeypatch, capsys):
     assert main(["readme"]) == 0
     assert "old" not in (tmp_path / "page.md").read_text()
     assert main(["readme", "--check"]) == 0
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("matplotlib"), reason="matplotlib is not installed")
+def test_the_report_is_what_was_measured(tmp_path):
+    measured = ROOT / "results" / "efficiency"
+    for path in measured.glob("*.json"):
+        shutil.copy(path, tmp_path)
+    assert main(["report", "--results", str(tmp_path)]) == 0
+    assert (tmp_path / "README.md").read_text() == (measured / "README.md").read_text(), (
+        "run `linformer benchmark report`"
+    )
+    assert sorted(path.name for path in tmp_path.glob("*.png")) == sorted(p.name for p in measured.glob("*.png"))
