@@ -255,7 +255,9 @@ def _pays_text(result: Result, model: str, k: int | None) -> str:
         if not ratios or any(ratio is None or ratio < 1 for ratio in ratios):
             break
         first = length
-    return f"{name}: no slower than the dense rival " + (f"from T = {first:,} on." if first else "at none of these T.")
+    return f"{name}: " + (
+        f"no slower than the dense rival from T = {first:,} on." if first else "slower at some input of each T."
+    )
 
 
 def unique_inputs(result: Result) -> list[dict[str, Any]]:
@@ -388,7 +390,8 @@ def _beside(result: Result, cell: Cell, bases: Sequence[str]) -> Cell | None:
 def size_of(result: Result) -> str:
     """How large the models were."""
     settings = result["settings"]
-    return f"{settings['layers']} layers of width {settings['width']:,}"
+    layers = settings["layers"]
+    return f"{layers} layer{'s' if layers != 1 else ''} of width {settings['width']:,}"
 
 
 def _without_empty(head: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[str], list[list[str]]]:
