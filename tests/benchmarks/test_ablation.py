@@ -24,6 +24,7 @@ def test_every_variant_computes_the_same(name):
     torch.testing.assert_close(layer(x), whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("training", [False, True])
 def test_the_file_has_a_cell_and_the_table_a_row_for_each(tmp_path, training):
     out = tmp_path / "a.json"

@@ -31,6 +31,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+@pytest.mark.slow
 def test_torch_is_enough(tmp_path):
     out = tmp_path / "a.json"
     words = ["inference", "--lengths", "16", "--projected-dims", "4", "--rounds", "1", "--tokens", "32", *TINY]
@@ -46,6 +47,7 @@ def test_a_folder_is_no_file_for_results(tmp_path, refused):
     assert "is a folder; --out names a file" in refused("inference", "--out", str(tmp_path))
 
 
+@pytest.mark.slow
 def test_the_command_runs_the_clones_program(tmp_path):
     words = ["benchmark", "report", "--results", str(tmp_path)]
     done = subprocess.run(

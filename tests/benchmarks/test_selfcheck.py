@@ -59,6 +59,7 @@ def test_mistakes_are_said_in_one_line(refused):
     assert "--rounds is 0" in refused(*WORDS, "--rounds", "0")
 
 
+@pytest.mark.slow
 def test_a_program_that_ends_is_said(monkeypatch, tmp_path, refused):
     monkeypatch.setitem(selfcheck.SIDES, "plain", [*selfcheck.SIDES["plain"][:2], str(tmp_path / "none.py")])
     assert "roberta_sdpa_core, plain: its process ended: " in refused(*WORDS, "--out", str(tmp_path / "s.json"))

@@ -22,6 +22,7 @@ SIZES = Sizes(layers=2, width=16, ffn=64, heads=2, vocabulary=90)
 CPU = torch.device("cpu")
 
 
+@pytest.mark.slow
 def test_a_bare_loop_with_torch_alone(tmp_path):
     out = tmp_path / "t.json"
     words = ["--lengths", "16", "32", "--projected-dims", "4", "8", "--dropouts", "0", "0.1", "--out", str(out)]
