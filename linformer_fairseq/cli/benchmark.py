@@ -15,7 +15,17 @@ from linformer_fairseq.cli.command import CommandError
 
 CLONE = Path(__file__).resolve().parents[2]
 """Where this package lies, if it lies in a clone."""
-PROGRAMS = (*("inference", "training", "ablation", "profile", "optimizer", "padding", "selfcheck", "report", "readme"),)
+PROGRAMS = (
+    "inference",
+    "training",
+    "ablation",
+    "profile",
+    "optimizer",
+    "padding",
+    "selfcheck",
+    "report",
+    "readme",
+)
 """As in benchmarks/__main__.py."""
 
 

@@ -111,9 +111,7 @@ class LinformerSelfAttention(nn.Module):
             ValueError: T is more than ``max_positions``, or the shapes do not fit.
         """
         projected = self.project(x, key_padding_mask)
-        if not need_weights:
-            return self.attend(x, projected), None
-        heads, weights = self._heads(x, projected, need_weights=True)
+        heads, weights = self._heads(x, projected, need_weights)
         return self._join_heads(heads), weights
 
     def project(self, x: Tensor, key_padding_mask: Tensor | None = None) -> ProjectedSequence:
