@@ -7,7 +7,6 @@ object on its command line and prints READY; then for each line "pass" on standa
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import json
 import os
@@ -111,12 +110,15 @@ class TorchLayer(nn.Module):
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        x = self.norm1(x + self.attention(x, mask))
+        return self.norm2(x + self.narrow(F.gelu(self.widen(x))))
+
+    def attention(self, x: Tensor, mask: Tensor | None) -> Tensor:
         batch, length, width = x.shape
         shape = (batch, length, self.heads, width // self.heads)
         q, k, v = (linear(x).view(shape).transpose(1, 2) for linear in (self.query, self.key, self.value))
         attended = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-        x = self.norm1(x + self.output(attended.transpose(1, 2).reshape(batch, length, width)))
-        return self.norm2(x + self.narrow(F.gelu(self.widen(x))))
+        return self.output(attended.transpose(1, 2).reshape(batch, length, width))
 
 
 class TorchEncoder(nn.Module):
@@ -177,9 +179,7 @@ def peak_of(run: Callable[[], None], device: str) -> int:
         return next(int(line.split()[1]) << 10 for line in Path("/proc/self/status").open() if line.startswith(field))
 
     gc.collect()
-    ctypes.CDLL(None).mallopt(-3, 1 << 16)  # M_MMAP_THRESHOLD: what is freed goes back at once, the same way each time
     run()
-    ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")
     before = status("VmRSS")
     run()

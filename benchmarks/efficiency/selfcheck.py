@@ -3,7 +3,9 @@
     python -m benchmarks selfcheck --dtype bfloat16
 
 Each model is built by the benchmarks and by a few plain lines of its own library's documented use (documented.py), in a
-process each, which take turns: a timed pass after an untimed one, in five rounds. Wanted: the median ratio of their
+process each, which take turns. In each of five rounds the processes are new, as a process can be faster than its twin
+by the chance of where its memory lies, and its time is the median of three passes, each after an untimed one. Memory
+is measured in processes of their own, whose heap hands back at once what is freed. Wanted: the median ratio of their
 times within 5 %, operations and peak memory within 10 %. The exit status is 1 where that is not so.
 """
 
@@ -12,10 +14,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -37,6 +41,10 @@ KEPT = ("dtype", "lengths", "projected_dim", "models", "tokens", "rounds")
 """Options that the cells depend on."""
 TOLERANCES = {"time_ratio": 0.05, "operations_ratio": 0.10, "peak_ratio": 0.10}
 """How far from 1 a ratio of the benchmarks' way to the plain one may be."""
+PASSES = 3
+"""Of a process in a round."""
+FREED_AT_ONCE = {"MALLOC_MMAP_THRESHOLD_": str(1 << 16)}
+"""glibc's setting for the processes whose memory is measured."""
 MASKED = ("linformer", "roberta_sdpa_core", "roberta_hf", "roberta_fairseq")
 """Models that do something else where there is padding."""
 SIDES = {
@@ -71,9 +79,7 @@ def run(args: argparse.Namespace) -> int:
     args.models = args.models or [name for name in RIVALS if not missing(name)]
     _check(args)
     device, size = device_of(args.device), sizes.sizes_of(args)
-    settings = {
-        name: getattr(args, name) for name in ("dtype", "lengths", "projected_dim", "models", "tokens", "rounds")
-    }
+    settings = {name: getattr(args, name) for name in KEPT}
     settings |= {"device": str(device), "threads": threads(args.threads), **asdict(size)}
     out = args.out or RESULTS / f"selfcheck_{device.type}_{args.dtype}.json"
     store = Store(out, "selfcheck", settings, provenance(device, args.dtype), args.resume)
@@ -113,14 +119,16 @@ class Side:
     Args:
         name: of SIDES.
         case: what it is given.
+        environment: variables that it finds beside those of this process.
     """
 
-    def __init__(self, name: str, case: dict[str, Any]) -> None:
+    def __init__(self, name: str, case: dict[str, Any], environment: Mapping[str, str]) -> None:
         self._name = f"{case['model']}, {name}"
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115  closed by __exit__
         self._process = subprocess.Popen(
             [*SIDES[name], json.dumps(case)],
             cwd=ROOT,
+            env={**os.environ, **environment},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -170,15 +178,17 @@ def _compared(name: str, given: Input, settings: dict[str, Any]) -> Cell:
     case |= {"model": name, "n": given.n, "k": settings["projected_dim"] if MODELS[name].projects else None}
     case |= {"length": given.length, "padded": given.padded, "lengths": tokens.ne(PADDING).sum(dim=1).tolist()}
     seconds: dict[str, list[float]] = {side: [] for side in SIDES}
-    with contextlib.ExitStack() as stack:
-        sides = {side: stack.enter_context(Side(side, case)) for side in SIDES}
-        for process in sides.values():
-            process.line()
-        for number in range(settings["rounds"]):
-            for side in sorted(sides, reverse=bool(number % 2)):
-                seconds[side].append(sides[side].ask("pass"))
-        operations = {side: sides[side].ask("operations") for side in sides}
-        peak = {side: sides[side].ask("peak") for side in sides}
+    for turn in range(settings["rounds"]):
+        with _both(case, {}) as sides:
+            passes = [
+                {side: sides[side].ask("pass") for side in sorted(sides, reverse=bool((turn + repeat) % 2))}
+                for repeat in range(PASSES)
+            ]
+        for side, values in seconds.items():
+            values.append(statistics.median(times[side] for times in passes))
+    with _both(case, FREED_AT_ONCE) as sides:
+        operations = {side: process.ask("operations") for side, process in sides.items()}
+        peak = {side: process.ask("peak") for side, process in sides.items()}
     ratios = [ours / plain for ours, plain in zip(seconds["harness"], seconds["plain"], strict=True)]
     cell: Cell = {
         **{key: case[key] for key in ("model", "n", "k", "padded")},
@@ -194,6 +204,16 @@ def _compared(name: str, given: Input, settings: dict[str, Any]) -> Cell:
     cell["passed"] = all(abs(cell[key] - 1) <= tolerance for key, tolerance in TOLERANCES.items())
     say(f"{name}, {given}: time {cell['time_ratio']:.3f}, passed: {cell['passed']}")
     return cell
+
+
+@contextlib.contextmanager
+def _both(case: dict[str, Any], environment: Mapping[str, str]) -> Iterator[dict[str, Side]]:
+    """Both programs, once they are ready."""
+    with contextlib.ExitStack() as stack:
+        sides = {side: stack.enter_context(Side(side, case, environment)) for side in SIDES}
+        for process in sides.values():
+            process.line()
+        yield sides
 
 
 def table(result: Result) -> list[str]:
@@ -212,7 +232,8 @@ def table(result: Result) -> list[str]:
     return [
         f"The models as the benchmarks build and measure them, against a few plain lines of each library's documented "
         f"use (`benchmarks/efficiency/documented.py`), in {settings['dtype']}, {size_of(result)}, in "
-        f"processes that take turns, {settings['rounds']} rounds: medians of the ratios. Bounds: {bounds}.",
+        f"processes that take turns, {settings['rounds']} rounds of new processes: medians of the ratios. Bounds: "
+        f"{bounds}.",
         "",
         *markdown(head, rows, left=2),
         "",
