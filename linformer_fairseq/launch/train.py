@@ -21,7 +21,8 @@ from linformer_fairseq.launch.pretrained import all_options
 from linformer_fairseq.launch.processes import Place
 from linformer_fairseq.launch.run_folder import CONSOLE_LOG, RunFolder, has_finished, read_record, updates_done
 from linformer_fairseq.launch.run_identity import check_same_run
-from linformer_fairseq.training import signals
+from linformer_fairseq.training import not_learning, signals
+from linformer_fairseq.training.control_group import leave
 from linformer_fairseq.training.joining import join
 from linformer_fairseq.training.progress import Progress
 from linformer_fairseq.training.stopping import Stopped, attach
@@ -58,6 +59,7 @@ def train(config: DictConfig, place: Place, overrides: Sequence[str]) -> None:
         logger.info("%s: already finished, after %d updates", path, updates_done(record))
         return
     hosts = _meet(config, place)
+    not_learning.attach(fairseq_train)
     progress = attach(fairseq_train)
     if folder is None:
         _run(config, progress)
@@ -100,6 +102,7 @@ def _run(config: DictConfig, progress: Progress) -> None:
     fairseq_config = OmegaConf.masked_copy(config, [str(key) for key in config if key not in _OURS])
     OmegaConf.set_struct(fairseq_config, True)
     distributed_utils.call_main(fairseq_config, fairseq_train.main)
+    leave()
     if not progress.trained:
         raise LaunchError(
             f"no update happened: fairseq found nothing to do with {config.task.data}, max_epoch "

@@ -10,6 +10,7 @@ from linformer_fairseq.training import (
     epoch_position,
     lost_process,
     not_finite,
+    not_learning,
     recovery,
     saving,
     stopping,
@@ -17,7 +18,7 @@ from linformer_fairseq.training import (
 
 __all__ = ["install"]
 
-_HOOKS = (saving, recovery, epoch_position, batching, lost_process, not_finite, data_workers, stopping)
+_HOOKS = (saving, recovery, epoch_position, batching, lost_process, not_finite, not_learning, data_workers, stopping)
 
 
 def install() -> None:

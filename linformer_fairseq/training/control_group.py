@@ -34,6 +34,14 @@ def wait() -> None:
     highest(0)
 
 
+def leave() -> None:
+    """Once every process is here, take down all process groups, whose threads can abort a process that ends."""
+    wait()
+    if dist.is_available() and dist.is_initialized():
+        dist.destroy_process_group()
+        _group.cache_clear()
+
+
 def gather(text: str) -> list[str]:
     """All processes' texts, by rank; every process has to ask."""
     if not (dist.is_available() and dist.is_initialized()):

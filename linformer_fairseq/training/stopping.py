@@ -20,7 +20,7 @@ from fairseq import checkpoint_utils
 
 from linformer_fairseq.compat.patching import replace
 from linformer_fairseq.training import signals
-from linformer_fairseq.training.control_group import highest, wait
+from linformer_fairseq.training.control_group import highest, leave
 from linformer_fairseq.training.progress import Progress
 
 logger = logging.getLogger(__name__)
@@ -50,11 +50,12 @@ class Stopped(SystemExit):
 def _save_and_stop(cfg: Any, trainer: Any, epoch_itr: Any, number: int) -> NoReturn:
     updates = trainer.get_num_updates()
     checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, None)
+    first = trainer.is_data_parallel_master
     # The others wait here until the first process has saved, and end with 0: srun kills all at the first status that is
     # not, and reports the highest.
-    wait()
-    stopped = Stopped(STOPPED_STATUS if trainer.is_data_parallel_master else 0, updates, number)
-    say = logger.warning if trainer.is_data_parallel_master else logger.debug
+    leave()
+    stopped = Stopped(STOPPED_STATUS if first else 0, updates, number)
+    say = logger.warning if first else logger.debug
     say(
         "%s: stopped after update %d, status %d. %s",
         *(stopped.signal, updates, STOPPED_STATUS),
@@ -100,6 +101,7 @@ def _listening(progress: Progress) -> Callable[..., Any]:
             if number := highest(signals.received()):
                 if trainer.is_data_parallel_master:
                     logger.warning("%s: stopped before update %d", signal.Signals(number).name, updates + 1)
+                leave()
                 signals.hand_on(number)
                 raise Stopped(128 + number, updates, number)
             return train(cfg, trainer, task, epoch_itr)

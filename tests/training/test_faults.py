@@ -147,6 +147,27 @@ highest(0)
 """
 
 
+_LEAVING = """
+import sys
+import torch.distributed as dist
+from linformer_fairseq.training.control_group import highest, leave
+
+dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}", rank=int(sys.argv[2]), world_size=2)
+assert highest(int(sys.argv[2])) == 1
+leave()
+print(dist.is_initialized(), highest(0))
+"""
+
+
+@pytest.mark.slow
+def test_processes_that_stop_together_leave_no_group_behind(tmp_path: Path) -> None:
+    """gloo's threads abort a process that ends while the other one does."""
+    words = [sys.executable, "-c", _LEAVING, str(tmp_path / "meeting")]
+    both = [subprocess.Popen([*words, rank], stdout=subprocess.PIPE, text=True) for rank in "01"]
+    assert [process.communicate(timeout=60)[0] for process in both] == ["False 0\n"] * 2
+    assert [process.returncode for process in both] == [0, 0]
+
+
 @pytest.mark.slow
 def test_a_process_that_is_gone_between_updates_is_named(tmp_path: Path) -> None:
     words = [sys.executable, "-c", _ALONE, str(tmp_path / "meeting")]
