@@ -11,7 +11,9 @@ from .projection import Projection
 from .settings import (
     INITIALISATIONS,
     PROJECTIONS,
+    ROW_WEIGHTS,
     SHARINGS,
+    SHORT_INPUTS,
     LinformerSettings,
     ProjectedDim,
     parse_projected_dim,
@@ -26,7 +28,9 @@ from .signature import signature_of
 __all__ = [
     "INITIALISATIONS",
     "PROJECTIONS",
+    "ROW_WEIGHTS",
     "SHARINGS",
+    "SHORT_INPUTS",
     "LinformerEncoderLayer",
     "LinformerSelfAttention",
     "LinformerSettings",

@@ -27,12 +27,15 @@ class ProjectedSequence(NamedTuple):
     """Which rows count: bool (B or 1, H or 1, 1, R); None for all."""
     late: tuple[Tensor, Tensor] | None = None
     """E and F, if they are still to be applied, each with a column of ones for the biases: (R, T + 1) or
-    (H, R, T + 1)."""
+    (H, R, T + 1), for each sequence (B, H or 1, R, T + 1)."""
 
     def part(self, sequences: slice) -> ProjectedSequence:
         """Keys and values of some of the sequences."""
         mask = self.mask if self.mask is None or self.mask.size(0) == 1 else self.mask[sequences]
-        return ProjectedSequence(self.keys[sequences], self.values[sequences], mask, self.late)
+        late = self.late
+        if late is not None and late[0].dim() == 4:
+            late = late[0][sequences], late[1][sequences]
+        return ProjectedSequence(self.keys[sequences], self.values[sequences], mask, late)
 
 
 class LinformerSelfAttention(nn.Module):
@@ -158,7 +161,7 @@ class LinformerSelfAttention(nn.Module):
             by_head = [head(x, padding) for head in first.heads]
             return _linear_by_head(by_head, self.k_proj), _linear_by_head(by_head, self.v_proj), None
         if not self.settings.is_pooling:
-            x, padding = zero_padding(x, padding), None  # zeros stay zeros through W, and count for nothing in E X
+            x = zero_padding(x, padding)  # zeros stay zeros through W, and count for nothing in E X
         order = self._order(x.size(1))
         if order is Order.PROJECTION:
             rows = self._project(first, x, padding)
@@ -167,7 +170,8 @@ class LinformerSelfAttention(nn.Module):
         keys, values = F.linear(x, self.k_proj.weight), F.linear(x, self.v_proj.weight)
         if order is Order.SCORES:
             assert isinstance(first, LinearProjection) and isinstance(second, LinearProjection)
-            late = first.with_ones(self._rows, x.size(1)), second.with_ones(self._rows, x.size(1))
+            early = first.with_ones(self._rows, x.size(1), padding)
+            late = early, early if second is first else second.with_ones(self._rows, x.size(1), padding)
             return _append(keys, self.k_proj.bias), _append(values, self.v_proj.bias), late
         # The sums take the place of the products, for which nothing else has a use.
         keys = self._project(first, keys, padding).add_(self.k_proj.bias)

@@ -1,8 +1,9 @@
 """From n rows to k: linear, mean pooling, max pooling, convolution (section 4 of the paper).
 
 Each projection maps sequences (B, T, F) along their second axis to rows (B, R, F). ``padding`` is None or a bool
-mask (B, T), True at padded positions, which contribute nothing. Windows are counted from position 0, so with
-right padding a sequence has the same rows alone and in a batch.
+mask (B, T), True at padded positions, which contribute nothing: pooling leaves them out, and for the others, which are
+linear in X, the caller has set the features there to zero (`zero_padding`). Windows are counted from position 0, so
+with right padding a sequence has the same rows alone and in a batch.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from .settings import window_length
+from .row_weights import affine, affine_taps, first_columns, stretched, window_means_
+from .settings import LinformerSettings, window_length
 
 
 class Projection(nn.Module):
@@ -47,42 +49,64 @@ class Projection(nn.Module):
 class LinearProjection(Projection):
     """E of the paper: (K, n), or (H, K, n) with one matrix a head where ``heads`` is given.
 
-    A shorter input uses the first T columns.
+    Args:
+        rows: K.
+        settings: of the encoder; what E is for shorter inputs and what its rows sum to.
+        heads: H.
     """
 
     weight: Tensor
+    """E / step: an optimizer whose steps do not depend on the gradient's size, as Adam, then moves E by ``step`` times
+    the learning rate."""
 
-    def __init__(self, rows: int, max_positions: int, init: str, frozen: bool, heads: int | None = None) -> None:
-        super().__init__(rows, max_positions)
-        weight = torch.empty(heads or 1, rows, max_positions)
+    def __init__(self, rows: int, settings: LinformerSettings, heads: int | None = None) -> None:
+        super().__init__(rows, settings.max_positions)
+        self.step = settings.projection_step
+        self._fit = stretched if settings.short_inputs == "stretch" else first_columns
+        self._affine = settings.row_weights == "affine"
+        self._by_sequence = self._affine or settings.short_inputs == "stretch"
+        weight = torch.empty(heads or 1, rows, settings.max_positions)
         for matrix in weight:
-            initialise_(matrix, init, rows, fan_in=max_positions, fan_out=rows)
-        _own(self, weight if heads else weight[0], frozen)
+            initialise_(matrix, settings, rows, fan_in=settings.max_positions, fan_out=rows)
+        _own(self, weight if heads else weight[0], settings.freeze_projection)
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         if self.weight.dim() == 2:
             return self.first_rows(self.rows, x, padding)
         batch, length, features = x.shape
-        x = zero_padding(x, padding)
+        matrix = self.matrix(self.rows, length, padding)
         heads = self.weight.size(0)
+        by_head = x.view(batch, length, heads, -1)
+        if matrix.dim() == 4:
+            return (matrix @ by_head.transpose(1, 2)).transpose(1, 2).reshape(batch, self.rows, features)
         # One product a head for the whole batch: (K, T) x (T, B*D).
-        by_head = x.view(batch, length, heads, -1).permute(2, 1, 0, 3).reshape(heads, length, -1)
-        rows = torch.bmm(self.matrix(self.rows, length), by_head).view(heads, self.rows, batch, -1)
+        by_head = by_head.permute(2, 1, 0, 3).reshape(heads, length, -1)
+        rows = torch.bmm(matrix, by_head).view(heads, self.rows, batch, -1)
         return rows.permute(2, 1, 0, 3).reshape(batch, self.rows, features)
 
-    def matrix(self, rows: int, length: int) -> Tensor:
-        """E of the first ``rows`` rows for T = ``length`` positions: (rows, T), or (H, rows, T), a view."""
-        return self.weight[..., :rows, :length]
+    def matrix(self, rows: int, length: int, padding: Tensor | None = None) -> Tensor:
+        """The weights of the first ``rows`` rows for T = ``length`` positions: (rows, T), or (H, rows, T).
 
-    def with_ones(self, rows: int, length: int) -> Tensor:
-        """The same with a further column of ones: (rows, T + 1), or (H, rows, T + 1)."""
-        return nn.functional.pad(self.matrix(rows, length), (0, 1), value=1.0)
+        Where they depend on the number of tokens and there is padding, one for each sequence: (B, rows, T) or
+        (B, H, rows, T).
+        """
+        weight = self.weight[..., :rows, :]
+        if self.step != 1:
+            weight = weight * self.step
+        count = (~padding).sum(dim=1) if padding is not None and self._by_sequence else None
+        weight = self._fit(weight, length, count)
+        return affine(weight, count) if self._affine else weight
+
+    def with_ones(self, rows: int, length: int, padding: Tensor | None = None) -> Tensor:
+        """The same with a further column of ones, to be expanded to (B, H, rows, T + 1)."""
+        matrix = nn.functional.pad(self.matrix(rows, length, padding), (0, 1), value=1.0)
+        return matrix.unsqueeze(1) if matrix.dim() == 3 and self.weight.dim() == 2 else matrix
 
     def first_rows(self, count: int, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """The first rows of E X, for a layer whose k is smaller than that of the shared matrix."""
         batch, length, _ = x.shape
         # bmm, not matmul: where E wants a gradient, matmul copies x to make a single product of all sequences.
-        return torch.bmm(self.matrix(count, length).expand(batch, -1, -1), zero_padding(x, padding))
+        return torch.bmm(self.matrix(count, length, padding).expand(batch, -1, -1), x)
 
 
 class WindowProjection(Projection):
@@ -135,20 +159,37 @@ class MaxPool(WindowProjection):
 
 
 class Convolution(WindowProjection):
-    """A depthwise convolution along the sequence, kernel = stride = ceil(n / k); weight (F, window)."""
+    """A depthwise convolution along the sequence, kernel = stride = ceil(n / k).
+
+    Args:
+        rows: K.
+        features: F.
+        settings: of the encoder; what the taps of a window sum to.
+    """
 
     weight: Tensor
+    """(F, window), divided by ``step`` as in `LinearProjection`."""
 
-    def __init__(self, rows: int, max_positions: int, features: int, init: str, frozen: bool) -> None:
-        super().__init__(rows, max_positions)
+    def __init__(self, rows: int, features: int, settings: LinformerSettings) -> None:
+        super().__init__(rows, settings.max_positions)
+        self.step = settings.projection_step
+        self._affine = settings.row_weights == "affine"
         weight = torch.empty(features, self.window)
         # Each output sees `window` inputs and, as kernel = stride, each input feeds one output.
-        initialise_(weight, init, rows, fan_in=self.window, fan_out=1)
-        _own(self, weight, frozen)
+        initialise_(weight, settings, rows, fan_in=self.window, fan_out=1)
+        _own(self, weight, settings.freeze_projection)
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        kernel = self.weight.t()  # (window, F)
-        return (self.windows(zero_padding(x, padding), 0.0) * kernel).sum(dim=2)
+        windows = self.windows(x, 0.0)
+        kernel = self.weight if self.step == 1 else self.weight * self.step
+        if not self._affine:
+            return _taps(windows, kernel)
+        parts = affine_taps(kernel)
+        if padding is None and x.size(1) % self.window == 0:
+            return _taps(windows, kernel + parts[-1].unsqueeze(1))
+        real = torch.ones_like(x[:1, :, 0], dtype=torch.bool) if padding is None else ~padding
+        count = self.windows(real, False).sum(dim=2)  # (B or 1, R)
+        return _taps(windows, kernel) + parts[count] * windows.sum(dim=2)
 
 
 class RaggedHeads(nn.Module):
@@ -192,8 +233,9 @@ def zero_padding(x: Tensor, padding: Tensor | None) -> Tensor:
     return x if padding is None else x.masked_fill(padding.unsqueeze(-1), 0.0)
 
 
-def initialise_(weight: Tensor, init: str, rows: int, fan_in: int, fan_out: int) -> None:
-    """Fills E in place. ``rows`` is k; the fans are those of one output and one input of the projection."""
+def initialise_(weight: Tensor, settings: LinformerSettings, rows: int, fan_in: int, fan_out: int) -> None:
+    """Fills E (k, n) or a kernel (F, window) in place. ``rows`` is k; the fans are those of an output and an input."""
+    init = settings.projection_init
     if init == "xavier":
         # Glorot and Bengio 2010, eq. 16, with the gain 1/sqrt(2) that fairseq gives q, k and v.
         bound = math.sqrt(1 / 2) * math.sqrt(6.0 / (fan_in + fan_out))
@@ -202,8 +244,16 @@ def initialise_(weight: Tensor, init: str, rows: int, fan_in: int, fan_out: int)
         nn.init.normal_(weight, std=0.02)
     elif init == "jl":
         nn.init.normal_(weight, std=rows**-0.5)
+    elif settings.projection == "linear":
+        window_means_(weight)
     else:
-        raise ValueError(f"projection_init is {init!r}; expected xavier, normal or jl")
+        nn.init.constant_(weight, 1 / weight.size(-1))
+    weight /= settings.projection_step
+
+
+def _taps(windows: Tensor, kernel: Tensor) -> Tensor:
+    """(B, R, s, F) and (F, s) -> (B, R, F): each feature's taps on each window."""
+    return (windows * kernel.t()).sum(dim=2)
 
 
 def _own(module: nn.Module, weight: Tensor, frozen: bool) -> None:

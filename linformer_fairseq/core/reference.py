@@ -14,6 +14,7 @@ from torch import Tensor
 
 from .attention import LinformerSelfAttention
 from .projection import Convolution, LinearProjection, MeanPool, Projection, RaggedHeads, WindowProjection
+from .settings import LinformerSettings
 
 # X (t, C) and W_i (D, C) -> E_i X W_i^T (R, D)
 ProjectedLinear = Callable[[Tensor, Tensor], Tensor]
@@ -84,23 +85,23 @@ def _projection_of(attention: LinformerSelfAttention, which: str, i: int) -> Pro
         head = owner.heads[i]
         assert isinstance(head, Projection)
         # A convolution of one head acts on that head's features, X W_i; pooling is defined on X.
-        return _matrix(head, settings.dims[attention.layer][i], after_linear=isinstance(head, Convolution))
+        return _matrix(settings, head, settings.dims[attention.layer][i], after_linear=isinstance(head, Convolution))
     assert isinstance(owner, Projection)
     k = settings.dims[attention.layer][i]
     if settings.sharing == "none" and isinstance(owner, LinearProjection):
-        return lambda x, w: owner.weight[i, :k, : len(x)] @ x @ w.T
+        return lambda x, w: _row_weights(settings, owner.weight[i, :k], len(x)) @ x @ w.T
     if settings.sharing == "none" and isinstance(owner, Convolution):
         kernel = owner.weight[i * d : (i + 1) * d]
-        return lambda x, w: _convolve(x @ w.T, kernel)
-    return _matrix(owner, k)
+        return lambda x, w: _convolve(settings, x @ w.T, kernel)
+    return _matrix(settings, owner, k)
 
 
-def _matrix(projection: Projection, k: int, after_linear: bool = False) -> ProjectedLinear:
+def _matrix(settings: LinformerSettings, projection: Projection, k: int, after_linear: bool = False) -> ProjectedLinear:
     def project(y: Tensor) -> Tensor:
         if isinstance(projection, LinearProjection):
-            return projection.weight[:k, : len(y)] @ y
+            return _row_weights(settings, projection.weight[:k], len(y)) @ y
         if isinstance(projection, Convolution):
-            return _convolve(y, projection.weight)
+            return _convolve(settings, y, projection.weight)
         assert isinstance(projection, WindowProjection)
         pool = torch.mean if isinstance(projection, MeanPool) else torch.amax
         return torch.stack([pool(part, dim=0) for part in torch.split(y, projection.window)])
@@ -108,6 +109,23 @@ def _matrix(projection: Projection, k: int, after_linear: bool = False) -> Proje
     return (lambda x, w: project(x @ w.T)) if after_linear else (lambda x, w: project(x) @ w.T)
 
 
-def _convolve(y: Tensor, kernel: Tensor) -> Tensor:
+def _row_weights(settings: LinformerSettings, weight: Tensor, t: int) -> Tensor:
+    """(k, n) as it is held -> (k, t), what row i adds up of t tokens."""
+    e, n = settings.projection_step * weight, weight.size(1)
+    if settings.short_inputs == "stretch":
+        e = torch.stack([e[:, j * n // t : (j + 1) * n // t].sum(dim=1) for j in range(t)], dim=1)
+    return _affine(settings, e[:, :t])
+
+
+def _affine(settings: LinformerSettings, weights: Tensor) -> Tensor:
+    """(rows, tokens) -> the same, with rows that sum to one if they have to."""
+    if settings.row_weights == "free":
+        return weights
+    return weights + (1 - weights.sum(dim=1, keepdim=True)) / weights.size(1)
+
+
+def _convolve(settings: LinformerSettings, y: Tensor, weight: Tensor) -> Tensor:
     """Depthwise, kernel (F, s) = stride; a short last window sees only the first taps."""
-    return torch.stack([(part * kernel.T[: len(part)]).sum(dim=0) for part in torch.split(y, kernel.size(1))])
+    kernel = settings.projection_step * weight
+    rows = [(part * _affine(settings, kernel[:, : len(part)]).T).sum(dim=0) for part in torch.split(y, kernel.size(1))]
+    return torch.stack(rows)

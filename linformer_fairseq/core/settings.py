@@ -10,7 +10,9 @@ from typing import Any
 
 SHARINGS = ("none", "headwise", "key_value", "layerwise")
 PROJECTIONS = ("linear", "mean_pool", "max_pool", "convolution")
-INITIALISATIONS = ("xavier", "normal", "jl")
+INITIALISATIONS = ("xavier", "normal", "jl", "window_means")
+ROW_WEIGHTS = ("free", "affine")
+SHORT_INPUTS = ("first_columns", "stretch")
 
 # One k for all; one k per layer; or one k per layer and head.
 ProjectedDim = int | list[int] | list[list[int]]
@@ -69,9 +71,16 @@ class LinformerSettings:
             do not commute with W_k and W_v, so that their place is part of the model: both act on X, before W, except
             convolution with ``sharing=none``, which acts on X W. The paper leaves this open.
         projection_init: ``xavier`` (uniform, gain 1/sqrt(2), what the paper's code asked for), ``normal``
-            (std 0.02, what fairseq's example really trained with) or ``jl`` (N(0, 1/k), as in the
-            Johnson-Lindenstrauss lemma behind theorem 2); ``None`` takes ``jl`` where E is frozen, else ``xavier``.
-        freeze_projection: keep the random E and F as they were drawn; they are buffers then, not parameters.
+            (std 0.02, what fairseq's example really trained with), ``jl`` (N(0, 1/k), as in the
+            Johnson-Lindenstrauss lemma behind theorem 2) or ``window_means`` (row i is the mean of the i-th of k
+            windows; kernels of a convolution are 1/window); ``None`` takes ``jl`` where E is frozen, else ``xavier``.
+        projection_step: how far an update moves E and F, relative to the learning rate, with Adam and other
+            optimizers whose steps do not depend on the size of a gradient.
+        row_weights: what the weights of a projected row sum to over the tokens: ``free`` (anything, as in the paper) or
+            ``affine`` (one at any length; for a convolution, within each window).
+        short_inputs: which of E's n columns T < n tokens use: ``first_columns`` (T of them, as fairseq's example; the
+            paper does not say) or ``stretch`` (all: E is laid over the tokens). For the linear projection.
+        freeze_projection: keep E and F as they were drawn; they are buffers then, not parameters.
         attention_dropout: dropout on the attention probabilities.
 
     Raises:
@@ -90,6 +99,9 @@ class LinformerSettings:
     projection: str = "linear"
     projection_init: str | None = None
     freeze_projection: bool = False
+    projection_step: float = 1.0
+    row_weights: str = "free"
+    short_inputs: str = "first_columns"
     attention_dropout: float = 0.0
     # k of every layer and head: L tuples of H numbers.
     dims: tuple[tuple[int, ...], ...] = field(init=False, repr=False)
@@ -99,6 +111,10 @@ class LinformerSettings:
         _one_of("projection", self.projection, PROJECTIONS)
         init = self.projection_init or ("jl" if self.freeze_projection else "xavier")
         _one_of("projection_init", init, INITIALISATIONS)
+        _one_of("row_weights", self.row_weights, ROW_WEIGHTS)
+        _one_of("short_inputs", self.short_inputs, SHORT_INPUTS)
+        if not 0.0 < self.projection_step <= 1.0:
+            raise ValueError(f"projection_step is {self.projection_step}; expected a value in (0, 1]")
         for name in ("embed_dim", "num_heads", "num_layers", "max_positions"):
             value = getattr(self, name)
             if not _is_int(value) or value < 1:
@@ -175,6 +191,19 @@ class LinformerSettings:
             raise ValueError(
                 f"freeze_projection has nothing to freeze: projection={self.projection} has no parameters; "
                 "use projection=linear or convolution, or leave freeze_projection off"
+            )
+        if self.projection_step != 1 and (self.is_pooling or self.freeze_projection):
+            why = "freeze_projection keeps E" if self.freeze_projection else f"projection={self.projection} has no E"
+            raise ValueError(f"projection_step={self.projection_step} has nothing to move: {why}; leave it at 1")
+        if self.row_weights == "affine" and self.is_pooling:
+            raise ValueError(
+                f"row_weights=affine does not go with projection={self.projection}, which has no weights; "
+                "use projection=linear or convolution, or row_weights=free"
+            )
+        if self.short_inputs == "stretch" and self.projection != "linear":
+            raise ValueError(
+                f"short_inputs=stretch does not go with projection={self.projection}, whose windows have one length; "
+                "use projection=linear, or short_inputs=first_columns"
             )
         if not self.one_dim_per_layer and self.sharing != "none" and not self.is_pooling:
             raise ValueError(

@@ -68,12 +68,10 @@ def _build_for_layer(settings: LinformerSettings, layer: int) -> Projection | Ra
 
 
 def _build(settings: LinformerSettings, rows: int, features: int, heads: int | None = None) -> Projection:
-    n, init, frozen = settings.max_positions, settings.projection_init, settings.freeze_projection
-    assert init is not None, "LinformerSettings resolves projection_init"
     if settings.projection == "mean_pool":
-        return MeanPool(rows, n)
+        return MeanPool(rows, settings.max_positions)
     if settings.projection == "max_pool":
-        return MaxPool(rows, n)
+        return MaxPool(rows, settings.max_positions)
     if settings.projection == "convolution":
-        return Convolution(rows, n, features, init, frozen)
-    return LinearProjection(rows, n, init, frozen, heads)
+        return Convolution(rows, features, settings)
+    return LinearProjection(rows, settings, heads)

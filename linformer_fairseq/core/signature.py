@@ -9,14 +9,26 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from .settings import PROJECTIONS, SHARINGS, LinformerSettings
+from .settings import PROJECTIONS, ROW_WEIGHTS, SHARINGS, SHORT_INPUTS, LinformerSettings
+
+_KINDS = (PROJECTIONS, ROW_WEIGHTS, SHORT_INPUTS)
+_STEPS = 10**6
+"""Steps are told apart to a millionth."""
 
 
 def signature_of(settings: LinformerSettings, layer: int) -> list[int]:
-    """[projection, sharing, n, k of head 1, ..., k of head H]. Pooling is the same in every sharing mode: none."""
+    """[kind, sharing, n, k of head 1, ..., k of head H]. Pooling is the same in every sharing mode: none.
+
+    The kind is the projection, plus what later options add: nothing where they are as they were before they existed.
+    """
+    chosen = (settings.projection, settings.row_weights, settings.short_inputs)
+    kind, unit = 0, 1
+    for value, values in zip(chosen, _KINDS, strict=True):
+        kind += unit * values.index(value)
+        unit *= len(values)
+    kind += unit * (_STEPS - round(_STEPS * settings.projection_step))
     sharing = "none" if settings.is_pooling else settings.sharing
-    head = [PROJECTIONS.index(settings.projection), SHARINGS.index(sharing), settings.max_positions]
-    return head + list(settings.dims[layer])
+    return [kind, SHARINGS.index(sharing), settings.max_positions, *settings.dims[layer]]
 
 
 def check_signature(stored: Tensor, expected: Tensor, where: str) -> None:
@@ -29,9 +41,16 @@ def check_signature(stored: Tensor, expected: Tensor, where: str) -> None:
 
 
 def _describe(signature: list[int]) -> str:
-    projection, sharing, n, *dims = signature
+    kind, sharing, n, *dims = signature
+    chosen = []
+    for values in _KINDS:
+        kind, index = divmod(kind, len(values))
+        chosen.append(values[index])
+    projection, row_weights, short_inputs = chosen
     k = f"{dims[0]} in each of {len(dims)} heads" if len(set(dims)) == 1 else str(dims)
-    names = f"projection={PROJECTIONS[projection]}, "
-    if not PROJECTIONS[projection].endswith("pool"):
-        names += f"sharing={SHARINGS[sharing]}, "
+    names = f"projection={projection}, "
+    if not projection.endswith("pool"):
+        names += f"sharing={SHARINGS[sharing]}, row_weights={row_weights}, projection_step={1 - kind / _STEPS:g}, "
+    if projection == "linear":
+        names += f"short_inputs={short_inputs}, "
     return f"{names}max_positions (n) = {n}, projected_dim (k) = {k}"

@@ -33,6 +33,7 @@ _FREE = EXECUTION | frozenset(
 )
 _LINFORMER = (
     *("projected_dim", "sharing", "projection", "projection_init", "freeze_projection"),
+    *("projection_step", "row_weights", "short_inputs"),
     *("compile_encoder", "pad_vocabulary"),
 )
 

@@ -10,7 +10,7 @@ from fairseq import utils
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models.transformer import DEFAULT_MIN_PARAMS_TO_WRAP
 
-from linformer_fairseq.core import INITIALISATIONS, PROJECTIONS, SHARINGS
+from linformer_fairseq.core import INITIALISATIONS, PROJECTIONS, ROW_WEIGHTS, SHARINGS, SHORT_INPUTS
 
 _ACTIVATIONS = ChoiceEnum(utils.get_available_activation_fns())
 
@@ -98,10 +98,23 @@ class LinformerRobertaConfig(FairseqDataclass):
     )
     projection_init: Optional[ChoiceEnum(INITIALISATIONS)] = _option(
         None,
-        "how E and F are drawn: xavier (gain 1/sqrt(2)), normal (std 0.02), jl (variance 1/k) "
-        "(default: xavier; jl if freeze_projection)",
+        "what E and F start from: xavier (gain 1/sqrt(2)), normal (std 0.02), jl (variance 1/k), window_means (row "
+        "i is the mean of the i-th of k windows; kernels 1/window) (default: xavier; jl if freeze_projection)",
     )
-    freeze_projection: bool = _option(False, "keep the random E and F fixed instead of training them")
+    projection_step: float = _option(
+        1.0, "how far an update moves E and F, relative to the learning rate (with Adam and optimizers like it)"
+    )
+    row_weights: ChoiceEnum(ROW_WEIGHTS) = _option(
+        "free",
+        "what the weights of a projected row sum to over the tokens: free (anything, as in the paper), affine (one, at "
+        "any length; for a convolution in each window)",
+    )
+    short_inputs: ChoiceEnum(SHORT_INPUTS) = _option(
+        "first_columns",
+        "which of E's n columns inputs of T < n tokens use: first_columns (T of them), stretch (all, laid over the "
+        "tokens; linear projection only)",
+    )
+    freeze_projection: bool = _option(False, "keep E and F as they were drawn instead of training them")
 
 
 DEFAULTS: dict[str, Any] = {

@@ -69,6 +69,9 @@ def attention_settings(args: Namespace) -> LinformerSettings:
         projection=args.projection,
         projection_init=args.projection_init,
         freeze_projection=args.freeze_projection,
+        projection_step=args.projection_step,
+        row_weights=args.row_weights,
+        short_inputs=args.short_inputs,
         attention_dropout=args.attention_dropout,
     )
     sliced = not settings.one_dim_per_layer or (settings.sharing == "none" and not settings.is_pooling)

@@ -48,7 +48,42 @@ VARIANTS: dict[str, dict] = {
     "layerwise-linear-frozen": {**_BASE, "sharing": "layerwise", "projection": "linear", "freeze_projection": True},
     "none-convolution-frozen": {**_BASE, "sharing": "none", "projection": "convolution", "freeze_projection": True},
 }
-EVERY_CASE = {**ALL_MODES, **VARIANTS}
+_AFFINE, _STRETCH, _STEP = {"row_weights": "affine"}, {"short_inputs": "stretch"}, {"projection_step": 0.05}
+ROW_WEIGHTS: dict[str, dict] = {
+    **{
+        f"{sharing}-{projection}-affine": {**_BASE, "sharing": sharing, "projection": projection, **_AFFINE}
+        for sharing in ("none", "headwise", "key_value", "layerwise")
+        for projection in ("linear", "convolution")
+    },
+    "none-linear-stretch": {**_BASE, "sharing": "none", **_STRETCH},
+    "layerwise-linear-stretch": {**_BASE, **_STRETCH},
+    "headwise-linear-affine-stretch": {**_BASE, "sharing": "headwise", **_AFFINE, **_STRETCH},
+    "layerwise-linear-affine-per_layer-stretch": {**_BASE, "projected_dim": PER_LAYER, **_AFFINE, **_STRETCH},
+    "none-linear-affine-per_head-stretch": {
+        **_BASE,
+        "sharing": "none",
+        "projected_dim": PER_HEAD,
+        **_AFFINE,
+        **_STRETCH,
+    },
+    "none-convolution-affine-per_head": {
+        **_BASE,
+        "sharing": "none",
+        "projection": "convolution",
+        "projected_dim": PER_HEAD,
+        **_AFFINE,
+    },
+    "key_value-linear-step": {**_BASE, "sharing": "key_value", **_STEP},
+    "headwise-convolution-affine-step": {
+        **_BASE,
+        "sharing": "headwise",
+        "projection": "convolution",
+        **_AFFINE,
+        **_STEP,
+    },
+}
+"""What rows sum to, how short inputs lie on E, how far E moves."""
+EVERY_CASE = {**ALL_MODES, **VARIANTS, **ROW_WEIGHTS}
 
 
 def settings_of(case: str, **changes: object) -> LinformerSettings:

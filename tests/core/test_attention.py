@@ -20,7 +20,18 @@ from linformer_fairseq.core.flops import (
     orders_of,
 )
 from linformer_fairseq.core.reference import dense_attention, reference_attention
-from tests.core.cases import ALL_MODES, EVERY_CASE, HEADS, WIDTH, K, N, padding_mask, randomise, settings_of
+from tests.core.cases import (
+    ALL_MODES,
+    EVERY_CASE,
+    HEADS,
+    ROW_WEIGHTS,
+    WIDTH,
+    K,
+    N,
+    padding_mask,
+    randomise,
+    settings_of,
+)
 
 LENGTHS = [N, 13, 5, 1]
 
@@ -71,7 +82,7 @@ def test_outputs_and_gradients_equal_the_reference(case: str, length: int, padde
             )
 
 
-@pytest.mark.parametrize("case", ALL_MODES)
+@pytest.mark.parametrize("case", {**ALL_MODES, **ROW_WEIGHTS})
 def test_gradients_equal_the_reference_to_rounding_in_double_precision(case: str) -> None:
     layers, shared = _layers(case)
     layer = layers[1].double()
@@ -236,7 +247,7 @@ def test_a_wholly_padded_sequence_gives_finite_outputs_and_gradients(case: str) 
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, HEADS, 7))
 
 
-@pytest.mark.parametrize("case", ALL_MODES)
+@pytest.mark.parametrize("case", {**ALL_MODES, **ROW_WEIGHTS})
 def test_garbage_at_padded_positions_changes_nothing(case: str) -> None:
     layers, _ = _layers(case)
     lengths = [12, 7, 1]
@@ -250,26 +261,56 @@ def test_garbage_at_padded_positions_changes_nothing(case: str) -> None:
 @pytest.mark.parametrize("case", EVERY_CASE)
 def test_probabilities_are_not_stored_unless_asked_for(case: str) -> None:
     layers, _ = _layers(case)
-    batch, sizes = 5, set()
+    batch, shapes = 5, set()
 
-    class Sizes(TorchDispatchMode):
+    class Shapes(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             out = func(*args, **(kwargs or {}))
-            sizes.update(t.numel() for t in (out if isinstance(out, tuple) else (out,)) if torch.is_tensor(t))
+            shapes.update(t.shape for t in (out if isinstance(out, tuple) else (out,)) if torch.is_tensor(t))
             return out
 
     x, mask = torch.randn(batch, N, WIDTH), padding_mask([N, 9, 9, 2, 1], N)
-    with Sizes():
+    with Shapes():
         out, nothing = layers[0](x, mask)
         out.sum().backward()
     assert nothing is None
-    seen = set(sizes)
+    seen = set(shapes)
     _, weights = layers[0](x, mask, need_weights=True)
     assert weights.shape[:3] == (batch, HEADS, N)
-    assert weights.numel() not in seen
-    with Sizes():
+    assert weights.shape not in seen
+    with Shapes():
         layers[0](x, mask, need_weights=True)
-    assert weights.numel() in sizes, "the check itself must be able to see it"
+    assert weights.shape in shapes, "the check itself must be able to see it"
+
+
+@pytest.mark.parametrize("case", [case for case in ROW_WEIGHTS if "affine" in case])
+def test_affine_rows_of_equal_tokens_are_that_token(case: str) -> None:
+    """Weights that sum to one over the tokens, however many there are: only these leave a constant as it is."""
+    layers, _ = _layers(case)
+    token = torch.randn(WIDTH)
+    lengths = [N, 9, 2, 1]
+    mask = padding_mask(lengths, N)
+    for layer in layers:
+        keys = layer.project(token.expand(4, N, WIDTH), mask)
+        if keys.late is not None:
+            (e, f), ones = keys.late, (~mask).float()
+            for matrix in (e, f):
+                sums = (matrix[..., :-1] * ones.view(4, 1, 1, N)).sum(-1)
+                torch.testing.assert_close(sums, torch.ones_like(sums), atol=1e-5, rtol=1e-5)
+            continue
+        expected = layer._split_heads((token @ layer.k_proj.weight.T + layer.k_proj.bias).view(1, 1, WIDTH))
+        live = torch.ones(4, 1, keys.keys.size(2), dtype=torch.bool) if keys.mask is None else keys.mask.squeeze(2)
+        real = live.unsqueeze(-1).expand(-1, HEADS, -1, 1)
+        expected = expected.expand_as(keys.keys)
+        torch.testing.assert_close(keys.keys * real, expected * real, atol=1e-5, rtol=1e-5)
+
+
+def test_a_stretched_input_of_all_equal_parts_has_the_rows_of_the_whole() -> None:
+    """Each token of a short input stands for the positions it is laid over."""
+    layers, _ = _layers("layerwise-linear-stretch")
+    short = torch.randn(2, N // 4, WIDTH)
+    long = short.repeat_interleave(4, dim=1)
+    torch.testing.assert_close(layers[0](short)[0], layers[0](long)[0][:, ::4], atol=1e-5, rtol=1e-5)
 
 
 def test_attention_dropout_acts_in_training_only() -> None:
@@ -312,7 +353,7 @@ def test_copies_and_pickles_keep_one_shared_matrix() -> None:
             assert [key for key, p in clone.named_parameters() if p.shape == shape] == ["shared.weight"]
 
 
-@pytest.mark.parametrize("case", ALL_MODES)
+@pytest.mark.parametrize("case", {**ALL_MODES, **ROW_WEIGHTS})
 def test_compiles_as_one_graph(case: str) -> None:
     """No graph break: what torch.compile and CUDA graphs need to take the layer whole."""
     layers, _ = _layers(case)
@@ -323,7 +364,7 @@ def test_compiles_as_one_graph(case: str) -> None:
 
 
 def test_autocast_gives_the_layer_one_dtype() -> None:
-    for case in ALL_MODES:
+    for case in EVERY_CASE:
         layers, _ = _layers(case)
         with torch.autocast("cpu", dtype=torch.bfloat16):
             out, _ = layers[0](torch.randn(2, N, WIDTH), padding_mask([N, 3], N))

@@ -73,6 +73,21 @@ def test_the_spread_of_e_is_what_projection_init_says(sharing: str, init: str, s
     assert values.mean().item() == pytest.approx(0, abs=std * 0.2)
 
 
+@pytest.mark.parametrize("step", [1.0, 0.1])
+@pytest.mark.parametrize("sharing", ["none", "headwise", "key_value", "layerwise"])
+@pytest.mark.parametrize("projection", ["linear", "convolution"])
+def test_window_means_start_as_mean_pooling(sharing: str, projection: str, step: float) -> None:
+    settings = LinformerSettings(
+        **BASE, sharing=sharing, projection=projection, projection_init="window_means", projection_step=step
+    )
+    layer = _build(settings)["layers"][3].eval()
+    pooled = _build(LinformerSettings(**BASE, sharing=sharing, projection="mean_pool"))["layers"][3].eval()
+    dense = {name: value for name, value in layer.state_dict().items() if "_proj." in name}
+    pooled.load_state_dict({**pooled.state_dict(), **dense})
+    x = torch.randn(2, 32, 24)
+    torch.testing.assert_close(layer(x)[0], pooled(x)[0])
+
+
 def test_heads_and_layers_are_drawn_independently() -> None:
     model = _build(LinformerSettings(**BASE, sharing="none"))
     matrices = torch.cat([m.weight for m in _projections(model)]).flatten(1)

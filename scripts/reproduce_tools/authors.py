@@ -1,0 +1,121 @@
+"""A task of long documents: which author wrote a passage?
+
+    python -m scripts.reproduce_tools.authors --books books.txt.xz --list books.list.tsv --out work/authors
+
+Writes train.tsv and valid.tsv for `python -m data_prep.prepare_task tsv`. A book is in one split or the other, never
+in both, so that names and places do not give the answer. Every sentence says a little about its author's
+style, so that what is read beyond the first hundred words should help.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import hashlib
+import lzma
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from data_prep.support.draws import share
+from data_prep.support.errors import DataError
+from data_prep.support.files import write_text
+from data_prep.support.program import run_program
+
+
+def read_books(books: Path, listed: Path) -> dict[str, dict[str, list[str]]]:
+    """Paragraphs by author and title.
+
+    Args:
+        books: .xz of text, one paragraph a line, a blank line between books.
+        listed: tab-separated, a line for each book in their order: author, title, number of paragraphs.
+
+    Raises:
+        DataError: the two do not belong together.
+    """
+    found: dict[str, dict[str, list[str]]] = defaultdict(dict)
+    with listed.open(encoding="utf-8", newline="") as stream:
+        titles = list(csv.reader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))[1:]
+    with lzma.open(books, "rt", encoding="utf-8") as text:
+        bodies = list(_documents(text))
+    if [len(body) for body in bodies] != [int(title[2]) for title in titles]:
+        raise DataError(f"{listed} does not list the books of {books}: their numbers of paragraphs differ")
+    for (author, title, _), body in zip(titles, bodies, strict=True):
+        found[author][title] = body
+    return found
+
+
+def _documents(lines: Iterator[str]) -> Iterator[list[str]]:
+    body: list[str] = []
+    for line in lines:
+        if line.strip():
+            body.append(line.strip())
+        elif body:
+            yield body
+            body = []
+    if body:
+        yield body
+
+
+def passages(paragraphs: list[str], words: int) -> Iterator[str]:
+    """The text in pieces of so many words; what is left at the end is no piece."""
+    every = " ".join(paragraphs).split()
+    for start in range(0, len(every) - words + 1, words):
+        yield " ".join(every[start : start + words])
+
+
+def split(books: dict[str, dict[str, list[str]]], authors: int, words: int) -> dict[str, list[tuple[str, str]]]:
+    """Authors and passages by split, as many of train from each author, and of valid.
+
+    A quarter of an author's books, at least one, is held out, by hash of their titles.
+
+    Raises:
+        DataError: fewer authors than wanted have three books.
+    """
+    usable = sorted((name for name, titles in books.items() if len(titles) >= 3), key=lambda name: _size(books[name]))
+    if len(usable) < authors:
+        raise DataError(f"--authors {authors}: {len(usable)} authors have three books or more")
+    found: dict[str, list[list[tuple[str, str]]]] = {"train": [], "valid": []}
+    for name in usable[-authors:]:
+        titles = sorted(books[name], key=_drawn)
+        held = titles[: max(1, len(titles) // 4)]
+        for part, chosen in (("valid", held), ("train", titles[len(held) :])):
+            label = name.replace(" ", "_")  # a dictionary's symbols have no blanks
+            found[part].append([(label, piece) for title in chosen for piece in passages(books[name][title], words)])
+    evened = {}
+    for part, by_author in found.items():
+        most = min(map(len, by_author))
+        evened[part] = [row for rows in by_author for row in sorted(rows, key=lambda row: _drawn(row[1]))[:most]]
+    return evened
+
+
+def _drawn(text: str) -> float:
+    return share(hashlib.sha256(text.encode()).digest(), "authors")
+
+
+def _size(titles: dict[str, list[str]]) -> int:
+    return sum(len(paragraph) for body in titles.values() for paragraph in body)
+
+
+def main(argv: list[str] | None = None) -> None:
+    """The program."""
+    parser = argparse.ArgumentParser(
+        prog="python -m scripts.reproduce_tools.authors",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--books", type=Path, required=True, help="text of the books, as the README of the data says")
+    parser.add_argument("--list", type=Path, required=True, help="their authors and titles")
+    parser.add_argument("--out", type=Path, required=True, help="folder for train.tsv and valid.tsv")
+    parser.add_argument("--authors", type=int, default=12, help="those with most text (%(default)s)")
+    parser.add_argument("--words", type=int, default=1500, help="of a passage (%(default)s)")
+    args = parser.parse_args(argv)
+    rows = split(read_books(args.books, args.list), args.authors, args.words)
+    args.out.mkdir(parents=True, exist_ok=True)
+    for part, found in rows.items():
+        write_text(args.out / f"{part}.tsv", "".join(f"{name}\t{piece}\n" for name, piece in found))
+        print(f"{part}: {len(found):,} passages of {args.words:,} words by {len({name for name, _ in found})} authors")
+
+
+if __name__ == "__main__":
+    run_program(main)

@@ -1,0 +1,84 @@
+"""What a bag of words makes of a task: the control that a pretrained model has to beat.
+
+    python -m scripts.reproduce_tools.bag_of_words sst2 --from GLUE/SST-2 --out sst2.json
+
+tf-idf of words and pairs of neighbouring words, each text of an example on its own, and logistic regression
+(scikit-learn), fitted on all of train and scored on valid; and the answer that is most frequent in train.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from scipy import sparse
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+
+from data_prep.support.files import write_text
+from data_prep.support.program import run_program
+from data_prep.tasks.definitions import TASKS, Task
+from data_prep.tasks.prepare import open_source
+from data_prep.tasks.rows import Row
+
+PENALTY = 8.0
+"""C of the regression, for every task."""
+
+
+def scores(task: Task, path: Path) -> dict[str, Any]:
+    """Accuracies in percent on valid.
+
+    Args:
+        task: which one.
+        path: its files.
+
+    Raises:
+        DataError: they are missing or damaged.
+    """
+    rows: dict[str, list[Row]] = {"train": [], "valid": []}
+    for row in open_source(task, [path], "strict").rows():
+        if isinstance(row, Row) and row.split in rows and row.label is not None:
+            rows[row.split].append(row)
+    started = time.perf_counter()
+    train, valid = rows["train"], rows["valid"]
+    labels = {split: [row.label for row in found] for split, found in rows.items()}
+    features: dict[str, list[Any]] = {"train": [], "valid": []}
+    for number in range(len(train[0].texts)):
+        words = TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True)
+        features["train"].append(words.fit_transform([row.texts[number] for row in train]))
+        features["valid"].append(words.transform([row.texts[number] for row in valid]))
+    fitted = LogisticRegression(C=PENALTY, max_iter=2000)
+    fitted.fit(sparse.hstack(features["train"]).tocsr(), labels["train"])
+    majority = Counter(labels["train"]).most_common(1)[0][0]
+    return {
+        "task": task.name,
+        "train": len(train),
+        "valid": len(valid),
+        "bag_of_words": 100 * fitted.score(sparse.hstack(features["valid"]).tocsr(), labels["valid"]),
+        "majority": 100 * labels["valid"].count(majority) / len(valid),
+        "seconds": time.perf_counter() - started,
+    }
+
+
+def main(argv: list[str] | None = None) -> None:
+    """The program."""
+    parser = argparse.ArgumentParser(
+        prog="python -m scripts.reproduce_tools.bag_of_words",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("task", choices=[name for name in TASKS if name != "tsv"], help="which task")
+    parser.add_argument("--from", dest="source", type=Path, required=True, help="its files, as for prepare_task")
+    parser.add_argument("--out", type=Path, required=True, help="JSON file")
+    args = parser.parse_args(argv)
+    found = scores(TASKS[args.task], args.source)
+    write_text(args.out, json.dumps(found, indent=1) + "\n")
+    print(f"{args.task}: bag of words {found['bag_of_words']:.1f} %, most frequent answer {found['majority']:.1f} %")
+
+
+if __name__ == "__main__":
+    run_program(main)
