@@ -1,0 +1,64 @@
+"""The controls of the small results: a bag of words, and the passages of authors."""
+
+from __future__ import annotations
+
+import json
+import lzma
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("sklearn")
+
+from data_prep.support.errors import DataError
+from scripts.reproduce_tools import authors, bag_of_words
+
+
+def test_a_bag_of_words_finds_the_word_that_tells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "SST-2"
+    folder.mkdir()
+    for split, count in (("train", 40), ("dev", 10)):
+        rows = [f"a {'good' if i % 2 else 'bad'} film number {i} \t{i % 2}\n" for i in range(count)]
+        (folder / f"{split}.tsv").write_text("sentence\tlabel\n" + "".join(rows))
+    bag_of_words.main(["sst2", "--from", str(folder), "--out", str(tmp_path / "sst2.json")])
+    found = json.loads((tmp_path / "sst2.json").read_text())
+    assert (found["bag_of_words"], found["majority"], found["train"], found["valid"]) == (100, 50, 40, 10)
+    assert "bag of words 100.0 %" in capsys.readouterr().out
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> tuple[Path, Path]:
+    """Three authors with four books of three paragraphs of 20 words each; the fourth author has one book."""
+    books, listed = [], ["author_dir\tfile\tparagraphs"]
+    for author in range(4):
+        for title in range(4 if author < 3 else 1):
+            listed.append(f"Author {author}\tBook {author}{title}.txt\t3")
+            books.append("\n".join(" ".join(f"w{author}{title}{p}{i}" for i in range(20)) for p in range(3)))
+    text, table = tmp_path / "books.txt.xz", tmp_path / "list.tsv"
+    text.write_bytes(lzma.compress("\n\n".join(books).encode()))
+    table.write_text("\n".join(listed) + "\n")
+    return text, table
+
+
+def test_no_book_is_on_both_sides(library: tuple[Path, Path], tmp_path: Path) -> None:
+    text, table = library
+    words = ["--books", str(text), "--list", str(table), "--out", str(tmp_path / "out"), "--authors", "3"]
+    authors.main([*words, "--words", "25"])
+    rows = {
+        split: [line.split("\t") for line in (tmp_path / "out" / f"{split}.tsv").read_text().splitlines()]
+        for split in ("train", "valid")
+    }
+    assert {split: len(found) for split, found in rows.items()} == {"train": 18, "valid": 6}, "two pieces a book"
+    books = {split: {piece.split()[0][:3] for _, piece in found} for split, found in rows.items()}
+    assert not books["train"] & books["valid"]
+    for label, piece in rows["train"] + rows["valid"]:
+        assert label == f"Author_{piece[1]}" and len(piece.split()) == 25
+    with pytest.raises(DataError, match="--authors 4: 3 authors"):
+        authors.main([*words[:-1], "4"])
+
+
+def test_a_list_of_other_books_is_refused(library: tuple[Path, Path]) -> None:
+    text, table = library
+    table.write_text(table.read_text().replace("\t3\n", "\t2\n", 1))
+    with pytest.raises(DataError, match="does not list the books"):
+        authors.read_books(text, table)
