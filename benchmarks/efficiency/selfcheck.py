@@ -3,9 +3,9 @@
     python -m benchmarks selfcheck --dtype bfloat16
 
 Each model is built by the benchmarks and by a few plain lines of its own library's documented use (documented.py), in a
-process each, which take turns. In each of five rounds the processes are new, as a process can be faster than its twin
-by the chance of where its memory lies, and its time is the median of three passes, each after an untimed one. Memory
-is measured in processes of their own, whose heap hands back at once what is freed. Wanted: the median ratio of their
+process each, which take turns. In each of five rounds the processes are new, so that what one has over its twin by
+chance does not last, and its time is the median of three passes, each after an untimed one. Memory is measured in
+processes of their own, whose heap hands back at once what is freed. Wanted: the median ratio of their
 times within 5 %, operations and peak memory within 10 %. The exit status is 1 where that is not so.
 """
 
