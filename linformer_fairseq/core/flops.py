@@ -117,4 +117,5 @@ def _rows(settings: LinformerSettings, k: int, length: float) -> int:
     """Rows that ``length`` positions become."""
     if settings.projection == "linear":
         return k
-    return math.ceil(length / math.ceil(settings.max_positions / k))
+    longest = length if settings.short_inputs == "stretch" else settings.max_positions
+    return math.ceil(length / math.ceil(longest / k))

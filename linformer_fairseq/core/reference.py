@@ -92,7 +92,7 @@ def _projection_of(attention: LinformerSelfAttention, which: str, i: int) -> Pro
         return lambda x, w: _row_weights(settings, owner.weight[i, :k], len(x)) @ x @ w.T
     if settings.sharing == "none" and isinstance(owner, Convolution):
         kernel = owner.weight[i * d : (i + 1) * d]
-        return lambda x, w: _convolve(settings, x @ w.T, kernel)
+        return lambda x, w: _convolve(settings, x @ w.T, kernel, k)
     return _matrix(settings, owner, k)
 
 
@@ -101,20 +101,28 @@ def _matrix(settings: LinformerSettings, projection: Projection, k: int, after_l
         if isinstance(projection, LinearProjection):
             return _row_weights(settings, projection.weight[:k], len(y)) @ y
         if isinstance(projection, Convolution):
-            return _convolve(settings, y, projection.weight)
+            return _convolve(settings, y, projection.weight, k)
         assert isinstance(projection, WindowProjection)
         pool = torch.mean if isinstance(projection, MeanPool) else torch.amax
-        return torch.stack([pool(part, dim=0) for part in torch.split(y, projection.window)])
+        return torch.stack([pool(part, dim=0) for part in torch.split(y, _window(settings, len(y), k))])
 
     return (lambda x, w: project(x @ w.T)) if after_linear else (lambda x, w: project(x) @ w.T)
 
 
 def _row_weights(settings: LinformerSettings, weight: Tensor, t: int) -> Tensor:
     """(k, n) as it is held -> (k, t), what row i adds up of t tokens."""
-    e, n = settings.projection_step * weight, weight.size(1)
-    if settings.short_inputs == "stretch":
-        e = torch.stack([e[:, j * n // t : (j + 1) * n // t].sum(dim=1) for j in range(t)], dim=1)
-    return _affine(settings, e[:, :t])
+    e = settings.projection_step * weight
+    return _affine(settings, _stretch(e, t) if settings.short_inputs == "stretch" else e[:, :t])
+
+
+def _stretch(e: Tensor, t: int) -> Tensor:
+    """(rows, n) -> (rows, t), each column the sum of neighbouring ones."""
+    n = e.size(1)
+    return torch.stack([e[:, j * n // t : (j + 1) * n // t].sum(dim=1) for j in range(t)], dim=1)
+
+
+def _window(settings: LinformerSettings, t: int, k: int) -> int:
+    return math.ceil((t if settings.short_inputs == "stretch" else settings.max_positions) / k)
 
 
 def _affine(settings: LinformerSettings, weights: Tensor) -> Tensor:
@@ -124,8 +132,8 @@ def _affine(settings: LinformerSettings, weights: Tensor) -> Tensor:
     return weights + (1 - weights.sum(dim=1, keepdim=True)) / weights.size(1)
 
 
-def _convolve(settings: LinformerSettings, y: Tensor, weight: Tensor) -> Tensor:
+def _convolve(settings: LinformerSettings, y: Tensor, weight: Tensor, k: int) -> Tensor:
     """Depthwise, kernel (F, s) = stride; a short last window sees only the first taps."""
-    kernel = settings.projection_step * weight
+    kernel = _stretch(settings.projection_step * weight, _window(settings, len(y), k))
     rows = [(part * _affine(settings, kernel[:, : len(part)]).T).sum(dim=0) for part in torch.split(y, kernel.size(1))]
     return torch.stack(rows)

@@ -16,7 +16,7 @@ def stretched(weight: Tensor, length: int, count: Tensor | None) -> Tensor:
     """E laid over the tokens there are: token t gets the sum of columns floor(t n / T) to floor((t + 1) n / T) - 1.
 
     Args:
-        weight: (..., R, n).
+        weight: (..., R, n); or the kernels of a convolution, (F, window).
         length: positions of the input.
         count: (B,) tokens of each sequence; None: ``length`` in all.
 
@@ -64,15 +64,14 @@ def affine_taps(kernel: Tensor) -> Tensor:
     """What makes a convolution affine: what every tap gets on top, by the number r of tokens in the window.
 
     Args:
-        kernel: (F, s), s taps a window.
+        kernel: (..., F, s), s taps a window.
 
     Returns:
-        (s + 1, F): row r makes the first r taps sum to one; row 0 is zero.
+        (..., s + 1, F): row r makes the first r taps sum to one; row 0 is zero.
     """
-    size = kernel.size(1)
-    missing = 1 - _exact(kernel).cumsum(dim=1)
-    parts = missing / torch.arange(1, size + 1, device=kernel.device)
-    return F.pad(parts.t(), (0, 0, 1, 0)).to(kernel.dtype)
+    missing = 1 - _exact(kernel).cumsum(dim=-1)
+    parts = missing / torch.arange(1, kernel.size(-1) + 1, device=kernel.device)
+    return F.pad(parts.transpose(-1, -2), (0, 0, 1, 0)).to(kernel.dtype)
 
 
 def window_means_(matrix: Tensor) -> None:

@@ -79,7 +79,8 @@ class LinformerSettings:
         row_weights: what the weights of a projected row sum to over the tokens: ``free`` (anything, as in the paper) or
             ``affine`` (one at any length; for a convolution, within each window).
         short_inputs: which of E's n columns T < n tokens use: ``first_columns`` (T of them, as fairseq's example; the
-            paper does not say) or ``stretch`` (all: E is laid over the tokens). For the linear projection.
+            paper does not say) or ``stretch`` (all: E is laid over the tokens). Windows of pooling and convolution
+            are ceil(n/k) positions at any T, or, with ``stretch``, ceil(T/k): inputs of up to k tokens have a row each.
         freeze_projection: keep E and F as they were drawn; they are buffers then, not parameters.
         attention_dropout: dropout on the attention probabilities.
 
@@ -199,11 +200,6 @@ class LinformerSettings:
             raise ValueError(
                 f"row_weights=affine does not go with projection={self.projection}, which has no weights; "
                 "use projection=linear or convolution, or row_weights=free"
-            )
-        if self.short_inputs == "stretch" and self.projection != "linear":
-            raise ValueError(
-                f"short_inputs=stretch does not go with projection={self.projection}, whose windows have one length; "
-                "use projection=linear, or short_inputs=first_columns"
             )
         if not self.one_dim_per_layer and self.sharing != "none" and not self.is_pooling:
             raise ValueError(

@@ -69,9 +69,9 @@ def _build_for_layer(settings: LinformerSettings, layer: int) -> Projection | Ra
 
 def _build(settings: LinformerSettings, rows: int, features: int, heads: int | None = None) -> Projection:
     if settings.projection == "mean_pool":
-        return MeanPool(rows, settings.max_positions)
+        return MeanPool(rows, settings)
     if settings.projection == "max_pool":
-        return MaxPool(rows, settings.max_positions)
+        return MaxPool(rows, settings)
     if settings.projection == "convolution":
         return Convolution(rows, features, settings)
     return LinearProjection(rows, settings, heads)

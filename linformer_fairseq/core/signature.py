@@ -48,9 +48,7 @@ def _describe(signature: list[int]) -> str:
         chosen.append(values[index])
     projection, row_weights, short_inputs = chosen
     k = f"{dims[0]} in each of {len(dims)} heads" if len(set(dims)) == 1 else str(dims)
-    names = f"projection={projection}, "
+    names = f"projection={projection}, short_inputs={short_inputs}, "
     if not projection.endswith("pool"):
         names += f"sharing={SHARINGS[sharing]}, row_weights={row_weights}, projection_step={1 - kind / _STEPS:g}, "
-    if projection == "linear":
-        names += f"short_inputs={short_inputs}, "
     return f"{names}max_positions (n) = {n}, projected_dim (k) = {k}"

@@ -73,6 +73,27 @@ ROW_WEIGHTS: dict[str, dict] = {
         "projected_dim": PER_HEAD,
         **_AFFINE,
     },
+    **{
+        f"{sharing}-{projection}-stretch": {**_BASE, "sharing": sharing, "projection": projection, **_STRETCH}
+        for sharing in ("none", "headwise", "key_value", "layerwise")
+        for projection in ("mean_pool", "max_pool", "convolution")
+    },
+    "layerwise-convolution-affine-stretch": {**_BASE, "projection": "convolution", **_AFFINE, **_STRETCH},
+    "none-convolution-affine-per_head-stretch": {
+        **_BASE,
+        "sharing": "none",
+        "projection": "convolution",
+        "projected_dim": PER_HEAD,
+        **_AFFINE,
+        **_STRETCH,
+    },
+    "none-mean_pool-per_head-stretch": {
+        **_BASE,
+        "sharing": "none",
+        "projection": "mean_pool",
+        "projected_dim": PER_HEAD,
+        **_STRETCH,
+    },
     "key_value-linear-step": {**_BASE, "sharing": "key_value", **_STEP},
     "headwise-convolution-affine-step": {
         **_BASE,

@@ -313,6 +313,19 @@ def test_a_stretched_input_of_all_equal_parts_has_the_rows_of_the_whole() -> Non
     torch.testing.assert_close(layers[0](short)[0], layers[0](long)[0][:, ::4], atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("sharing", ["none", "headwise", "key_value", "layerwise"])
+def test_windows_that_fit_are_dense_attention_up_to_k_tokens(sharing: str) -> None:
+    """A row for each token, and an affine kernel of one tap is 1: whatever was learned, nothing is left out."""
+    layers, _ = _layers(f"{sharing}-convolution", row_weights="affine", short_inputs="stretch")
+    lengths = [K, 4, 1]
+    mask, x = padding_mask(lengths, K), torch.randn(3, K, WIDTH)
+    found = layers[0](x, mask)[0]
+    for b, length in enumerate(lengths):
+        alone = x[b : b + 1, :length]
+        torch.testing.assert_close(found[b : b + 1, :length], dense_attention(layers[0], alone), atol=1e-5, rtol=1e-5)
+    assert not torch.allclose(layers[0](torch.cat([x, x], 1))[0][:, :K], layers[0](x)[0])
+
+
 def test_attention_dropout_acts_in_training_only() -> None:
     layers, _ = _layers("layerwise-linear", attention_dropout=0.5)
     x = torch.randn(2, N, WIDTH)

@@ -46,10 +46,6 @@ GOOD = {"embed_dim": 12, "num_heads": 2, "num_layers": 3, "max_positions": 16, "
             {"row_weights": "affine", "projection": "mean_pool"},
             "row_weights=affine does not go with projection=mean_po",
         ),
-        (
-            {"short_inputs": "stretch", "projection": "convolution"},
-            "short_inputs=stretch does not go with projection=c",
-        ),
         ({"projected_dim": [[4, 2]] * 3, "sharing": "headwise"}, "sharing=headwise gives them one projection"),
         ({"projected_dim": [4, 3, 2], "projection": "convolution"}, "sharing=layerwise gives them one kernel"),
     ],
