@@ -29,7 +29,7 @@ from linformer_fairseq.cli.command import Command, CommandError
 
 COMMANDS: dict[str, Command] = {
     "benchmark": Command(benchmark, "time and memory against RoBERTa and others (Table 3, Figure 2), and of training"),
-    "checkpoint": Command(checkpoint, "check the checkpoints of a run (`linformer checkpoint verify DIR`)"),
+    "checkpoint": Command(checkpoint, "check the checkpoints of a run (`verify`), or make one to hand on (`release`)"),
     "data": Command(data, "look into binarised data and check it (`linformer data inspect DIR`)"),
     "doctor": Command(doctor, "print versions and say what is missing or wrong in this environment"),
     "evaluate": Command(evaluate, "score a finetuned checkpoint on a prepared task, and write its predictions"),

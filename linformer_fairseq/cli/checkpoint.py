@@ -1,8 +1,11 @@
-"""Check checkpoints.
+"""Check checkpoints, and make small ones to hand on.
 
 `linformer checkpoint verify DIR` reads every checkpoint of a run's folder, holds it against the checksum in it, and
 says which one the run would go on from. Files that another program wrote carry no checksum; of them the CRCs of the
 zip archive are checked.
+
+`linformer checkpoint release FILE --data DATA --out DIR` makes a folder that `from_pretrained`, `pretrained=` and
+`linformer evaluate` take: the weights in half precision without the optimizer, the dictionary and the tokenizer.
 """
 
 from __future__ import annotations
@@ -33,20 +36,46 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="rename the damaged files of a DIR to NAME.damaged and, as the run itself does when it is started again, "
         "put the newest sound one in checkpoint_last.pt's place; the exit status is then 0 if there is one",
     )
+    release = actions.add_parser(
+        "release",
+        help="make a folder to hand on: weights in half precision, dictionary and tokenizer",
+        description="Make a folder to hand on of a checkpoint: model.safetensors (weights in half precision, the "
+        "options that build the model, a checksum; no optimizer, no pickle), the dictionary and the tokenizer.",
+    )
+    release.add_argument("checkpoint", type=Path, metavar="FILE", help="checkpoint of a pretraining or a finetuning")
+    release.add_argument("--data", type=Path, required=True, metavar="DIR", help="the data that it was trained on")
+    release.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder to make")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Verify files and folders; returns the exit status."""
+    """Verify or release; returns the exit status."""
+    try:
+        import fairseq  # noqa: F401
+    except ModuleNotFoundError:
+        raise CommandError("fairseq is not installed; `linformer doctor` says how to get it") from None
+    return _verify(arguments) if arguments.action == "verify" else _release(arguments)
+
+
+def _release(arguments: argparse.Namespace) -> int:
+    from linformer_fairseq.releasing import release
+
+    try:
+        for path in release(arguments.checkpoint, arguments.data, arguments.out):
+            print(f"{path}: {path.stat().st_size:,} bytes")
+    except OSError as error:
+        raise CommandError(f"{error.filename or arguments.out}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+    return 0
+
+
+def _verify(arguments: argparse.Namespace) -> int:
     paths: list[Path] = arguments.paths
     for path in paths:
         if not path.exists():
             raise CommandError(f"{path}: no such file or folder")
         if arguments.set_aside and not path.is_dir():
             raise CommandError(f"--set-aside {path}: expected a run's folder, and this is a file")
-    try:
-        import fairseq  # noqa: F401
-    except ModuleNotFoundError:
-        raise CommandError("fairseq is not installed; `linformer doctor` says how to get it") from None
     from linformer_fairseq.training.examine import examine
 
     look = functools.cache(examine)  # each file is read once

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from linformer_fairseq import weights
 from linformer_fairseq.cli.command import CommandError
 
 if TYPE_CHECKING:
@@ -23,7 +24,11 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `linformer evaluate`."""
-    parser.add_argument("checkpoint", type=Path, help="checkpoint of a finetuning with --task sentence_prediction")
+    parser.add_argument(
+        "checkpoint",
+        help="checkpoint of a finetuning with --task sentence_prediction, or the name of a model that comes with the "
+        "package",
+    )
     parser.add_argument("data", type=Path, metavar="TASK", help="the folder that prepare_task wrote")
     parser.add_argument("--split", help="train, valid or test (default: test with --submission, otherwise valid)")
     parser.add_argument(
@@ -63,7 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
         data.require(split)
         submission = _submission_path(arguments.submission, data)
         device = _device(arguments.device)
-        classifier = load_classifier(arguments.checkpoint, data, device, arguments.bf16, arguments.compile_encoder)
+        checkpoint = Path(weights.checkpoint(arguments.checkpoint))
+        classifier = load_classifier(checkpoint, data, device, arguments.bf16, arguments.compile_encoder)
         found = predict(classifier, split, arguments.batch_size, _Progress())
         identifiers = data.identifiers(split, len(found.predicted))
         for line in report(split, data, found):

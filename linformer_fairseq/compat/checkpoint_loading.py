@@ -33,6 +33,7 @@ from fairseq import checkpoint_utils
 from linformer_fairseq.checksum import Bytes, check_bytes
 from linformer_fairseq.compat.allowed_globals import allowed_globals
 from linformer_fairseq.compat.patching import replace
+from linformer_fairseq.released_model import is_released, read_released
 
 logger = logging.getLogger(__name__)
 
@@ -106,9 +107,12 @@ def read_checkpoint(file: str | os.PathLike[str] | BinaryIO, map_location: Any =
             return read_checkpoint(opened, map_location)
     name = str(getattr(file, "name", "checkpoint"))
     try:
-        if Path(name).absolute() not in _checked:
-            _refuse_damaged(file, name)
-        state = unpickle(file, name, map_location)
+        if is_released(file):
+            state = _read_released(file, name, map_location)
+        else:
+            if Path(name).absolute() not in _checked:
+                _refuse_damaged(file, name)
+            state = unpickle(file, name, map_location)
     except OSError as error:
         error.filename = error.filename or name
         raise
@@ -121,6 +125,16 @@ def read_checkpoint(file: str | os.PathLike[str] | BinaryIO, map_location: Any =
         except Exception as error:
             raise _unexpected(name, error) from error
     return checked
+
+
+def _read_released(file: BinaryIO, name: str, map_location: Any) -> dict[str, Any]:
+    try:
+        state = read_released(file)
+    except ValueError as error:
+        raise CheckpointError(f"{name}: cannot be read as a checkpoint: {error}. {_REMEDY}") from error
+    device = map_location if isinstance(map_location, str | torch.device) else "cpu"
+    state["model"] = {key: tensor.to(device) for key, tensor in state["model"].items()}
+    return state
 
 
 def _refuse_damaged(file: BinaryIO, name: str) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from linformer_fairseq import weights
+
 PRECISIONS = ("fp16", "bf16", "fp32")
 
 
@@ -61,14 +63,14 @@ def choose(condition: bool, yes: Any, no: Any) -> Any:
 
 
 def run_of(checkpoint: str | None) -> str:
-    """Name of the run folder that holds a checkpoint.
+    """Name of the run folder that holds a checkpoint, or of a model that comes with the package.
 
     Raises:
         ValueError: there is none.
     """
     if not checkpoint:
         raise ValueError("pretrained: not given; say pretrained=runs/NAME/checkpoint_best.pt")
-    return Path(checkpoint).absolute().parent.name
+    return Path(weights.checkpoint(checkpoint)).absolute().parent.name
 
 
 def slurm_tasks() -> int:

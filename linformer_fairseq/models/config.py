@@ -112,7 +112,7 @@ class LinformerRobertaConfig(FairseqDataclass):
     short_inputs: ChoiceEnum(SHORT_INPUTS) = _option(
         "first_columns",
         "which of E's n columns inputs of T < n tokens use: first_columns (T of them), stretch (all, laid over the "
-        "tokens; linear projection only)",
+        "tokens); windows of pooling and convolution are ceil(n/k) positions, with stretch ceil(T/k)",
     )
     freeze_projection: bool = _option(False, "keep E and F as they were drawn instead of training them")
 

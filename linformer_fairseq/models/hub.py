@@ -110,11 +110,14 @@ def load_hub_interface(
     model_class: Any, model_path: str, checkpoint_file: str, data_path: str, bpe: str | None, **overrides: Any
 ) -> LinformerHubInterface:
     """See `LinformerRobertaModel.from_pretrained`."""
+    models = model_class.hub_models()
     for path in (model_path, data_path):
-        if not (path.startswith(".") or "://" in path or Path(path).exists()):
-            raise FileNotFoundError(f"{path} does not exist; expected a folder, or an archive of one")
+        if not (path in models or path.startswith(".") or "://" in path or Path(path).exists()):
+            known = f", or one of {', '.join(models)}" if models else ""
+            raise FileNotFoundError(f"{path} does not exist; expected a folder, or an archive of one{known}")
     if bpe == "auto":
-        model_folder = Path(file_utils.load_archive_file(model_path))
+        found = models[model_path]["path"] if model_path in models else model_path
+        model_folder = Path(file_utils.load_archive_file(found))
         data_folder = model_folder / data_path if data_path.startswith(".") else Path(data_path)
         overrides = {**find_tokenizer([data_folder, data_folder / "input0", model_folder]), **overrides}
     else:
@@ -123,7 +126,7 @@ def load_hub_interface(
         model_path,
         checkpoint_file,
         data_path,
-        archive_map=model_class.hub_models(),
+        archive_map=models,
         load_checkpoint_heads=True,
         # Compiling a model takes longer than what most call it for; that it was trained so says nothing about that.
         **{"compile_encoder": False, **overrides},

@@ -13,6 +13,7 @@ from fairseq.models.roberta import RobertaEncoder, RobertaModel
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
 from torch import Tensor, nn
 
+from linformer_fairseq import weights
 from linformer_fairseq.core import LinformerSettings
 from linformer_fairseq.modules import LinformerEncoder, LMHead, TokenEmbedding
 
@@ -52,9 +53,9 @@ class LinformerRobertaModel(RobertaModel):
     """The model of the paper's experiments (section 5): RoBERTa with Linformer's self-attention."""
 
     @classmethod
-    def hub_models(cls) -> dict[str, str]:
-        """No weights are published; models are loaded from the user's own files."""
-        return {}
+    def hub_models(cls) -> dict[str, dict[str, str]]:
+        """The models that come with the package, by name."""
+        return {name: {"path": str(weights.folder(name)), "checkpoint_file": weights.FILE} for name in weights.names()}
 
     @staticmethod
     def add_args(parser: ArgumentParser) -> None:
@@ -84,8 +85,9 @@ class LinformerRobertaModel(RobertaModel):
         """A trained model, ready for ``encode``, ``fill_mask``, ``predict`` and so on.
 
         Args:
-            model_name_or_path: folder of the checkpoint, or an archive of one.
-            checkpoint_file: its name there.
+            model_name_or_path: one of the models that come with the package (`hub_models`), with its tokenizer; or
+                the folder of a checkpoint, or an archive of one.
+            checkpoint_file: its name in that folder.
             data_name_or_path: folder with ``dict.txt`` (or ``input0/`` and ``label/``); if it begins with a dot,
                 relative to the model's folder, as everywhere in fairseq.
             bpe: fairseq's name of the tokenizer; ``auto`` takes the one whose files lie in the data or model folder

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from linformer_fairseq.checksum import Bytes, check_bytes
 from linformer_fairseq.compat.checkpoint_loading import CheckpointError, read_checkpoint, unpickle
+from linformer_fairseq.released_model import is_released
 
 
 class State(Enum):
@@ -49,6 +50,9 @@ def examine(path: Path) -> Examined:
         OSError: if it cannot be read; that says nothing about its content.
     """
     size = path.stat().st_size
+    with path.open("rb") as file:
+        if is_released(file):
+            return _released(path, size)
     found, reason = check_bytes(path)
     if found is Bytes.DAMAGED:
         return Examined(path, State.DAMAGED, size, reason=reason)
@@ -59,6 +63,13 @@ def examine(path: Path) -> Examined:
         state = State.DAMAGED if found is Bytes.NOTHING else State.UNREADABLE
         return Examined(path, state, size, reason=str(error).removeprefix(f"{path}: "))
     return Examined(path, State.SOUND if found is Bytes.SOUND else State.NO_CHECKSUM, size, updates)
+
+
+def _released(path: Path, size: int) -> Examined:
+    try:
+        return Examined(path, State.SOUND, size, _updates(path, mapped=False))
+    except CheckpointError as error:
+        return Examined(path, State.DAMAGED, size, reason=str(error).removeprefix(f"{path}: "))
 
 
 def newest_usable(paths: Iterable[Path], look: Look = examine) -> tuple[Examined | None, list[Examined]]:
