@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from linformer_fairseq import weights
+from linformer_fairseq import shipped_models
 from linformer_fairseq.compat.checkpoint_loading import read_checkpoint
 from linformer_fairseq.released_model import released
 from linformer_fairseq.tokenizer_files import find_tokenizer
@@ -47,7 +47,7 @@ def release(checkpoint: Path, data: Path, out: Path) -> list[Path]:
             shutil.copyfile(data / name, temporary / name)
         for path in tokenizer:
             shutil.copyfile(path, temporary / path.name)
-        (temporary / weights.FILE).write_bytes(content)
+        (temporary / shipped_models.FILE).write_bytes(content)
         temporary.rename(out)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

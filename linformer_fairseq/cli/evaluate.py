@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from linformer_fairseq import weights
+from linformer_fairseq import shipped_models
 from linformer_fairseq.cli.command import CommandError
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
         data.require(split)
         submission = _submission_path(arguments.submission, data)
         device = _device(arguments.device)
-        checkpoint = Path(weights.checkpoint(arguments.checkpoint))
+        checkpoint = Path(shipped_models.checkpoint(arguments.checkpoint))
         classifier = load_classifier(checkpoint, data, device, arguments.bf16, arguments.compile_encoder)
         found = predict(classifier, split, arguments.batch_size, _Progress())
         identifiers = data.identifiers(split, len(found.predicted))

@@ -8,7 +8,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 import linformer_fairseq
-from linformer_fairseq import weights
+from linformer_fairseq import shipped_models
 from linformer_fairseq.launch.compose import plain, resolved
 from linformer_fairseq.launch.data import TASKS, check_pretraining_data, check_task_data, prepared
 from linformer_fairseq.launch.errors import LaunchError
@@ -47,7 +47,7 @@ def complete(config: DictConfig) -> DictConfig:
     if name == Path() or name.is_absolute() or ".." in name.parts:
         raise LaunchError(f"run.name={config.run.name}: expected the name of a folder in {config.run.runs}")
     if config.pretrained:
-        config.pretrained = weights.checkpoint(config.pretrained)
+        config.pretrained = shipped_models.checkpoint(config.pretrained)
     for key in _PATHS:
         _make_absolute(config, key)
     with open_dict(config):

@@ -12,7 +12,7 @@ from typing import Any
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from omegaconf import OmegaConf
 
-from linformer_fairseq import weights
+from linformer_fairseq import shipped_models
 from linformer_fairseq.compat.checkpoint_loading import CheckpointError, read_checkpoint
 from linformer_fairseq.core import parse_projected_dim
 from linformer_fairseq.dictionary_file import embedding_rows
@@ -108,7 +108,7 @@ def read_pretrained(path: Path) -> Pretrained:
     if not path.is_file():
         raise LaunchError(
             f"pretrained={path}: no such file; expected a checkpoint of a pretraining, RUN/checkpoint_best.pt, or one "
-            f"of the models that come with the package: {', '.join(weights.names()) or 'none'}"
+            f"of the models that come with the package: {', '.join(shipped_models.names()) or 'none'}"
         )
     status = path.stat()
     return _read(path, status.st_mtime_ns, status.st_size)

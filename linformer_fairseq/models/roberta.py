@@ -13,7 +13,7 @@ from fairseq.models.roberta import RobertaEncoder, RobertaModel
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
 from torch import Tensor, nn
 
-from linformer_fairseq import weights
+from linformer_fairseq import shipped_models
 from linformer_fairseq.core import LinformerSettings
 from linformer_fairseq.modules import LinformerEncoder, LMHead, TokenEmbedding
 
@@ -55,7 +55,10 @@ class LinformerRobertaModel(RobertaModel):
     @classmethod
     def hub_models(cls) -> dict[str, dict[str, str]]:
         """The models that come with the package, by name."""
-        return {name: {"path": str(weights.folder(name)), "checkpoint_file": weights.FILE} for name in weights.names()}
+        return {
+            name: {"path": str(shipped_models.folder(name)), "checkpoint_file": shipped_models.FILE}
+            for name in shipped_models.names()
+        }
 
     @staticmethod
     def add_args(parser: ArgumentParser) -> None:

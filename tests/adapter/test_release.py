@@ -13,7 +13,7 @@ pytest.importorskip("sentencepiece")
 import torch
 from fairseq import checkpoint_utils
 
-from linformer_fairseq import weights
+from linformer_fairseq import shipped_models
 from linformer_fairseq.cli import main
 from linformer_fairseq.compat.checkpoint_loading import CheckpointError, read_checkpoint
 from linformer_fairseq.evaluation import load_classifier, predict, read_task
@@ -43,9 +43,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
 @pytest.fixture
 def shipped(folders: Folders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The same as a model that comes with the package, by the name ``small``."""
-    monkeypatch.setattr(weights, "_FOLDER", tmp_path / "weights")
+    monkeypatch.setattr(shipped_models, "_FOLDER", tmp_path / "weights")
     shutil.copytree(folders[2], tmp_path / "weights" / "small")
-    return tmp_path / "weights" / "small" / weights.FILE
+    return tmp_path / "weights" / "small" / shipped_models.FILE
 
 
 def test_a_folder_has_all_that_is_needed_and_nothing_of_this_machine(folders: Folders) -> None:
@@ -55,7 +55,7 @@ def test_a_folder_has_all_that_is_needed_and_nothing_of_this_machine(folders: Fo
         *("model.safetensors", "sentencepiece.bpe.model"),
         *("dict.txt", "input0/dict.txt", "label/dict.txt"),
     }
-    content = (model / weights.FILE).read_bytes()
+    content = (model / shipped_models.FILE).read_bytes()
     assert str(data.parent).encode() not in content
     parameters = {tensor.data_ptr(): tensor.numel() for tensor in read_checkpoint(path)["model"].values()}
     assert len(content) < 2 * sum(parameters.values()) + 10_000, "half precision, and each tensor once"
@@ -64,7 +64,7 @@ def test_a_folder_has_all_that_is_needed_and_nothing_of_this_machine(folders: Fo
 def test_weights_are_those_of_the_checkpoint_in_half_precision(folders: Folders) -> None:
     _, path, model = folders
     expected = read_checkpoint(path)["model"]
-    state = checkpoint_utils.load_checkpoint_to_cpu(str(model / weights.FILE))
+    state = checkpoint_utils.load_checkpoint_to_cpu(str(model / shipped_models.FILE))
     assert state["model"].keys() == expected.keys()
     for name, tensor in expected.items():
         found = state["model"][name]
@@ -77,7 +77,7 @@ def test_it_classifies_as_the_checkpoint_does(folders: Folders) -> None:
     data, device = read_task(folder), torch.device("cpu")
     found, expected = (
         predict(load_classifier(file, data, device), "valid", 8, lambda *_: None)
-        for file in (model / weights.FILE, path)
+        for file in (model / shipped_models.FILE, path)
     )
     assert torch.equal(torch.as_tensor(found.predicted), torch.as_tensor(expected.predicted))
 
@@ -85,14 +85,14 @@ def test_it_classifies_as_the_checkpoint_does(folders: Folders) -> None:
 def test_the_package_s_models_have_names(
     folders: Folders, shipped: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert weights.names() == ["small"]
+    assert shipped_models.names() == ["small"]
     hub = LinformerRobertaModel.from_pretrained("small").eval()
     tokens = hub.encode("the list is empty")
     assert hub.decode(tokens) == "the list is empty"
-    expected = LinformerRobertaModel.from_pretrained(folders[2], weights.FILE).eval()
+    expected = LinformerRobertaModel.from_pretrained(folders[2], shipped_models.FILE).eval()
     assert torch.equal(hub.extract_features(tokens), expected.extract_features(tokens))
-    assert weights.checkpoint("small") == str(shipped)
-    assert weights.checkpoint("other/small.pt") == "other/small.pt"
+    assert shipped_models.checkpoint("small") == str(shipped)
+    assert shipped_models.checkpoint("other/small.pt") == "other/small.pt"
     assert run_of("small") == "small"
     capsys.readouterr()
     assert main(["evaluate", "small", str(folders[0]), "--device", "cpu"]) == 0
@@ -104,13 +104,13 @@ def test_the_package_s_models_have_names(
 
 
 def test_a_finetuning_may_begin_with_one(shipped: Path) -> None:
-    pretrained = read_pretrained(Path(weights.checkpoint("small")))
+    pretrained = read_pretrained(Path(shipped_models.checkpoint("small")))
     assert pretrained.name == "linformer_roberta"
     assert (pretrained.max_positions, int(pretrained.options["projected_dim"])) == (128, 8)
 
 
 def test_it_is_verified(folders: Folders, tmp_path: Path) -> None:
-    path = shutil.copy(folders[2] / weights.FILE, tmp_path / "model.safetensors")
+    path = shutil.copy(folders[2] / shipped_models.FILE, tmp_path / "model.safetensors")
     assert examine(path).state is State.SOUND
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
@@ -120,7 +120,7 @@ def test_it_is_verified(folders: Folders, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", range(120))
 def test_a_damaged_one_is_refused_by_name(folders: Folders, tmp_path: Path, number: int) -> None:
-    path = shutil.copy(folders[2] / weights.FILE, tmp_path / "model.safetensors")
+    path = shutil.copy(folders[2] / shipped_models.FILE, tmp_path / "model.safetensors")
     content = path.read_bytes()
     with damaged(path, content, number):
         if path.read_bytes() != content:

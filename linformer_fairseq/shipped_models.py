@@ -6,7 +6,7 @@ from pathlib import Path
 
 FILE = "model.safetensors"
 """Name of the weights in a model's folder."""
-_FOLDER = Path(__file__).parent
+_FOLDER = Path(__file__).parent / "weights"
 
 
 def names() -> list[str]:
