@@ -9,6 +9,8 @@ from linformer_fairseq.core import LinformerEncoderLayer, build_shared_projectio
 from linformer_fairseq.core import layer as layers
 from tests.core.cases import ALL_MODES, WIDTH, N, padding_mask, randomise, settings_of
 
+OTHER_ROWS = ("layerwise-linear-affine-per_layer-stretch", "layerwise-convolution-affine-stretch")
+
 
 def _layer(case: str, normalize_before: bool = False) -> LinformerEncoderLayer:
     settings = settings_of(case)
@@ -23,7 +25,7 @@ def _layer(case: str, normalize_before: bool = False) -> LinformerEncoderLayer:
 
 @pytest.mark.parametrize("normalize_before", [False, True], ids=["post-norm", "pre-norm"])
 @pytest.mark.parametrize("block", [1, 7, N, 2 * N + 3])
-@pytest.mark.parametrize("case", ALL_MODES)
+@pytest.mark.parametrize("case", [*ALL_MODES, *OTHER_ROWS])
 def test_blocks_give_what_the_whole_gives(
     case: str, block: int, normalize_before: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -48,7 +50,7 @@ def test_blocks_give_what_the_whole_gives(
 
 @pytest.mark.parametrize("normalize_before", [False, True], ids=["post-norm", "pre-norm"])
 @pytest.mark.parametrize("block", [7, N, 2 * N + 3])
-@pytest.mark.parametrize("case", ALL_MODES)
+@pytest.mark.parametrize("case", [*ALL_MODES, *OTHER_ROWS])
 def test_recomputed_blocks_have_the_gradients_of_the_whole(
     case: str, block: int, normalize_before: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

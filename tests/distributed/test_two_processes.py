@@ -27,6 +27,17 @@ _TWO_PROCESSES = {
 _NO_DROPOUT = {"model.dropout": 0.0, "model.attention_dropout": 0.0, "model.activation_dropout": 0.0}
 
 
+# All that a model may have beside the paper's: each has numbers of its own that both processes must agree on.
+_OTHER_ROWS = {
+    "sharing": "layerwise",
+    "projection": "convolution",
+    "projection_init": "window_means",
+    "projection_step": 0.5,
+    "row_weights": "affine",
+    "short_inputs": "stretch",
+}
+
+
 @pytest.fixture
 def train_in_two(
     train_words: Callable[..., list[str]], start_fairseq: Callable[..., "subprocess.Popen[str]"]
@@ -58,25 +69,27 @@ def _parameters(save_dir: Path, name: str = "checkpoint_last.pt", updates: int =
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sharing", ["none", "layerwise"])
+@pytest.mark.parametrize(
+    "options", [{"sharing": "none"}, {"sharing": "layerwise"}, _OTHER_ROWS], ids=["none", "layerwise", "other rows"]
+)
 def test_two_processes_equal_two_batches_an_update(
     train: Callable[..., str],
     train_in_two: Callable[[Settings, Path], None],
     tiny_settings: Settings,
     tmp_path: Path,
-    sharing: str,
+    options: dict[str, Any],
 ) -> None:
     settings = {
         **tiny_settings,
         **_NO_DROPOUT,
-        "model.sharing": sharing,
+        **{f"model.{name}": value for name, value in options.items()},
         "dataset.batch_size": 4,
         "dataset.disable_validation": True,
         "checkpoint.save_interval_updates": 1,
         "optimization.max_update": 4,
     }
     train("fairseq-train", {**settings, "optimization.update_freq": [2]}, tmp_path / "one")
-    if sharing == "layerwise":  # this one is also stopped, and resumed by both processes
+    if options["sharing"] == "layerwise":  # these are also stopped, and resumed by both processes
         train_in_two({**settings, "optimization.max_update": 2}, tmp_path / "two")
     train_in_two(settings, tmp_path / "two")
 

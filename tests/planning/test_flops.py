@@ -26,6 +26,12 @@ CASES = [
     (LINFORMER, {"projected_dim": [[8, 7, 6, 5], [4, 3, 2, 1]], "sharing": "none"}),
     (LINFORMER, {"projected_dim": [[8, 7, 6, 5], [4, 4, 4, 4]], "sharing": "none", "projection": "mean_pool"}),
     *((LINFORMER, {"projected_dim": 8, "sharing": s, "checkpoint_activations": True}) for s in SHARINGS),
+    *((LINFORMER, {"projected_dim": 8, "projection": p, "short_inputs": "stretch"}) for p in PROJECTIONS),
+    *(
+        (LINFORMER, {"projected_dim": 8, "sharing": s, "projection": p, "row_weights": "affine"})
+        for s in SHARINGS
+        for p in ("linear", "convolution")
+    ),
     (LINFORMER, {"projected_dim": 8, "sharing": "layerwise", "offload_activations": True}),
     (LINFORMER, {"projected_dim": 8, "sharing": "none", "quant_noise_pq": 0.0, "encoder_normalize_before": True}),
 ]
