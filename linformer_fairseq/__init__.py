@@ -14,6 +14,9 @@ _has_fairseq = importlib.util.find_spec("fairseq") is not None
 if _has_fairseq:
     # It recommends tensorboardX, which a task that nobody here uses would like, to everyone who imports fairseq.
     logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
+    # Another task makes the root logger say everything, where nothing has configured it; these say each step.
+    for name in ("filelock", "hydra"):
+        logging.getLogger(name).setLevel(logging.INFO)
     try:
         import fairseq  # noqa: F401
     except Exception as error:  # anything: PyPI's fairseq fails with a ValueError on Python >= 3.11

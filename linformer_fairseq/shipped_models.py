@@ -20,8 +20,11 @@ def folder(name: str) -> Path:
 
 
 def checkpoint(name_or_path: str) -> str:
-    """The weights of the model of that name; a path, which is what everything else is taken for, as it is.
+    """The weights of the model of that name, or in a folder like those here; any other path as it is.
 
-    A path of one part is a name first; ``./NAME`` is the file.
+    A path of one part is a name first; ``./NAME`` is the file or the folder.
     """
-    return str(folder(name_or_path) / FILE) if name_or_path in names() else name_or_path
+    if name_or_path in names():
+        return str(folder(name_or_path) / FILE)
+    inside = Path(name_or_path) / FILE
+    return str(inside) if inside.is_file() else name_or_path

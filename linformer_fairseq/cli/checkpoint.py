@@ -92,8 +92,11 @@ def _folder(folder: Path, look: Look, set_aside: bool) -> bool:
     from linformer_fairseq.training.examine import State
 
     files = sorted({*folder.glob("checkpoint*.pt"), *folder.glob("crash.pt")})
-    if not files:
-        raise CommandError(f"{folder}: no checkpoints there")
+    if not files:  # no run's folder
+        if not (files := sorted({*folder.glob("*.pt"), *folder.glob("*.safetensors")})):
+            raise CommandError(f"{folder}: no checkpoints there (*.pt, *.safetensors)")
+        sound = [_line(look(path)) for path in files]  # a line for each, also after a damaged one
+        return all(sound)
     usable = [_line(look(path)) for path in files]
     choice = choose(folder, look=look)
     if choice.chosen is None or not choice.chosen.usable:

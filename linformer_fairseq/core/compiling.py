@@ -50,12 +50,12 @@ def prepare_compiler(layers: int) -> None:
 
 
 def _check_cache() -> None:
-    name = "TORCHINDUCTOR_CACHE_DIR"
-    cache = os.environ.get(name, "")
-    if " " in cache:
+    cache = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    name, folder = ("TORCHINDUCTOR_CACHE_DIR", cache) if cache else ("TMPDIR", tempfile.gettempdir())
+    if " " in folder:
         raise ValueError(
-            f"torch.compile cannot make code for this CPU: {name} is {cache!r}, and its calls of a compiler break at "
-            "the blank; name a folder without one, or leave compile_encoder off"
+            f"torch.compile cannot make code for this CPU: it goes to {name}, which is {folder!r}, and torch's calls "
+            f"of a compiler break at the blank; set {name} to a folder without one, or leave compile_encoder off"
         )
 
 

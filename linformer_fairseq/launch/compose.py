@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import re
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
@@ -167,7 +166,6 @@ def resolved(config: DictConfig) -> DictConfig:
 @contextlib.contextmanager
 def _hydra(folder: Path | None) -> Iterator[None]:
     register()
-    logging.getLogger("hydra").setLevel(logging.INFO)  # where nothing has configured logging, it tells each step
     with initialize_config_dir(str((folder or config_dir()).resolve()), version_base=VERSION_BASE):
         yield
 

@@ -76,5 +76,9 @@ def test_a_link_that_leads_elsewhere_is_refused(monkeypatch: pytest.MonkeyPatch,
 @pytest.mark.skipif(torch.cuda.is_available(), reason="code for GPUs needs no compiler for CPUs")
 def test_a_cache_in_a_folder_with_a_blank_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/a b/cache")
-    with pytest.raises(ValueError, match="TORCHINDUCTOR_CACHE_DIR is '/a b/cache'"):
+    with pytest.raises(ValueError, match="TORCHINDUCTOR_CACHE_DIR, which is '/a b/cache'"):
+        compiling.prepare_compiler(1)
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR")
+    monkeypatch.setattr(compiling.tempfile, "gettempdir", lambda: "/a b")
+    with pytest.raises(ValueError, match="TMPDIR, which is '/a b'"):
         compiling.prepare_compiler(1)
