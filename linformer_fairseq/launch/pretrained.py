@@ -29,12 +29,12 @@ _FREE = EXECUTION | frozenset(
     {
         *("dropout", "attention_dropout", "activation_dropout", "pooler_dropout", "encoder_layerdrop"),
         *("quant_noise_pq", "quant_noise_pq_block_size", "quant_noise_scalar", "spectral_norm_classification_head"),
-        *("load_checkpoint_heads", "pooler_activation_fn", "projection_init"),
+        *("load_checkpoint_heads", "pooler_activation_fn", "projection_init", "attention_start"),
     }
 )
 _LINFORMER = (
     *("projected_dim", "sharing", "projection", "projection_init", "freeze_projection"),
-    *("projection_step", "row_weights", "short_inputs"),
+    *("projection_step", "row_weights", "short_inputs", "attention_start"),
     *("compile_encoder", "pad_vocabulary"),
 )
 

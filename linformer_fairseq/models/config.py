@@ -11,6 +11,7 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models.transformer import DEFAULT_MIN_PARAMS_TO_WRAP
 
 from linformer_fairseq.core import INITIALISATIONS, PROJECTIONS, ROW_WEIGHTS, SHARINGS, SHORT_INPUTS
+from linformer_fairseq.modules import ATTENTION_STARTS
 
 _ACTIVATIONS = ChoiceEnum(utils.get_available_activation_fns())
 
@@ -113,6 +114,11 @@ class LinformerRobertaConfig(FairseqDataclass):
         "first_columns",
         "which of E's n columns inputs of T < n tokens use: first_columns (T of them), stretch (all, laid over the "
         "tokens); windows of pooling and convolution are ceil(n/k) positions, with stretch ceil(T/k)",
+    )
+    attention_start: ChoiceEnum(ATTENTION_STARTS) = _option(
+        "random",
+        "what attention looks at before it has learned anything: random (everything alike, RoBERTa's start), "
+        "neighbours (near positions: sinusoids as position embeddings, W_k = W_q)",
     )
     freeze_projection: bool = _option(False, "keep E and F as they were drawn instead of training them")
 

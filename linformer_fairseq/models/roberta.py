@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from linformer_fairseq import shipped_models
 from linformer_fairseq.core import LinformerSettings
-from linformer_fairseq.modules import LinformerEncoder, LMHead, TokenEmbedding
+from linformer_fairseq.modules import LinformerEncoder, LMHead, TokenEmbedding, look_at_neighbours
 
 from .architectures import MODEL
 from .config import LinformerRobertaConfig
@@ -74,7 +74,12 @@ class LinformerRobertaModel(RobertaModel):
             ValueError: settings that are out of range or contradict each other, naming them.
         """
         args = resolve_options(cfg, task)
-        return cls(args, LinformerRobertaEncoder(args, task.source_dictionary, attention_settings(args)))
+        model = cls(args, LinformerRobertaEncoder(args, task.source_dictionary, attention_settings(args)))
+        if args.attention_start == "neighbours":  # after fairseq's own start, which `cls` ends with
+            encoder = model.encoder.sentence_encoder
+            attentions = [layer.self_attn for layer in encoder.layers]
+            look_at_neighbours(encoder.embed_tokens, encoder.embed_positions, attentions)
+        return model
 
     @classmethod
     def from_pretrained(

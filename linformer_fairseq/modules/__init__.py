@@ -1,6 +1,7 @@
 """fairseq's encoder with Linformer's attention in it: wiring only, the mathematics is in ``core``."""
 
+from .attention_start import ATTENTION_STARTS, look_at_neighbours
 from .encoder import LinformerEncoder
 from .vocabulary import LMHead, TokenEmbedding
 
-__all__ = ["LMHead", "LinformerEncoder", "TokenEmbedding"]
+__all__ = ["ATTENTION_STARTS", "LMHead", "LinformerEncoder", "TokenEmbedding", "look_at_neighbours"]

@@ -186,6 +186,31 @@ def test_the_spread_of_e_survives_the_full_build(data: Path, sharing: str, init:
     assert dense.std().item() == pytest.approx(0.02, rel=0.15), "RoBERTa's own initialisation must stay"
 
 
+@pytest.mark.parametrize("size", [{}, {"encoder_embed_dim": 96, "encoder_attention_heads": 2}], ids=["tiny", "wider"])
+def test_attention_can_start_at_the_neighbours(data: Path, size: dict[str, int]) -> None:
+    """Half of it and more at most 8 positions away, at any width, where the usual start spreads it over all."""
+    near = (torch.arange(64).unsqueeze(1) - torch.arange(64)).abs() <= 8
+    share = {}
+    for start in ("random", "neighbours"):
+        rows = {"projection": "convolution", "row_weights": "affine", "projected_dim": 64}
+        with pytest.warns(UserWarning, match="not below"):  # k = n: P is that of single positions
+            model = build(data, attention_start=start, max_positions=64, **rows, **size).eval()
+        encoder = model.encoder.sentence_encoder
+        attention = encoder.layers[0].self_attn
+        tokens = torch.randint(
+            4, encoder.embed_tokens.num_embeddings, (4, 64), generator=torch.Generator().manual_seed(1)
+        )
+        x = encoder.layers[0].self_attn_layer_norm(encoder.forward_embedding(tokens)[0])
+        weights = attention(x, need_weights=True)[1]
+        share[start] = (weights * near).sum(-1).mean().item()
+        padding = encoder.padding_idx
+        assert not encoder.embed_positions.weight[padding].any() and not encoder.embed_tokens.weight[padding].any()
+    assert share["random"] == pytest.approx(near.float().mean().item(), abs=0.05)
+    assert share["neighbours"] > 0.5
+    torch.testing.assert_close(attention.k_proj.weight, attention.q_proj.weight)
+    assert encoder.layers[0].fc1.weight.std().item() == pytest.approx(0.02, rel=0.15), "the rest is as it was"
+
+
 @pytest.mark.parametrize(
     ("sharing", "keys"),
     [
