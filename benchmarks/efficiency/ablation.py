@@ -1,6 +1,6 @@
 """One layer with one thing done differently at a time; what benchmarks/NOTES.md quotes.
 
-    python -m benchmarks ablation --dtype bfloat16 --lengths 512 16384
+    python -m benchmarks ablation --dtype bfloat16 --lengths 512 4096
     python -m benchmarks ablation --dtype float32 --training --tokens 8192
     python -m benchmarks ablation --dtype bfloat16 --lengths 28 64 --positions 512 --tokens 2048
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import statistics
 from collections.abc import Callable
 from functools import partial
@@ -31,6 +32,7 @@ from benchmarks.measuring import said
 from linformer_fairseq.core import (
     LinformerEncoderLayer,
     attention,
+    build_shared_projection,
     encoder_layer,
     layer,
 )
@@ -189,6 +191,30 @@ def _split_any(self: Any, x: Tensor) -> Tensor:
     return x.unflatten(2, (self.settings.num_heads, -1)).transpose(1, 2)
 
 
+def _other_rows(**options: Any) -> Change:
+    """The attention built with other options of the model."""
+
+    def change(one: LinformerEncoderLayer) -> contextlib.AbstractContextManager[Any]:
+        settings = dataclasses.replace(one.self_attn.settings, **options)
+        shared = build_shared_projection(settings)
+        other = _Attention(settings, 0, shared)
+        for module in (other, shared):
+            assert module is not None
+            module.to(one.self_attn.q_proj.weight).train(one.training)
+        return mock.patch.object(one, "self_attn", other)
+
+    return change
+
+
+_FITTING: dict[str, Any] = {"projection": "convolution", "row_weights": "affine", "short_inputs": "stretch"}
+OTHER_MODELS: dict[str, Change] = {
+    "affine rows": _other_rows(row_weights="affine"),
+    "E laid over short inputs": _other_rows(short_inputs="stretch"),
+    "affine rows, E laid over short inputs": _other_rows(row_weights="affine", short_inputs="stretch"),
+    "convolution": _other_rows(projection="convolution"),
+    "convolution, affine, windows that fit": _other_rows(**_FITTING),
+}
+"""These are not the same function: other options of the model, for what they cost."""
 AS_IT_IS = "as it is"
 VARIANTS: dict[str, Change] = {
     AS_IT_IS: lambda _: contextlib.nullcontext(),
@@ -204,6 +230,7 @@ VARIANTS: dict[str, Change] = {
     "E before W": _order(Order.PROJECTION),
     "W before E": _order(Order.MAPS),
     "through T x T scores": _order(Order.SCORES),
+    **OTHER_MODELS,
     "W_k and W_v in one product": lambda _: mock.patch.multiple(
         _Attention, _keys_values=_one_product, _split_heads=_split_any
     ),

@@ -6,21 +6,24 @@ import pytest
 import torch
 
 from benchmarks.__main__ import main
-from benchmarks.efficiency.ablation import AS_IT_IS, INFERENCE, TRAINING, VARIANTS, table
+from benchmarks.efficiency.ablation import AS_IT_IS, INFERENCE, OTHER_MODELS, TRAINING, VARIANTS, table
 from linformer_fairseq.core import LinformerEncoderLayer, LinformerSettings, build_shared_projection
 
 SMALL = ["--lengths", "16", "32", "--projected-dim", "8", "--tokens", "64", "--rounds", "2", "--threads", "1"]
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_every_variant_computes_the_same(name):
+def test_every_variant_computes_the_same_but_other_models(name):
     torch.manual_seed(1)
     settings = LinformerSettings(24, 3, 1, 16, 4)
     layer = LinformerEncoderLayer(settings, 0, build_shared_projection(settings), ffn_dim=40)
     x = torch.randn(3, 16, 24)
     whole = layer(x)
     with torch.no_grad(), VARIANTS[name](layer):
-        torch.testing.assert_close(layer(x), whole)
+        if name in OTHER_MODELS and "over short" not in name:
+            assert not torch.allclose(layer(x), whole)
+        elif name not in OTHER_MODELS:
+            torch.testing.assert_close(layer(x), whole)
     torch.testing.assert_close(layer(x), whole)
 
 
