@@ -78,7 +78,7 @@ class LinformerRobertaModel(RobertaModel):
         if args.attention_start == "neighbours":  # after fairseq's own start, which `cls` ends with
             encoder = model.encoder.sentence_encoder
             attentions = [layer.self_attn for layer in encoder.layers]
-            look_at_neighbours(encoder.embed_tokens, encoder.embed_positions, attentions)
+            look_at_neighbours(encoder.embed_tokens, encoder.embed_positions, attentions, task.source_dictionary.bos())
         return model
 
     @classmethod

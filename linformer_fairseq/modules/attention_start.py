@@ -28,23 +28,32 @@ _SCORE = 22.6
 
 
 @torch.no_grad()
-def look_at_neighbours(tokens: nn.Embedding, positions: nn.Embedding, attentions: list[LinformerSelfAttention]) -> None:
+def look_at_neighbours(
+    tokens: nn.Embedding, positions: nn.Embedding, attentions: list[LinformerSelfAttention], first: int
+) -> None:
     """Set position embeddings, the scale of token embeddings, and W_q = W_k of each attention.
+
+    Classification heads read what the first token gathers from the whole text, and nothing in masked-language
+    modelling teaches it to. Its query starts at zero: it looks at all positions alike.
 
     Args:
         tokens, positions: embeddings of width C, the latter learned; rows of padding stay zero.
         attentions: of all layers.
+        first: the token that begins a sequence.
     """
     padding = positions.padding_idx
+    assert padding is not None
     positions.weight.copy_(_sinusoids(*positions.weight.shape) * _AMPLITUDE)
-    if padding is not None:
-        positions.weight[padding] = 0.0
+    positions.weight[padding : padding + 2] = 0.0  # position 0 comes next
     tokens.weight.mul_(_TOKENS / tokens.weight.std())
+    beginning = tokens.weight[first] - tokens.weight[first].mean()  # as a layer norm leaves it
+    beginning = beginning / beginning.norm()
     for attention in attentions:
         query, key = attention.q_proj, attention.k_proj
         # A score is a sum of D products, each of variance C s^2, by sqrt(D): sqrt(D) C s^2 with equal vectors.
         depth = attention.settings.head_dim
         nn.init.normal_(query.weight, std=math.sqrt(_SCORE / (math.sqrt(depth) * query.in_features)))
+        query.weight.sub_(torch.outer(query.weight @ beginning, beginning))
         key.weight.copy_(query.weight)
 
 

@@ -202,7 +202,11 @@ def test_attention_can_start_at_the_neighbours(data: Path, size: dict[str, int])
         )
         x = encoder.layers[0].self_attn_layer_norm(encoder.forward_embedding(tokens)[0])
         weights = attention(x, need_weights=True)[1]
-        share[start] = (weights * near).sum(-1).mean().item()
+        share[start] = (weights * near)[:, :, 1:].sum(-1).mean().item()
+        tokens[:, 0] = 0
+        x = encoder.layers[0].self_attn_layer_norm(encoder.forward_embedding(tokens)[0])
+        first = attention(x, need_weights=True)[1][:, :, 0]
+        torch.testing.assert_close(first, torch.full_like(first, 1 / 64), atol=0.005, rtol=0)
         padding = encoder.padding_idx
         assert not encoder.embed_positions.weight[padding].any() and not encoder.embed_tokens.weight[padding].any()
     assert share["random"] == pytest.approx(near.float().mean().item(), abs=0.05)
