@@ -12,6 +12,7 @@ from fairseq.data.data_utils import collate_tokens
 from fairseq.models.roberta import RobertaHubInterface
 from torch import Tensor
 
+from linformer_fairseq.shipped_models import FILE
 from linformer_fairseq.tokenizer_files import find_tokenizer
 
 Tokens = Tensor | Sequence[Tensor]
@@ -107,7 +108,7 @@ class LinformerHubInterface(RobertaHubInterface):
 
 
 def load_hub_interface(
-    model_class: Any, model_path: str, checkpoint_file: str, data_path: str, bpe: str | None, **overrides: Any
+    model_class: Any, model_path: str, checkpoint_file: str | None, data_path: str, bpe: str | None, **overrides: Any
 ) -> LinformerHubInterface:
     """See `LinformerRobertaModel.from_pretrained`."""
     models = model_class.hub_models()
@@ -115,9 +116,12 @@ def load_hub_interface(
         if not (path in models or path.startswith(".") or "://" in path or Path(path).exists()):
             known = f", or one of {', '.join(models)}" if models else ""
             raise FileNotFoundError(f"{path} does not exist; expected a folder, or an archive of one{known}")
+    model_folder = Path(
+        file_utils.load_archive_file(models[model_path]["path"] if model_path in models else model_path)
+    )
+    if checkpoint_file is None:
+        checkpoint_file = FILE if (model_folder / FILE).is_file() else "model.pt"
     if bpe == "auto":
-        found = models[model_path]["path"] if model_path in models else model_path
-        model_folder = Path(file_utils.load_archive_file(found))
         data_folder = model_folder / data_path if data_path.startswith(".") else Path(data_path)
         overrides = {**find_tokenizer([data_folder, data_folder / "input0", model_folder]), **overrides}
     else:

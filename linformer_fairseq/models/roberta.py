@@ -85,7 +85,7 @@ class LinformerRobertaModel(RobertaModel):
     def from_pretrained(
         cls,
         model_name_or_path: str | os.PathLike[str],
-        checkpoint_file: str = "model.pt",
+        checkpoint_file: str | None = None,
         data_name_or_path: str | os.PathLike[str] = ".",
         bpe: str | None = "auto",
         **overrides: Any,
@@ -95,7 +95,8 @@ class LinformerRobertaModel(RobertaModel):
         Args:
             model_name_or_path: one of the models that come with the package (`hub_models`), with its tokenizer; or
                 the folder of a checkpoint, or an archive of one.
-            checkpoint_file: its name in that folder.
+            checkpoint_file: its name in that folder (default: ``model.safetensors`` if there is one, else
+                ``model.pt``).
             data_name_or_path: folder with ``dict.txt`` (or ``input0/`` and ``label/``); if it begins with a dot,
                 relative to the model's folder, as everywhere in fairseq.
             bpe: fairseq's name of the tokenizer; ``auto`` takes the one whose files lie in the data or model folder
