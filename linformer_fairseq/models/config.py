@@ -118,7 +118,7 @@ class LinformerRobertaConfig(FairseqDataclass):
     attention_start: ChoiceEnum(ATTENTION_STARTS) = _option(
         "random",
         "what attention looks at before it has learned anything: random (everything alike, RoBERTa's start), "
-        "neighbours (near positions: sinusoids as position embeddings, W_k = W_q)",
+        "neighbours (half of the heads at near positions: sinusoids as position embeddings, W_k = W_q)",
     )
     freeze_projection: bool = _option(False, "keep E and F as they were drawn instead of training them")
 

@@ -31,7 +31,9 @@ _SCORE = 22.6
 def look_at_neighbours(
     tokens: nn.Embedding, positions: nn.Embedding, attentions: list[LinformerSelfAttention], first: int
 ) -> None:
-    """Set position embeddings, the scale of token embeddings, and W_q = W_k of each attention.
+    """Set position embeddings, the scale of token embeddings, and W_q = W_k of the first half of all heads.
+
+    The other heads keep RoBERTa's start, and see the text as a whole.
 
     Classification heads read what the first token gathers from the whole text, and nothing in masked-language
     modelling teaches it to. Its query starts at zero: it looks at all positions alike.
@@ -52,9 +54,10 @@ def look_at_neighbours(
         query, key = attention.q_proj, attention.k_proj
         # A score is a sum of D products, each of variance C s^2, by sqrt(D): sqrt(D) C s^2 with equal vectors.
         depth = attention.settings.head_dim
-        nn.init.normal_(query.weight, std=math.sqrt(_SCORE / (math.sqrt(depth) * query.in_features)))
-        query.weight.sub_(torch.outer(query.weight @ beginning, beginning))
-        key.weight.copy_(query.weight)
+        local = query.weight[: depth * math.ceil(attention.settings.num_heads / 2)]
+        nn.init.normal_(local, std=math.sqrt(_SCORE / (math.sqrt(depth) * query.in_features)))
+        local.sub_(torch.outer(local @ beginning, beginning))
+        key.weight[: len(local)] = local
 
 
 def _sinusoids(count: int, width: int) -> Tensor:
