@@ -5,6 +5,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +16,11 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 _WORDS = [f"word{i}" for i in range(60)]
+
+
+def pytest_configure() -> None:
+    """Programs that tests start can be interrupted, also where a shell put the tests in the background."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
