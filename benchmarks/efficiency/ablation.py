@@ -1,6 +1,6 @@
 """One layer with one thing done differently at a time; what benchmarks/NOTES.md quotes.
 
-    python -m benchmarks ablation --dtype bfloat16 --lengths 512 4096
+    python -m benchmarks ablation --dtype bfloat16
     python -m benchmarks ablation --dtype float32 --training --tokens 8192
     python -m benchmarks ablation --dtype bfloat16 --lengths 28 64 --positions 512 --tokens 2048
 

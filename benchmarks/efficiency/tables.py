@@ -14,7 +14,7 @@ from benchmarks.efficiency.timing import OUTLIER, times_faster
 from benchmarks.measuring import said
 
 STORED, FUSED, HUGGING_FACE = "roberta_materialised", "roberta_fairseq", "roberta_hf"
-DENSE = ("roberta_sdpa_core", "roberta_sdpa_core_blocks")
+DENSE = {"roberta_sdpa_core": "in one piece", "roberta_sdpa_core_blocks": "in our blocks"}
 """The forms of the dense rival: our layer with n x n attention; whichever is faster counts."""
 OURS = ("linformer", "linformer_core")
 Result = dict[str, Any]
@@ -70,8 +70,7 @@ def rival_of(result: Result, **wanted: Any) -> Cell | None:
 
 def forms_of(result: Result) -> str:
     """In which forms the dense rival was measured."""
-    forms = {"roberta_sdpa_core": "in one piece", "roberta_sdpa_core_blocks": "in our blocks"}
-    found = [text for name, text in forms.items() if cells_of(result, model=name)]
+    found = [form for name, form in DENSE.items() if cells_of(result, model=name)]
     return " or ".join(found) + (", whichever is faster" if len(found) > 1 else "")
 
 

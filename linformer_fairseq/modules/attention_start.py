@@ -1,8 +1,8 @@
 """Weights with which attention looks at neighbouring positions from the first update on.
 
 Masked words are told by the words around them, but RoBERTa's small random weights give uniform attention, and nothing
-in the text's average tells a position where its neighbours are: a model spends thousands of updates on the frequencies
-of words before it finds out. Sinusoids as the first position embeddings (Vaswani et al. 2017, section 3.5, with waves
+in the text's average tells a position where its neighbours are: a model learns the frequencies of words long before it
+finds out. Sinusoids as the first position embeddings (Vaswani et al. 2017, section 3.5, with waves
 of up to 30 times the shortest) are alike where positions are near. W_k = W_q makes scores of that likeness, as in the
 mimetic start of Trockman and Kolter (2023). All of it is learned further like any weight.
 """
