@@ -64,7 +64,7 @@ def ours(n: int, k: int, dtype: torch.dtype, device: torch.device) -> LinformerE
     """Our layer, with weights drawn by seed 0."""
     sizes = Sizes()
     torch.manual_seed(0)
-    settings = LinformerSettings(sizes.width, sizes.heads, 1, n, k)
+    settings = LinformerSettings(sizes.width, sizes.heads, 1, n, k, projection="linear")
     shared = build_shared_projection(settings)
     assert shared is not None
     layer = LinformerEncoderLayer(settings, 0, shared, sizes.ffn).to(device, dtype)

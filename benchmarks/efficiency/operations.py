@@ -19,7 +19,7 @@ def forward(sizes: Sizes, n: int, k: int | None) -> float:
         attention = full_attention(sizes.width, n)
     else:
         at_most = max(n, k + 1)  # positions of the model, which an input may be much shorter than
-        settings = LinformerSettings(sizes.width, sizes.heads, sizes.layers, at_most, k)
+        settings = LinformerSettings(sizes.width, sizes.heads, sizes.layers, at_most, k, projection="linear")
         attention = linformer_attention(settings, 0, n).total
     return 2.0 * sizes.layers * (attention + feed_forward(sizes.width, sizes.ffn, n))
 

@@ -17,13 +17,14 @@ from .settings import (
     LinformerSettings,
     ProjectedDim,
     parse_projected_dim,
+    projection_defaults,
 )
 from .sharing import (
     build_shared_projection,
     count_projection_matrices,
     count_projection_parameters,
 )
-from .signature import signature_of
+from .signature import projection_options, signature_of
 
 __all__ = [
     "INITIALISATIONS",
@@ -44,5 +45,7 @@ __all__ = [
     "encoder_layer",
     "parse_projected_dim",
     "prepare_compiler",
+    "projection_defaults",
+    "projection_options",
     "signature_of",
 ]

@@ -222,7 +222,8 @@ class Convolution(WindowProjection):
             return _taps(windows, affine(kernel, None))
         parts = affine_taps(kernel)
         count = self.windows(_real(x, padding), padding, False).sum(dim=2)  # (B or 1, R)
-        more = parts[count] if sizes is None else parts.take_along_dim(count.unsqueeze(-1), dim=1)
+        # gather, not take_along_dim, for which torch.compile makes a program for each window size
+        more = parts[count] if sizes is None else parts.gather(1, count.unsqueeze(-1).expand(-1, -1, x.size(-1)))
         return _taps(windows, kernel) + more * windows.sum(dim=2)
 
 

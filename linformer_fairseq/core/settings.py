@@ -14,6 +14,16 @@ INITIALISATIONS = ("xavier", "normal", "jl", "window_means")
 ROW_WEIGHTS = ("free", "affine")
 SHORT_INPUTS = ("first_columns", "stretch")
 
+_WINDOWS = {"row_weights": "free", "short_inputs": "stretch", "projection_init": "window_means"}
+PROJECTION_DEFAULTS: dict[str, dict[str, str]] = {
+    "linear": {"row_weights": "free", "short_inputs": "first_columns", "projection_init": "xavier"},
+    "mean_pool": _WINDOWS,
+    "max_pool": _WINDOWS,
+    "convolution": _WINDOWS | {"row_weights": "affine"},
+}
+"""What each projection takes where an option is None: ``linear`` is the paper's model and that of fairseq's example;
+the others are what learned best."""
+
 # One k for all; one k per layer; or one k per layer and head.
 ProjectedDim = int | list[int] | list[list[int]]
 
@@ -42,6 +52,16 @@ def parse_projected_dim(value: object) -> ProjectedDim:
     )
 
 
+def projection_defaults(projection: str, frozen: bool) -> dict[str, str]:
+    """`PROJECTION_DEFAULTS` of one; a linear E that is frozen starts from N(0, 1/k), as theorem 2 asks for.
+
+    Raises:
+        ValueError: there is no such projection.
+    """
+    _one_of("projection", projection, PROJECTIONS)
+    return PROJECTION_DEFAULTS[projection] | ({"projection_init": "jl"} if frozen and projection == "linear" else {})
+
+
 def window_length(max_positions: int, rows: int) -> int:
     """Positions of a window of pooling or convolution: ceil(n / k)."""
     return -(-max_positions // rows)
@@ -67,13 +87,15 @@ class LinformerSettings:
         max_positions: n, the longest input; E and F have n columns.
         projected_dim: k; one for all, a list with one per layer, or a list of lists with one per layer and head.
         sharing: which heads and layers use the same E and F (section 4 of the paper, "Parameter sharing").
-        projection: how n rows become k ("General projections" in section 4 of the paper). Max pooling and convolution
-            do not commute with W_k and W_v, so that their place is part of the model: both act on X, before W, except
-            convolution with ``sharing=none``, which acts on X W. The paper leaves this open.
+        projection: how n rows become k ("General projections" in section 4 of the paper); ``linear`` is the model of
+            the paper's experiments. Max pooling and convolution do not commute with W_k and W_v, so that their place
+            is part of the model: both act on X, before W, except convolution with ``sharing=none``, which acts on
+            X W. The paper leaves this open.
         projection_init: ``xavier`` (uniform, gain 1/sqrt(2), what the paper's code asked for), ``normal``
             (std 0.02, what fairseq's example really trained with), ``jl`` (N(0, 1/k), as in the
             Johnson-Lindenstrauss lemma behind theorem 2) or ``window_means`` (row i is the mean of the i-th of k
-            windows; kernels of a convolution are 1/window); ``None`` takes ``jl`` where E is frozen, else ``xavier``.
+            windows; kernels of a convolution are 1/window); ``None`` takes ``jl`` for a linear E that is frozen, else
+            what `PROJECTION_DEFAULTS` says, as for the next two.
         projection_step: how far an update moves E and F, relative to the learning rate, with Adam and other
             optimizers whose steps do not depend on the size of a gradient.
         row_weights: what the weights of a projected row sum to over the tokens: ``free`` (anything, as in the paper) or
@@ -97,21 +119,22 @@ class LinformerSettings:
     max_positions: int
     projected_dim: ProjectedDim
     sharing: str = "layerwise"
-    projection: str = "linear"
+    projection: str = "convolution"
     projection_init: str | None = None
     freeze_projection: bool = False
     projection_step: float = 1.0
-    row_weights: str = "free"
-    short_inputs: str = "first_columns"
+    row_weights: str | None = None
+    short_inputs: str | None = None
     attention_dropout: float = 0.0
     # k of every layer and head: L tuples of H numbers.
     dims: tuple[tuple[int, ...], ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         _one_of("sharing", self.sharing, SHARINGS)
-        _one_of("projection", self.projection, PROJECTIONS)
-        init = self.projection_init or ("jl" if self.freeze_projection else "xavier")
-        _one_of("projection_init", init, INITIALISATIONS)
+        for name, value in projection_defaults(self.projection, self.freeze_projection).items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)
+        _one_of("projection_init", self.projection_init, INITIALISATIONS)
         _one_of("row_weights", self.row_weights, ROW_WEIGHTS)
         _one_of("short_inputs", self.short_inputs, SHORT_INPUTS)
         if not 0.0 < self.projection_step <= 1.0:
@@ -127,7 +150,6 @@ class LinformerSettings:
             )
         if not 0.0 <= self.attention_dropout < 1.0:
             raise ValueError(f"attention_dropout is {self.attention_dropout}; expected a value in [0, 1)")
-        object.__setattr__(self, "projection_init", init)
         object.__setattr__(self, "projected_dim", parse_projected_dim(self.projected_dim))
         object.__setattr__(self, "dims", self._resolve_dims())
         self._check_consistency()

@@ -7,11 +7,13 @@ compute something else. Integers in a tensor, not text: tools that average or co
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor
 
 from .settings import PROJECTIONS, ROW_WEIGHTS, SHARINGS, SHORT_INPUTS, LinformerSettings
 
-_KINDS = (PROJECTIONS, ROW_WEIGHTS, SHORT_INPUTS)
+_KINDS = {"projection": PROJECTIONS, "row_weights": ROW_WEIGHTS, "short_inputs": SHORT_INPUTS}
 _STEPS = 10**6
 """Steps are told apart to a millionth."""
 
@@ -21,14 +23,22 @@ def signature_of(settings: LinformerSettings, layer: int) -> list[int]:
 
     The kind is the projection, plus what later options add: nothing where they are as they were before they existed.
     """
-    chosen = (settings.projection, settings.row_weights, settings.short_inputs)
     kind, unit = 0, 1
-    for value, values in zip(chosen, _KINDS, strict=True):
-        kind += unit * values.index(value)
+    for name, values in _KINDS.items():
+        kind += unit * values.index(getattr(settings, name))
         unit *= len(values)
     kind += unit * (_STEPS - round(_STEPS * settings.projection_step))
     sharing = "none" if settings.is_pooling else settings.sharing
     return [kind, SHARINGS.index(sharing), settings.max_positions, *settings.dims[layer]]
+
+
+def projection_options(kind: int) -> dict[str, Any]:
+    """The options that the first number of a signature stands for, by their names."""
+    options: dict[str, Any] = {}
+    for name, values in _KINDS.items():
+        kind, index = divmod(kind, len(values))
+        options[name] = values[index]
+    return options | {"projection_step": (_STEPS - kind) / _STEPS}
 
 
 def check_signature(stored: Tensor, expected: Tensor, where: str) -> None:
@@ -42,13 +52,9 @@ def check_signature(stored: Tensor, expected: Tensor, where: str) -> None:
 
 def _describe(signature: list[int]) -> str:
     kind, sharing, n, *dims = signature
-    chosen = []
-    for values in _KINDS:
-        kind, index = divmod(kind, len(values))
-        chosen.append(values[index])
-    projection, row_weights, short_inputs = chosen
+    options = projection_options(kind)
     k = f"{dims[0]} in each of {len(dims)} heads" if len(set(dims)) == 1 else str(dims)
-    names = f"projection={projection}, short_inputs={short_inputs}, "
-    if not projection.endswith("pool"):
-        names += f"sharing={SHARINGS[sharing]}, row_weights={row_weights}, projection_step={1 - kind / _STEPS:g}, "
-    return f"{names}max_positions (n) = {n}, projected_dim (k) = {k}"
+    names = "projection={projection}, short_inputs={short_inputs}, "
+    if not options["projection"].endswith("pool"):
+        names += f"sharing={SHARINGS[sharing]}, row_weights={{row_weights}}, projection_step={{projection_step:g}}, "
+    return f"{names.format(**options)}max_positions (n) = {n}, projected_dim (k) = {k}"

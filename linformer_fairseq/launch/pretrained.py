@@ -17,8 +17,9 @@ from linformer_fairseq.compat.checkpoint_loading import CheckpointError, read_ch
 from linformer_fairseq.core import parse_projected_dim
 from linformer_fairseq.dictionary_file import embedding_rows
 from linformer_fairseq.launch.errors import LaunchError
-from linformer_fairseq.models.architectures import BASE, MODEL, fill
+from linformer_fairseq.models.architectures import MODEL
 from linformer_fairseq.models.config import DEFAULTS, EXECUTION
+from linformer_fairseq.models.options import fill_defaults
 
 _POSITIONS = "encoder.sentence_encoder.embed_positions.weight"
 _EMBEDDING = "encoder.sentence_encoder.embed_tokens.weight"
@@ -146,8 +147,7 @@ def all_options(name: str, stored: Mapping[str, Any]) -> dict[str, Any]:
     if name in ARCH_CONFIG_REGISTRY:
         ARCH_CONFIG_REGISTRY[name](args)
     if linformer:
-        fill(args, BASE)
-        fill(args, DEFAULTS)
+        fill_defaults(args)
     return {key: value for key, value in vars(args).items() if key in wanted}
 
 

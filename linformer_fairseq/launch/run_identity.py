@@ -11,6 +11,13 @@ from linformer_fairseq.models.config import DEFAULTS, EXECUTION
 
 # beside the options of its model
 _FACTS = ("stage", "task", "data", "pretrained", "seed", "lr")
+_BEFORE_OPTIONS = {
+    "projection_step": 1.0,
+    "row_weights": "free",
+    "short_inputs": "first_columns",
+    "attention_start": "random",
+}
+"""What a model is whose run.json is older than these options."""
 
 
 def check_same_run(path: Path, record: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
@@ -37,6 +44,8 @@ def check_same_run(path: Path, record: Mapping[str, Any], facts: Mapping[str, An
 def _identity(facts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for key in _FACTS:
         yield key, facts.get(key)
-    model = facts.get("model", {})
+    given = {key: value for key, value in facts.get("model", {}).items() if value is not None}
+    drawn = "jl" if given.get("freeze_projection") else "xavier"
+    model = {"projection_init": drawn, **_BEFORE_OPTIONS, **given}
     for key in sorted(DEFAULTS.keys() - EXECUTION):
         yield f"model.{key}", model.get(key)

@@ -5,10 +5,11 @@ from linformer_fairseq.compat.checkpoint_loading import register_upgrade
 from . import architectures
 from .config import LinformerRobertaConfig
 from .hub import LinformerHubInterface
-from .legacy_checkpoint import upgrade_legacy_checkpoint
+from .legacy_checkpoint import complete_options, upgrade_legacy_checkpoint
 from .roberta import LinformerRobertaModel
 
 architectures.register()
 register_upgrade(upgrade_legacy_checkpoint)
+register_upgrade(complete_options)
 
 __all__ = ["LinformerHubInterface", "LinformerRobertaConfig", "LinformerRobertaModel"]

@@ -91,34 +91,37 @@ class LinformerRobertaConfig(FairseqDataclass):
         "E and share F), key_value (one E = F per layer), layerwise (one E = F for all layers)",
     )
     projection: ChoiceEnum(PROJECTIONS) = _option(
-        "linear",
-        "how n positions become k rows: linear (learned matrices), mean_pool or max_pool (windows of ceil(n/k) "
-        "positions, no parameters), convolution (depthwise, kernel = stride = ceil(n/k)); windows can be fewer than k "
-        "where k does not divide n; max_pool and convolution act before W_k and W_v, convolution with sharing=none "
-        "after them",
+        "convolution",
+        "how n positions become k rows: linear (learned matrices, as in the paper's experiments and in fairseq's "
+        "example), mean_pool or max_pool (windows of ceil(n/k) positions, no parameters), convolution (depthwise, "
+        "kernel = stride = ceil(n/k)); windows can be fewer than k where k does not divide n; max_pool and convolution "
+        "act before W_k and W_v, convolution with sharing=none after them",
     )
     projection_init: Optional[ChoiceEnum(INITIALISATIONS)] = _option(
         None,
         "what E and F start from: xavier (gain 1/sqrt(2)), normal (std 0.02), jl (variance 1/k), window_means (row "
-        "i is the mean of the i-th of k windows; kernels 1/window) (default: xavier; jl if freeze_projection)",
+        "i is the mean of the i-th of k windows; kernels 1/window) "
+        "(default: window_means; with projection=linear xavier, or jl if freeze_projection)",
     )
     projection_step: float = _option(
         1.0, "how far an update moves E and F, relative to the learning rate (with Adam and optimizers like it)"
     )
-    row_weights: ChoiceEnum(ROW_WEIGHTS) = _option(
-        "free",
+    row_weights: Optional[ChoiceEnum(ROW_WEIGHTS)] = _option(
+        None,
         "what the weights of a projected row sum to over the tokens: free (anything, as in the paper), affine (one, at "
-        "any length; for a convolution in each window)",
+        "any length; for a convolution in each window) (default: affine with projection=convolution, else free)",
     )
-    short_inputs: ChoiceEnum(SHORT_INPUTS) = _option(
-        "first_columns",
+    short_inputs: Optional[ChoiceEnum(SHORT_INPUTS)] = _option(
+        None,
         "which of E's n columns inputs of T < n tokens use: first_columns (T of them), stretch (all, laid over the "
-        "tokens); windows of pooling and convolution are ceil(n/k) positions, with stretch ceil(T/k)",
+        "tokens); windows of pooling and convolution are ceil(n/k) positions, with stretch ceil(T/k) "
+        "(default: first_columns with projection=linear, else stretch)",
     )
-    attention_start: ChoiceEnum(ATTENTION_STARTS) = _option(
-        "random",
+    attention_start: Optional[ChoiceEnum(ATTENTION_STARTS)] = _option(
+        None,
         "what attention looks at before it has learned anything: random (everything alike, RoBERTa's start), "
-        "neighbours (half of the heads at near positions: sinusoids as position embeddings, W_k = W_q)",
+        "neighbours (half of the heads at near positions: sinusoids as position embeddings, W_k = W_q) "
+        "(default: random with projection=linear, else neighbours)",
     )
     freeze_projection: bool = _option(False, "keep E and F as they were drawn instead of training them")
 
@@ -126,7 +129,7 @@ class LinformerRobertaConfig(FairseqDataclass):
 DEFAULTS: dict[str, Any] = {
     option.name: option.default for option in fields(LinformerRobertaConfig) if option.name != "_name"
 }
-"""What each option is where nobody says otherwise; None where the architecture or the task says it."""
+"""What each option is where nobody says otherwise; None where the architecture, the task or the projection says it."""
 
 EXECUTION = frozenset(
     {

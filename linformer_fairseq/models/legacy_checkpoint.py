@@ -18,7 +18,7 @@ import torch
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from linformer_fairseq.core import LinformerSettings, signature_of
+from linformer_fairseq.core import LinformerSettings, projection_options, signature_of
 
 from .architectures import BASE, MODEL, fill
 from .config import DEFAULTS
@@ -59,6 +59,22 @@ def upgrade_legacy_checkpoint(state: dict[str, Any]) -> None:
     _write_options(state, options)
 
 
+def complete_options(state: dict[str, Any]) -> None:
+    """Writes the options of the projection into a checkpoint that leaves them out, as its signature has them.
+
+    Options and their defaults are younger than some checkpoints: what a model was trained with stays what it is.
+    """
+    signature = state["model"].get(f"{_ENCODER}layers.0.self_attn.signature")
+    if signature is None:
+        return
+    options = _read_options(state)
+    fill(options, projection_options(int(signature[0])))
+    if state.get("args") is not None:
+        state["args"] = options
+    else:
+        state["cfg"]["model"] = vars(options)
+
+
 def _rename_projections(weights: dict[str, Tensor], shared_by_layers: bool) -> str:
     """Gives E and F our names; returns the sharing mode that the keys show."""
     by_layer = {key: weights.pop(key) for key in list(weights) if ".self_attn.compress_" in key}
@@ -88,6 +104,7 @@ def _add_signatures(weights: dict[str, Tensor], options: Namespace) -> None:
         max_positions=options.max_positions,
         projected_dim=options.projected_dim,
         sharing=options.sharing,
+        projection="linear",
     )
     for layer in range(settings.num_layers):
         key = f"{_ENCODER}layers.{layer}.self_attn.signature"

@@ -7,7 +7,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from linformer_fairseq.core import LinformerSettings
+from linformer_fairseq.core import LinformerSettings, projection_defaults
 
 from .architectures import BASE, fill
 from .config import DEFAULTS
@@ -29,8 +29,7 @@ def resolve_options(cfg: Any, task: Any) -> Namespace:
     else:
         plain = OmegaConf.to_container(OmegaConf.create(cfg), resolve=True, enum_to_str=True)
     args = Namespace(**plain)
-    fill(args, BASE)
-    fill(args, DEFAULTS)
+    fill_defaults(args)
     if args.offload_activations:
         args.checkpoint_activations = True
     if args.compile_encoder and args.offload_activations:
@@ -49,6 +48,19 @@ def resolve_options(cfg: Any, task: Any) -> Namespace:
             "blocks would not fit; raise max_positions or lower tokens_per_sample"
         )
     return args
+
+
+def fill_defaults(args: Namespace) -> None:
+    """Sets every option that is missing or None, but for those that the task says.
+
+    Raises:
+        ValueError: there is no such projection, which says the rest.
+    """
+    fill(args, BASE)
+    fill(args, DEFAULTS)
+    fill(args, projection_defaults(args.projection, args.freeze_projection))
+    # The paper's model is RoBERTa but for its attention, its start as well.
+    fill(args, {"attention_start": "random" if args.projection == "linear" else "neighbours"})
 
 
 def attention_settings(args: Namespace) -> LinformerSettings:

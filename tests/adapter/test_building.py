@@ -98,7 +98,9 @@ def test_every_architecture_is_the_same_by_flag_and_by_name(data: Path, arch: st
 @pytest.mark.usefixtures("without_memory")
 def test_the_base_model_has_the_parameters_the_formula_gives(data: Path) -> None:
     for sharing in SHARINGS:
-        model = from_hydra(data, {"_name": "linformer_roberta", "sharing": sharing}, {"tokens_per_sample": 512})[2]
+        model = from_hydra(
+            data, {"_name": "linformer_roberta", "projection": "linear", "sharing": sharing}, {"tokens_per_sample": 512}
+        )[2]
         c, ffn, layers, vocabulary, n = 768, 3072, 12, WORDS + 5, 512
         layer = 4 * (c * c + c) + 2 * c * ffn + ffn + c + 4 * c
         embeddings = vocabulary * c + (n + 2) * c + 2 * c
@@ -110,7 +112,8 @@ def test_the_base_model_has_the_parameters_the_formula_gives(data: Path) -> None
 
 
 def test_n_falls_back_to_the_tasks_length(data: Path) -> None:
-    model = from_hydra(data, {"_name": "linformer_roberta", **SIZES, "projected_dim": 8}, {"tokens_per_sample": 48})[2]
+    options = {"_name": "linformer_roberta", **SIZES, "projected_dim": 8, "projection": "linear"}
+    model = from_hydra(data, options, {"tokens_per_sample": 48})[2]
     assert model.max_positions() == model.encoder.settings.max_positions == 48
     assert model.encoder.sentence_encoder.embed_positions.num_embeddings == 48 + 2
     assert model.encoder.sentence_encoder.proj_k.weight.shape == (8, 48)
@@ -126,6 +129,8 @@ def test_a_program_names_only_what_it_wants_otherwise() -> None:
     expected = {
         **{field.name: field.default for field in fields(LinformerRobertaConfig) if field.name != "_name"},
         **{"encoder_normalize_before": False, "layernorm_embedding": True, "max_positions": 48},
+        **{"row_weights": "affine", "short_inputs": "stretch", "projection_init": "window_means"},
+        **{"attention_start": "neighbours"},
         **vars(given),
     }
     assert {name: getattr(model.args, name) for name in expected} == expected
@@ -178,7 +183,7 @@ def test_every_option_has_a_help_text() -> None:
     ("init", "std"), [("xavier", (1 / (64 + 256)) ** 0.5), ("normal", 0.02), ("jl", 64**-0.5), (None, 320**-0.5)]
 )
 def test_the_spread_of_e_survives_the_full_build(data: Path, sharing: str, init: str | None, std: float) -> None:
-    model = build(data, sharing=sharing, projection_init=init, max_positions=256, projected_dim=64)
+    model = build(data, sharing=sharing, projection="linear", projection_init=init, max_positions=256, projected_dim=64)
     weights = [w for name, w in model.state_dict().items() if name.endswith(("proj_k.weight", "proj_v.weight"))]
     e = torch.cat([w.flatten() for w in weights if w.size(-1) == 256])
     assert e.std().item() == pytest.approx(std, rel=0.05)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ pytest.importorskip("fairseq", reason="fairseq is not installed: only core can b
 
 import torch
 from fairseq import checkpoint_utils
+from omegaconf import OmegaConf
 
 from linformer_fairseq.launch.pretrained import read_pretrained
 from linformer_fairseq.models import LinformerRobertaModel
@@ -26,6 +28,7 @@ OPTIONS: dict[str, Any] = {
     "max_positions": 32,
     "projected_dim": 8,
     "sharing": "headwise",
+    "projection": "linear",
 }
 
 
@@ -92,6 +95,28 @@ def test_a_named_architecture_is_rebuilt_with_its_sizes(data: Path) -> None:
     path = save_checkpoint(data.parent / "model.pt", cfg, model.state_dict())
     (loaded,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(path)], {"data": str(data)})
     assert loaded.args.encoder_embed_dim == 64
+
+
+@pytest.mark.parametrize("projection", ["linear", "convolution", "mean_pool"])
+@pytest.mark.parametrize("left", ["out", "None"])
+def test_options_younger_than_a_checkpoint_are_what_it_was_trained_with(data: Path, projection: str, left: str) -> None:
+    """None would mean the default of today; an older file does not even name them."""
+    before = {"row_weights": "free", "short_inputs": "first_columns", "projection_step": 1.0}
+    options = {"_name": "linformer_roberta", **OPTIONS, "projection": projection, **before}
+    cfg, _, model = from_hydra(data, options, {"tokens_per_sample": 32})
+    plain = OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
+    for name in before:
+        plain["model"].pop(name)
+        if left == "None":
+            plain["model"][name] = None
+    path = save_checkpoint(data.parent / "model.pt", plain, model.state_dict())
+    (loaded,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(path)], {"data": str(data)})
+    assert loaded.encoder.settings == dataclasses.replace(
+        model.encoder.settings, projection_init=loaded.encoder.settings.projection_init
+    )
+    assert {name: read_pretrained(path).options[name] for name in before} == before
+    tokens = torch.randint(4, 40, (2, 17))
+    torch.testing.assert_close(loaded.eval()(tokens)[0], model.eval()(tokens)[0])
 
 
 def by_the_loader(path: Path, data: Path) -> None:

@@ -146,7 +146,7 @@ def test_bf16_and_compiling_are_switched_on_by_options(
         assert cli.main(words) == 0
         probabilities[option] = np.array([float(row[3]) for row in table(out)[1:]])
         assert compiled == (["_project", "_positions"] if option == "--compile-encoder" else [])
-    assert 0 < np.abs(probabilities["--bf16"] - probabilities[""]).max() < 0.05
+    assert 0 < np.abs(probabilities["--bf16"] - probabilities[""]).max() < 0.15
     assert (probabilities["--compile-encoder"] == probabilities[""]).all()
     layer._compiled_steps.cache_clear()
 

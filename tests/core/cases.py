@@ -9,7 +9,11 @@ from linformer_fairseq.core import LinformerSettings
 
 WIDTH, HEADS, LAYERS, N, K = 24, 3, 4, 20, 6
 
-_BASE = {"embed_dim": WIDTH, "num_heads": HEADS, "num_layers": LAYERS, "max_positions": N, "projected_dim": K}
+_PAPER = {"projection": "linear", "row_weights": "free", "short_inputs": "first_columns"}
+_BASE = {
+    **{"embed_dim": WIDTH, "num_heads": HEADS, "num_layers": LAYERS, "max_positions": N, "projected_dim": K},
+    **_PAPER,  # what a case leaves out
+}
 PER_LAYER = [6, 4, 3, 7]
 PER_HEAD = [[6, 4, 3], [2, 2, 2], [7, 5, 1], [3, 4, 5]]
 

@@ -152,7 +152,7 @@ def test_every_order_of_products_is_the_same_function(
     ],
 )
 def test_the_order_with_the_fewest_multiplications_is_taken(sharing: str, length: int, order: Order) -> None:
-    settings = LinformerSettings(768, 12, 12, 512, 128, sharing)
+    settings = LinformerSettings(768, 12, 12, 512, 128, sharing, "linear")
     assert cheapest_order(settings, settings.dims[3], length) is order
 
 
@@ -168,7 +168,7 @@ def test_hooks_on_the_linear_maps_see_short_inputs_too(sharing: str) -> None:
 
 
 def test_short_inputs_cost_little_more_than_dense_attention() -> None:
-    settings = LinformerSettings(768, 12, 12, 512, 256)
+    settings = LinformerSettings(768, 12, 12, 512, 256, projection="linear")
     for length in range(8, 513):
         ours = linformer_attention(settings, 0, length).total + feed_forward(768, 3072, length)
         dense = full_attention(768, length) + feed_forward(768, 3072, length)
@@ -393,4 +393,4 @@ def test_k_above_n_is_allowed_with_a_warning() -> None:
         torch.testing.assert_close(layers[0](x)[0], reference_attention(layers[0], x)[0], atol=1e-5, rtol=1e-5)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        LinformerSettings(embed_dim=8, num_heads=2, num_layers=1, max_positions=8, projected_dim=7)
+        LinformerSettings(embed_dim=8, num_heads=2, num_layers=1, max_positions=8, projected_dim=4)

@@ -15,7 +15,16 @@ from linformer_fairseq.core import (
     parse_projected_dim,
 )
 
-GOOD = {"embed_dim": 12, "num_heads": 2, "num_layers": 3, "max_positions": 16, "projected_dim": 4}
+GOOD = {
+    "embed_dim": 12,
+    "num_heads": 2,
+    "num_layers": 3,
+    "max_positions": 16,
+    "projected_dim": 4,
+    "projection": "linear",
+}
+
+_PAPER = ("free", "first_columns")
 
 
 @pytest.mark.parametrize(
@@ -78,10 +87,28 @@ def test_k_of_every_layer_and_head() -> None:
     assert LinformerSettings(**{**GOOD, "projected_dim": per_head, "sharing": "none"}).dims == ((4, 3), (2, 1), (5, 5))
 
 
-def test_the_default_initialisation_follows_freezing() -> None:
-    assert LinformerSettings(**GOOD).projection_init == "xavier"
-    assert LinformerSettings(**GOOD, freeze_projection=True).projection_init == "jl"
-    assert LinformerSettings(**GOOD, freeze_projection=True, projection_init="normal").projection_init == "normal"
+@pytest.mark.parametrize(
+    ("given", "row_weights", "short_inputs", "projection_init"),
+    [
+        ({}, "affine", "stretch", "window_means"),
+        ({"projection": "linear"}, "free", "first_columns", "xavier"),
+        ({"projection": "linear", "freeze_projection": True}, "free", "first_columns", "jl"),
+        ({"projection": "linear", "freeze_projection": True, "projection_init": "normal"}, *_PAPER, "normal"),
+        ({"projection": "linear", "row_weights": "affine"}, "affine", "first_columns", "xavier"),
+        ({"projection": "convolution", "freeze_projection": True}, "affine", "stretch", "window_means"),
+        ({"projection": "convolution", "row_weights": "free"}, "free", "stretch", "window_means"),
+        ({"projection": "mean_pool"}, "free", "stretch", "window_means"),
+        ({"projection": "max_pool", "short_inputs": "first_columns"}, *_PAPER, "window_means"),
+    ],
+)
+def test_what_is_left_out_follows_the_projection(
+    given: dict, row_weights: str, short_inputs: str, projection_init: str
+) -> None:
+    sizes = {key: value for key, value in GOOD.items() if key != "projection"}
+    settings = LinformerSettings(**sizes, **given)
+    assert settings.projection == given.get("projection", "convolution")
+    found = (settings.row_weights, settings.short_inputs, settings.projection_init)
+    assert found == (row_weights, short_inputs, projection_init)
 
 
 @pytest.mark.parametrize("projection", ["mean_pool", "max_pool", "convolution"])

@@ -15,7 +15,8 @@ from linformer_fairseq.core import (
 from linformer_fairseq.core.projection import Convolution, LinearProjection
 from tests.core.cases import EVERY_CASE, settings_of
 
-BASE = {"embed_dim": 24, "num_heads": 12, "num_layers": 12, "max_positions": 32, "projected_dim": 8}
+_SIZES = {"embed_dim": 24, "num_heads": 12, "num_layers": 12, "max_positions": 32, "projected_dim": 8}
+BASE = {**_SIZES, "projection": "linear"}
 
 
 def _build(settings: LinformerSettings) -> nn.Module:
@@ -78,10 +79,10 @@ def test_the_spread_of_e_is_what_projection_init_says(sharing: str, init: str, s
 @pytest.mark.parametrize("projection", ["linear", "convolution"])
 def test_window_means_start_as_mean_pooling(sharing: str, projection: str, step: float) -> None:
     settings = LinformerSettings(
-        **BASE, sharing=sharing, projection=projection, projection_init="window_means", projection_step=step
+        **_SIZES, sharing=sharing, projection=projection, projection_init="window_means", projection_step=step
     )
     layer = _build(settings)["layers"][3].eval()
-    pooled = _build(LinformerSettings(**BASE, sharing=sharing, projection="mean_pool"))["layers"][3].eval()
+    pooled = _build(LinformerSettings(**_SIZES, sharing=sharing, projection="mean_pool"))["layers"][3].eval()
     dense = {name: value for name, value in layer.state_dict().items() if "_proj." in name}
     pooled.load_state_dict({**pooled.state_dict(), **dense})
     x = torch.randn(2, 32, 24)

@@ -91,7 +91,9 @@ def check_model(model: Any, config: DictConfig) -> None:
     assert (settings.sharing, set(settings.dims)) == (sharing, {(k,) * found.heads})
     attention = encoder.layers[-1].self_attn
     n = config.task.tokens_per_sample
-    if sharing == "layerwise":
+    if settings.projection == "convolution":
+        assert encoder.proj_k.weight.shape == (found.width, n // k)
+    elif sharing == "layerwise":
         assert encoder.proj_k.weight.shape == (k, n) and attention.proj_k is None
     else:
         assert encoder.proj_k is None
@@ -110,6 +112,7 @@ def test_experiments_are_what_their_names_say(build: Callable[..., nn.Module], n
     assert config.task.tokens_per_sample == int(n)
     assert config.model.get("projected_dim") == (k and int(k))
     assert config.model.get("sharing") == sharing
+    assert config.model.get("projection") == (k and "linear")
     assert config.model._name == ("linformer_roberta_base" if k else "roberta_base")
     check_model(build(config), config)
 

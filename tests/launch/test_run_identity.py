@@ -28,6 +28,25 @@ def test_the_same_run_and_a_first_one_go_on() -> None:
     check_same_run(Path("runs/a"), {**FACTS, "max_update": 3}, again)
 
 
+_BEFORE = {"row_weights": "free", "short_inputs": "first_columns", "attention_start": "random", "projection_step": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("record", "now"),
+    [
+        ({}, {"projection_init": "xavier"}),
+        ({"projection_init": None}, {"projection_init": "xavier"}),
+        ({"freeze_projection": True}, {"projection_init": "jl"}),
+    ],
+)
+def test_a_run_older_than_an_option_goes_on_with_what_it_was(record: dict[str, Any], now: dict[str, Any]) -> None:
+    older = {**FACTS, "model": {**FACTS["model"], **record}}
+    check_same_run(Path("runs/a"), older, {**FACTS, "model": {**FACTS["model"], **record, **_BEFORE, **now}})
+    for name, value in (("row_weights", "affine"), ("short_inputs", "stretch"), ("attention_start", "neighbours")):
+        with pytest.raises(LaunchError, match=f"model.{name} '{_BEFORE[name]}', but this one has '{value}'"):
+            check_same_run(Path("runs/a"), older, {**FACTS, "model": {**older["model"], **now, name: value}})
+
+
 @pytest.mark.parametrize("option", ["compile_encoder", "checkpoint_activations", "pad_vocabulary"])
 def test_how_a_model_is_computed_may_change(option: str) -> None:
     check_same_run(Path("runs/a"), FACTS, {**FACTS, "model": {**FACTS["model"], option: True}})

@@ -21,16 +21,24 @@ CASES = [
     (ROBERTA, {"checkpoint_activations": True}),
     (ROBERTA, {"quant_noise_pq": 0.1}),
     *((LINFORMER, {"projected_dim": 8, "sharing": s, "projection": p}) for s in SHARINGS for p in PROJECTIONS),
-    *((LINFORMER, {"projected_dim": 8, "sharing": s, "freeze_projection": True}) for s in SHARINGS),
-    *((LINFORMER, {"projected_dim": [8, 6], "sharing": s}) for s in SHARINGS),
-    (LINFORMER, {"projected_dim": [[8, 7, 6, 5], [4, 3, 2, 1]], "sharing": "none"}),
+    *(
+        (LINFORMER, {"projected_dim": 8, "sharing": s, "projection": "linear", "freeze_projection": True})
+        for s in SHARINGS
+    ),
+    *((LINFORMER, {"projected_dim": [8, 6], "sharing": s, "projection": "linear"}) for s in SHARINGS),
+    (LINFORMER, {"projected_dim": [[8, 7, 6, 5], [4, 3, 2, 1]], "sharing": "none", "projection": "linear"}),
     (LINFORMER, {"projected_dim": [[8, 7, 6, 5], [4, 4, 4, 4]], "sharing": "none", "projection": "mean_pool"}),
     *((LINFORMER, {"projected_dim": 8, "sharing": s, "checkpoint_activations": True}) for s in SHARINGS),
-    *((LINFORMER, {"projected_dim": 8, "projection": p, "short_inputs": "stretch"}) for p in PROJECTIONS),
     *(
-        (LINFORMER, {"projected_dim": 8, "sharing": s, "projection": p, "row_weights": "affine"})
+        (LINFORMER, {"projected_dim": 8, "projection": p, "short_inputs": s})
+        for p in PROJECTIONS
+        for s in ("first_columns", "stretch")
+    ),
+    *(
+        (LINFORMER, {"projected_dim": 8, "sharing": s, "projection": p, "row_weights": w})
         for s in SHARINGS
         for p in ("linear", "convolution")
+        for w in ("free", "affine")
     ),
     (LINFORMER, {"projected_dim": 8, "sharing": "layerwise", "offload_activations": True}),
     (LINFORMER, {"projected_dim": 8, "sharing": "none", "quant_noise_pq": 0.0, "encoder_normalize_before": True}),

@@ -133,7 +133,7 @@ def test_full_precision_keeps_four_numbers_a_parameter(small):
 
 
 def test_frozen_projections_have_no_gradient(small):
-    config = on_cpu(small(LINFORMER, projected_dim=8, freeze_projection=True))
+    config = on_cpu(small(LINFORMER, projected_dim=8, projection="linear", freeze_projection=True))
     sizes = sizes_of(config, SYMBOLS)
     memory = memory_of(config, sizes, 1, N, MASKED)
     assert memory.parameters == memory.gradients + 4 * 8 * N

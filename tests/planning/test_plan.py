@@ -185,7 +185,7 @@ def test_another_optimizer_is_warned_of(run):
 
 
 def test_frozen_recomputed_and_pooled_are_in_the_report(run):
-    frozen = run(**{"model.freeze_projection": True})[1]
+    frozen = run(**{"model.projection": "linear", "model.freeze_projection": True})[1]
     assert f" and {8 * N} frozen numbers in E and F" in frozen
     again = run(**{"model.checkpoint_activations": True})[1]
     assert "the layers' forward pass twice (checkpoint_activations)" in again

@@ -14,7 +14,7 @@ class CoreLinformer(nn.Module):
 
     def __init__(self, sizes: Sizes, n: int, k: int, compiled: bool) -> None:
         super().__init__()
-        settings = LinformerSettings(sizes.width, sizes.heads, sizes.layers, n, k)
+        settings = LinformerSettings(sizes.width, sizes.heads, sizes.layers, n, k, projection="linear")
         self.embeddings = Embeddings(sizes, n)
         self.shared = build_shared_projection(settings)
         self.layers = nn.ModuleList(

@@ -14,12 +14,14 @@ def full_model(sizes: Sizes, n: int, k: int, compiled: bool, dropout: float = 0.
     from linformer_fairseq.models import LinformerRobertaModel
     from linformer_fairseq.models.config import LinformerRobertaConfig
 
-    config = LinformerRobertaConfig(**encoder_options(sizes, n, dropout), projected_dim=k, compile_encoder=compiled)
+    config = LinformerRobertaConfig(
+        **encoder_options(sizes, n, dropout), projected_dim=k, projection="linear", compile_encoder=compiled
+    )
     return LinformerRobertaModel.build_model(config, Task(sizes.vocabulary, n))
 
 
 def linformer(sizes: Sizes, n: int, k: int | None) -> Features:
-    """With default options: layerwise sharing, linear projection."""
+    """Layerwise sharing, linear projection."""
     assert k is not None
     return Features(full_model(sizes, n, k, compiled=False))
 
