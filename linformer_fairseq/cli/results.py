@@ -2,6 +2,7 @@
 
 `linformer results collect runs` makes one row per run, in a file that can be committed; `linformer results table2` and
 `linformer results figure3` put the rows beside the paper's. Runs of another size than the paper's are labelled so.
+`linformer results perplexity` is for any pretrainings.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from linformer_fairseq.cli.command import CommandError
 from linformer_fairseq.results import ResultsError, collect, merge_rows, read_rows
+from linformer_fairseq.results.figure3 import Figure
 
 _ROWS = Path("results/runs.jsonl")
 
@@ -43,14 +45,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "and SVG; one figure for each scale that there are runs of.",
     )
     figure.add_argument("--out", type=Path, metavar="DIR", help="folder of the files (default: that of the rows)")
-    for reader in (table, figure):
+    perplexity = actions.add_parser(
+        "perplexity",
+        help="perplexity of all pretrainings, and their curves",
+        description="Print the perplexity of all pretrainings, seeds together, with their speed and that of a RoBERTa "
+        "after the same time; and draw their curves over tokens and over hours of training, as PNG and SVG.",
+    )
+    perplexity.add_argument("--out", type=Path, metavar="FILE", help="write the table there instead of printing")
+    perplexity.add_argument("--figure", type=Path, metavar="DIR", help="folder of the figure (default: none is drawn)")
+    for reader in (table, figure, perplexity):
         reader.add_argument("--runs", type=Path, default=_ROWS, metavar="FILE", help="rows (default: %(default)s)")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Do what is asked; returns the exit status."""
     try:
-        {"collect": _collect, "table2": _table2, "figure3": _figure3}[arguments.action](arguments)
+        _ACTIONS[arguments.action](arguments)
     except ResultsError as error:
         raise CommandError(str(error)) from None
     except OSError as error:  # that of a full disk names no file
@@ -79,32 +89,54 @@ def _collect(arguments: argparse.Namespace) -> None:
 
 def _table2(arguments: argparse.Namespace) -> None:
     from linformer_fairseq.results import render
-    from linformer_fairseq.results.store import write_text
     from linformer_fairseq.results.table2 import table2
 
-    text = getattr(render, arguments.format)(*table2(read_rows(arguments.runs)))
-    if arguments.out:
-        write_text(arguments.out, text)
-        print(arguments.out)
+    _put(getattr(render, arguments.format)(*table2(read_rows(arguments.runs))), arguments.out)
+
+
+def _figure3(arguments: argparse.Namespace) -> None:
+    from linformer_fairseq.results.figure3 import figures
+
+    found, remarks = figures(read_rows(arguments.runs))
+    _draw(found, remarks, arguments.out or arguments.runs.parent)
+
+
+def _perplexity(arguments: argparse.Namespace) -> None:
+    from linformer_fairseq.results.perplexity import perplexity_figure, perplexity_table
+    from linformer_fairseq.results.render import markdown
+
+    rows = read_rows(arguments.runs)
+    _put(markdown(*perplexity_table(rows)), arguments.out)
+    if arguments.figure:
+        figure, remarks = perplexity_figure(rows)
+        _draw([figure], remarks, arguments.figure)
+
+
+def _put(text: str, path: Path | None) -> None:
+    from linformer_fairseq.results.store import write_text
+
+    if path:
+        write_text(path, text)
+        print(path)
     else:
         print(text, end="")
 
 
-def _figure3(arguments: argparse.Namespace) -> None:
+def _draw(figures: list[Figure], remarks: list[str], folder: Path) -> None:
     logging.getLogger("matplotlib").setLevel(logging.WARNING)  # fairseq lets everybody tell everything
     try:
         from linformer_fairseq.results.drawing import draw
     except ModuleNotFoundError as error:
-        raise CommandError(f"figure3 needs {error.name}, which is not installed: pip install matplotlib") from None
-    from linformer_fairseq.results.figure3 import figures
-
-    found, remarks = figures(read_rows(arguments.runs))
+        raise CommandError(f"figures need {error.name}, which is not installed: pip install matplotlib") from None
     for remark in remarks:
         _warn(remark)
-    for figure in found:
-        for path in draw(figure, arguments.out or arguments.runs.parent):
+    for figure in figures:
+        for path in draw(figure, folder):
             print(path)
 
 
 def _warn(text: str) -> None:
     print(f"warning: {text}", file=sys.stderr)
+
+
+_ACTIONS = {"collect": _collect, "table2": _table2, "figure3": _figure3, "perplexity": _perplexity}

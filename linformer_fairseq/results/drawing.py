@@ -1,8 +1,9 @@
-"""Figure 3 to PNG and SVG files; equal rows give equal files."""
+"""Figures to PNG and SVG files; equal rows give equal files."""
 
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import textwrap
 from pathlib import Path
@@ -39,7 +40,8 @@ def draw(figure: Figure, folder: Path) -> list[Path]:
     """
     # Without a fixed salt the ids in an SVG are random.
     with matplotlib.rc_context({"svg.hashsalt": figure.stem, "font.size": 9, "font.family": "DejaVu Sans"}):
-        canvas, grid = plt.subplots(2, 2, figsize=(12, 9), layout="constrained")
+        lines = math.ceil(len(figure.panels) / 2)
+        canvas, grid = plt.subplots(lines, 2, figsize=(12, 4.5 * lines), layout="constrained")
         try:
             canvas.suptitle(figure.title, fontsize=11)
             for axes, panel in zip(grid.flat, figure.panels, strict=True):
@@ -74,7 +76,7 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
             label=curve.label,
         )
     label_axes(axes, _shown(panel))
-    axes.set_xlabel("updates")
+    axes.set_xlabel(panel.along)
     axes.set_ylabel("validation perplexity")
     axes.legend(frameon=False, fontsize=8)
 

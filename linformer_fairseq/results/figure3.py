@@ -22,15 +22,17 @@ class Curve:
     model: str
     is_baseline: bool
     points: list[tuple[float, float]]
-    """Updates and validation perplexity; at least one."""
+    """What the panel's curves run over and validation perplexity; at least one."""
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One of the four."""
+    """One pair of axes."""
 
     title: str
     curves: list[Curve]
+    along: str = "updates"
+    """What the curves run over."""
 
 
 @dataclass(frozen=True)

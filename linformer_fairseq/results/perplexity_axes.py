@@ -1,11 +1,11 @@
-"""Axes of validation perplexity over updates, with a logarithmic scale that is labelled in plain numbers."""
+"""Axes of validation perplexity, with a logarithmic scale that is labelled in plain numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
+from matplotlib.ticker import FixedLocator, NullLocator
 
 # Ticks within a power of ten, from few to many.
 _STEPS = (
@@ -31,7 +31,7 @@ def label_axes(axes: Axes, perplexities: Iterable[float]) -> None:
     axes.yaxis.set_major_locator(FixedLocator(ticks))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.5g}")
-    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
     axes.set_xlim(left=0)
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from linformer_fairseq.results.typed_json import load
@@ -33,6 +33,8 @@ class Model:
     sharing: str | None
     projection: str | None
     parameters: int | None
+    options: dict[str, str | float] = field(default_factory=dict)
+    """Of a Linformer: the options beside these that say what it computes and starts from."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,8 @@ class Row:
     commit: str
     hardware: list[Hardware]
     versions: dict[str, str]
+    tokens_per_second: float | None = None
+    """In training, without padding: the median over the intervals of the log."""
 
     @property
     def key(self) -> tuple[str, str]:

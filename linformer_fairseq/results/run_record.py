@@ -74,6 +74,11 @@ class Options:
     projected_dim: ProjectedDim | str | None = None
     sharing: str | None = None
     projection: str | None = None
+    projection_init: str | None = None
+    projection_step: float | None = None
+    row_weights: str | None = None
+    short_inputs: str | None = None
+    attention_start: str | None = None
 
 
 def read_record(folder: Path) -> Record:

@@ -20,6 +20,7 @@ from linformer_fairseq.results.training_log import TrainingLog, read_log
 from linformer_fairseq.results.typed_json import load
 
 LOG = "train.log"
+_OPTIONS = ("projection_init", "projection_step", "row_weights", "short_inputs", "attention_start")
 
 
 def find_runs(folder: Path) -> list[Path]:
@@ -86,6 +87,7 @@ def read_run(folder: Path, seen: dict[Path, Row] | None = None) -> Row:
         commit=record.commit or "unknown",
         hardware=_hardware(record.attempts),
         versions={name: version for name, version in sorted(record.versions.items()) if version is not None},
+        tokens_per_second=log.tokens_per_second,
     )
 
 
@@ -115,6 +117,7 @@ def _model(record: Record) -> Model:
         sharing=options.sharing if is_linformer else None,
         projection=options.projection if is_linformer else None,
         parameters=record.parameters,
+        options={name: value for name in _OPTIONS if (value := getattr(options, name)) is not None},
     )
 
 

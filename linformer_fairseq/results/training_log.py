@@ -35,9 +35,9 @@ class TrainingLog:
     """Updates done by the last line that says so."""
 
     @property
-    def tokens_per_second(self) -> float:
-        """Median over the intervals: those that hold a validation or the start are slower."""
-        return statistics.median(self.speed.values())
+    def tokens_per_second(self) -> float | None:
+        """Median over the intervals: those that hold a validation or the start are slower. None without one."""
+        return statistics.median(self.speed.values()) if self.speed else None
 
     @property
     def tokens(self) -> int | None:

@@ -55,7 +55,7 @@ def measure(run: Path, model: str) -> tuple[Result, dict[int, float]]:
         perplexity_before=round(evaluation.before, 1),
         perplexity_after=round(evaluation.after, 1),
         accuracy=finetuning.accuracy[max(finetuning.accuracy)],  # the last one: the best would be a choice
-        tokens_per_second=round(pretraining.tokens_per_second),
+        tokens_per_second=round(pretraining.tokens_per_second or 0),
         seconds={step: int(path.read_text()) for step, path in steps.items() if path.exists()},
     )
     return result, {0: evaluation.before, **pretraining.perplexity}

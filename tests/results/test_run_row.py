@@ -21,7 +21,7 @@ def test_a_real_run(real_run: Path) -> None:
     assert (row.name, row.stage, row.seed, row.task) == ("linformer_base_n32_k8_layerwise_s1", "pretraining", 1, None)
     assert row.figure3 == ["a", "c"] and row.table2 is None and row.lr == 5e-4
     assert (row.model.family, row.model.n, row.model.k, row.model.sharing) == ("linformer", 32, 8, "layerwise")
-    assert (row.model.layers, row.model.width, row.model.heads, row.model.projection) == (2, 32, 2, "linear")
+    assert (row.model.layers, row.model.width, row.model.heads, row.model.projection) == (2, 32, 2, "convolution")
     assert row.model.parameters and row.model.parameters > 10_000
     assert row.finished and row.updates == row.max_update == 20 and row.scale.paper is False
     assert row.scale.label == "2 layers x 32, 20 updates of 256 tokens"

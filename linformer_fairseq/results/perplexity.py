@@ -1,0 +1,156 @@
+"""Perplexity of any pretrainings, seeds together: a table, and curves over tokens and over hours."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from linformer_fairseq.results.figure3 import Curve, Figure, Panel, points
+from linformer_fairseq.results.rows import Row
+from linformer_fairseq.results.selection import model_name, newest, provenance
+from linformer_fairseq.results.table2 import Table
+
+_LEGEND = (
+    "Perplexity on masked validation tokens at the end of training, the median over seeds; in brackets lowest to "
+    "highest and number of seeds. Speed: the median of the log's intervals. Hours are the tokens by that speed: time "
+    "in training alone. The last column is the median RoBERTa of the same n after as many hours, in the middle of its "
+    "own schedule."
+)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ in their seed alone."""
+
+    name: str
+    rows: list[Row]
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether it is a RoBERTa."""
+        return self.rows[0].model.family == "roberta"
+
+    @property
+    def perplexities(self) -> list[float]:
+        """At the end of each finished run."""
+        return [row.perplexity.final for row in self.rows if row.finished and row.perplexity and row.perplexity.final]
+
+    @property
+    def hours(self) -> float | None:
+        """Of training, the median over runs; None where a log has no speed."""
+        found = [_hours(row, row.updates) for row in self.rows]
+        known = [hours for hours in found if hours is not None]
+        return statistics.median(known) if known else None
+
+    @property
+    def curve(self) -> dict[int, float]:
+        """The median perplexity at the validations that all runs have."""
+        found = [{int(update): perplexity for update, perplexity in points(row)} for row in self.rows]
+        common = sorted(set.intersection(*map(set, found)))
+        return {update: statistics.median(curve[update] for curve in found) for update in common}
+
+    def after(self, hours: float) -> float | None:
+        """The median perplexity after so many hours, between two validations by a straight line."""
+        found = [perplexity for row in self.rows if (perplexity := _after(row, hours)) is not None]
+        return statistics.median(found) if found else None
+
+
+def groups(rows: Iterable[Row]) -> tuple[list[Group], list[str]]:
+    """Pretrainings by model and length, baselines first; and remarks. Options that differ are in the names."""
+    runs, notes = newest(row for row in rows if row.stage == "pretraining")
+    found: dict[str, list[Row]] = {}
+    for row in sorted(runs, key=lambda row: (row.model.family != "roberta", row.model.n, str(row.model.k), row.name)):
+        found.setdefault(_name(row, runs), []).append(row)
+    return [Group(name, group) for name, group in found.items()], notes
+
+
+def perplexity_table(rows: Iterable[Row]) -> tuple[list[Table], list[str]]:
+    """The table, and the notes below it."""
+    found, notes = groups(rows)
+    lines = [["", "parameters", "perplexity", "tokens/s", "hours", "RoBERTa then"]]
+    for group in found:
+        lines.append([group.name, *_cells(group, found)])
+    unfinished = [row.name for group in found for row in group.rows if not row.finished]
+    if unfinished:
+        notes.append(f"Unfinished, their perplexity is not counted: {', '.join(unfinished)}.")
+    everything = [row for group in found for row in group.rows]
+    about = [provenance(everything)] if everything else ["No pretrainings."]
+    return [Table("Masked-language modelling", lines)], [_LEGEND, *notes, *about]
+
+
+def perplexity_figure(rows: Iterable[Row]) -> tuple[Figure, list[str]]:
+    """Curves over tokens and over hours, and remarks."""
+    found, notes = groups(rows)
+    everything = [row for group in found for row in group.rows]
+    panels = [
+        Panel("by tokens", _curves(found, _tokens), "million tokens"),
+        Panel("by time in training", _curves(found, _hours), "hours"),
+    ]
+    caption = (
+        f"Perplexity of masked validation tokens, logarithmic; in brackets the last value. {provenance(everything)}"
+    )
+    return Figure("perplexity", "Validation perplexity in pretraining", caption, panels), notes
+
+
+def _name(row: Row, rows: Sequence[Row]) -> str:
+    """The model's name, its length where others are longer or shorter, and each option that differs among them."""
+    name = model_name(row.model, with_n=True)
+    for option, value in row.model.options.items():
+        others = (other.model for other in rows if other.model.projection == row.model.projection)
+        if any(model.options.get(option, value) != value for model in others):
+            name += f", {option}={value}"
+    for field, unit in (("max_update", "updates"), ("lr", "as learning rate")):
+        value = getattr(row, field)
+        if any(getattr(other, field) != value for other in rows):
+            name += f", {value:,} {unit}" if isinstance(value, int) else f", {value:g} {unit}"
+    return name
+
+
+def _cells(group: Group, found: Sequence[Group]) -> list[str]:
+    model = group.rows[0].model
+    values = group.perplexities
+    spread = f" ({min(values):,.1f} to {max(values):,.1f}, {len(values)})" if len(values) > 1 else ""
+    speeds = [row.tokens_per_second for row in group.rows if row.tokens_per_second]
+    hours = group.hours
+    rivals = [other for other in found if other.is_baseline and other.rows[0].model.n == model.n]
+    then = rivals[0].after(hours) if len(rivals) == 1 and hours and not group.is_baseline else None
+    return [
+        f"{model.parameters:,}" if model.parameters else "-",
+        f"{statistics.median(values):,.1f}{spread}" if values else "-",
+        f"{statistics.median(speeds):,.0f}" if speeds else "-",
+        f"{hours:.2f}" if hours else "-",
+        f"{then:,.1f}" if then else "-",
+    ]
+
+
+def _tokens(row: Row, update: float) -> float | None:
+    return update * row.tokens_per_update / 1e6 if row.tokens_per_update else None
+
+
+def _hours(row: Row, update: float) -> float | None:
+    if not row.tokens_per_second or not row.tokens or not row.updates:
+        return None
+    return update * row.tokens / row.updates / row.tokens_per_second / 3600
+
+
+def _after(row: Row, hours: float) -> float | None:
+    """Perplexity after so many hours; None before the first validation and after the last."""
+    curve = [(at, perplexity) for update, perplexity in points(row) if (at := _hours(row, update)) is not None]
+    for (start, first), (end, second) in itertools.pairwise(curve):
+        if start <= hours <= end:
+            return first + (second - first) * (hours - start) / (end - start)
+    return None
+
+
+def _curves(found: Sequence[Group], axis: Callable[[Row, float], float | None]) -> list[Curve]:
+    curves = []
+    for group in found:
+        for number, row in enumerate(group.rows):
+            line = [(x, perplexity) for update, perplexity in points(row) if (x := axis(row, update)) is not None]
+            if line:
+                values = ", ".join(f"{points(each)[-1][1]:,.4g}" for each in group.rows if points(each))
+                label = f"{group.name} ({values})" if number == 0 else None
+                curves.append(Curve(label, group.name, group.is_baseline, line))
+    return curves

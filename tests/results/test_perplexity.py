@@ -1,0 +1,102 @@
+"""Perplexity of any pretrainings: seeds together, models apart, and the RoBERTa at the same time."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from linformer_fairseq import cli
+from linformer_fairseq.results import merge_rows
+from linformer_fairseq.results.perplexity import groups, perplexity_figure, perplexity_table
+from linformer_fairseq.results.rows import Row, Score
+from tests.results.examples import finetuned, model, row
+
+SIZE = (2, 128)
+
+
+def pretrained(name: str, final: float, speed: float, family: str = "linformer", **changes: object) -> Row:
+    """1,000 updates of 3,600 tokens: at ``speed`` = 1,000 an hour."""
+    options = changes.pop("options", {})
+    return row(
+        name,
+        model=dataclasses.replace(model(family, n=256, k=64, size=SIZE), options=options),
+        updates=1000,
+        max_update=1000,
+        tokens=3_600_000,
+        tokens_per_update=3600,
+        tokens_per_second=speed,
+        curve=[[500, 3 * final], [1000, final]],
+        perplexity=Score(final, final, 1000),
+        **changes,
+    )
+
+
+ROWS = [
+    pretrained("linformer_s1", 100, 2000, seed=1),
+    pretrained("linformer_s2", 140, 2000, seed=2),
+    pretrained("linformer_s3", 120, 2000, seed=3),
+    pretrained("roberta_s1", 200, 1600, "roberta"),
+]
+
+
+def test_seeds_stand_together_and_the_roberta_at_the_same_time() -> None:
+    (table,), notes = perplexity_table([*ROWS, finetuned("sst2", 90.0)])
+    assert table.rows[1] == ["RoBERTa, n = 256", "1,000", "200.0", "1,600", "0.62", "-"]
+    # After half an hour the RoBERTa is at update 800: 3/5 of the way from 600 to 200.
+    name = "Linformer, n = 256, k = 64, layerwise"
+    assert table.rows[2:] == [[name, "1,000", "120.0 (100.0 to 140.0, 3)", "2,000", "0.50", "360.0"]]
+    assert "4 runs" in notes[-1]
+
+
+def test_options_that_differ_are_in_the_name() -> None:
+    rows = [
+        pretrained("a", 100, 2000, options={"row_weights": "affine", "projection_step": 1.0}),
+        pretrained("b", 110, 2000, options={"row_weights": "free", "projection_step": 1.0}),
+        pretrained("c", 120, 2000, options={"row_weights": "free", "projection_step": 1.0}, lr=1e-3),
+    ]
+    found, _ = groups(rows)
+    name = "Linformer, n = 256, k = 64, layerwise"
+    assert [group.name.removeprefix(name) for group in found] == [
+        ", row_weights=affine, 0.0005 as learning rate",
+        ", row_weights=free, 0.0005 as learning rate",
+        ", row_weights=free, 0.001 as learning rate",
+    ]
+
+
+def test_unfinished_runs_are_named_and_do_not_count() -> None:
+    (table,), notes = perplexity_table([*ROWS[:2], dataclasses.replace(ROWS[2], finished=False), ROWS[3]])
+    assert table.rows[2][2] == "120.0 (100.0 to 140.0, 2)"
+    assert any("linformer_s3" in note for note in notes)
+
+
+def test_runs_whose_log_has_no_speed_and_no_validation() -> None:
+    bare = dataclasses.replace(ROWS[0], tokens_per_second=None, tokens=None, curve=[], perplexity=None)
+    (table,), _ = perplexity_table([bare])
+    assert table.rows[1][2:] == ["-", "-", "-", "-"]
+    figure, _ = perplexity_figure([bare])
+    assert [panel.curves for panel in figure.panels] == [[], []]
+
+
+def test_curves_over_tokens_and_hours() -> None:
+    figure, _ = perplexity_figure(ROWS)
+    tokens, hours = figure.panels
+    assert (tokens.along, hours.along) == ("million tokens", "hours")
+    assert [curve.points for curve in tokens.curves[:2]] == [[(1.8, 600), (3.6, 200)], [(1.8, 300), (3.6, 100)]]
+    assert [at for at, _ in hours.curves[1].points] == [0.25, 0.5]
+    assert [curve.label for curve in tokens.curves] == [
+        "RoBERTa, n = 256 (200)",
+        "Linformer, n = 256, k = 64, layerwise (100, 140, 120)",
+        *(None, None),
+    ]
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib")
+    merge_rows(tmp_path / "rows.jsonl", ROWS)
+    words = ["results", "perplexity", "--runs", str(tmp_path / "rows.jsonl"), "--figure", str(tmp_path / "figures")]
+    assert cli.main(words) == 0
+    said = capsys.readouterr().out
+    assert "120.0 (100.0 to 140.0, 3)" in said and said.endswith("perplexity.png\n" + said.splitlines()[-1] + "\n")
+    assert sorted(path.name for path in (tmp_path / "figures").iterdir()) == ["perplexity.png", "perplexity.svg"]
