@@ -55,7 +55,10 @@ if command -v shellcheck >/dev/null; then
 else
     say "shellcheck: left out, the program is not here"
 fi
-check "pytest" python -m pytest "${pytest_arguments[@]}"
+# A process for each core, up to four, and one thread in each: the tests wait for subprocesses and imports more than
+# they compute. A file's tests stay in one process, for its fixtures, in the order of the files.
+check "pytest" env OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" python -m pytest \
+    --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder "${pytest_arguments[@]}"
 
 ((status == 0)) || printf 'failed: %s\n' "${failed[@]}" >&2
 exit "$status"

@@ -58,7 +58,7 @@ def test_all_checks_run(checkout):
     assert done.returncode == 0, done.stderr
     called = [line.split("|")[:2] for line in checkout.log.read_text().splitlines()]
     assert [name for name, _ in called] == ["ruff", "ruff", "mypy", "shellcheck", "python"]
-    assert checkout.pytest_call().startswith("python|-m|pytest|data=")
+    assert checkout.pytest_call().startswith("python|-m|pytest|--numprocesses|")
 
 
 def test_shellcheck_is_given_every_script(checkout):
@@ -71,7 +71,7 @@ def test_shellcheck_is_given_every_script(checkout):
 
 def test_fast_leaves_out_slow_tests_and_arguments_are_passed_on(checkout):
     checkout.run("scripts/test.sh", "--fast", "--", "-k", "two words")
-    assert "python|-m|pytest|-m|not slow|-k|two words|" in checkout.pytest_call()
+    assert "|-m|not slow|-k|two words|" in checkout.pytest_call()
 
 
 @pytest.mark.parametrize(("program", "status"), [("ruff", 1), ("mypy", 2), ("shellcheck", 4), ("python", 5)])
