@@ -3,6 +3,8 @@
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/common.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/studies.sh
+source "$repo/scripts/lib/studies.sh"
 
 updates=1500 finetune_updates=400 vocab_size=2000 seeds=3 pretraining_seeds=1
 
@@ -61,70 +63,17 @@ data="${LINFORMER_DATA:-}"
 [[ -n $data ]] || die "LINFORMER_DATA is not set: the folder with the tasks' files, see --help"
 data="$(realpath -m -- "$data")"
 ((${#text[@]})) || text=("$data/corpus/books.txt.xz" "$data/corpus/wiki.txt.xz")
-for path in "${text[@]}" "$data"/glue/{SST-2,QNLI,QQP} "$data/aclImdb.tar.xz"; do
-    [[ -r $path ]] || die "$path: not there, or not readable; --help tells what is expected"
-done
-[[ $out != *[:\$\'\"\\]* ]] || die "--out $out: fairseq cannot read a path with a colon, quotation marks, \$ or \\"
-
-"$repo/scripts/setup.sh"
-export PATH="$venv/bin:$PATH" PYTHONPATH="$repo${PYTHONPATH:+:$PYTHONPATH}" OMP_NUM_THREADS=1
-mkdir -p -- "$out/logs"
-exec 9>"$out/.lock"
-flock -n 9 || die "$out: another reproduce_small.sh is at work in this folder"
-interrupted() {
-    trap '' INT
-    # The runs have had the signal, too, and have inherited the lock: it is free when the last of them has ended.
-    exec 9>&-
-    flock -w 60 -- "$out/.lock" true || true
-    printf '\nStopped by Ctrl-C. The same command carries on from here: what is finished is kept.\n' >&2
-    exit 130
-}
-trap interrupted INT
-
-# ---- Data. Each program knows what it has finished.
-program() {
-    show python -m "data_prep.$1" "${@:2}"
-    python -m "data_prep.$1" "${@:2}"
-}
-# Whole documents are held out: with a share below this it would be a handful. A sample of them is validated on (recipe.yaml).
-program build_corpus --out "$out/text" --valid-share 0.004 --workers "$jobs" "${text[@]}"
-program train_sentencepiece --out "$out/tokenizer" --vocab-size "$vocab_size" "$out/text"
-program binarize --tokenizer "$out/tokenizer" --out "$out/bin" --workers "$jobs" "$out/text"
+open_study glue/{SST-2,QNLI,QQP} aclImdb.tar.xz
+prepare_text
 length=256 # n of the finetuned models
-declare -A source=([sst2]=glue/SST-2 [qnli]=glue/QNLI [qqp]=glue/QQP [imdb]=aclImdb.tar.xz)
-mkdir -p -- "$out/controls"
-for task in sst2 qnli qqp imdb; do
-    cmp -s -- "$out/bin/dict.txt" "$out/$task/input0/dict.txt" || program prepare_task "$task" --from "$data/${source[$task]}" \
-        --tokenizer "$out/tokenizer" --max-positions "$length" --cut head+tail --out "$out/$task"
-    [[ -f $out/controls/$task.json ]] ||
-        python -m scripts.reproduce_tools.bag_of_words "$task" --from "$data/${source[$task]}" --out "$out/controls/$task.json"
-done
+prepare_task sst2 glue/SST-2 "$length"
+prepare_task qnli glue/QNLI "$length"
+prepare_task qqp glue/QQP "$length"
+prepare_task imdb aclImdb.tar.xz "$length"
 
-# ---- Runs, some at a time. A line of the list is a name for its log and the words of `linformer`, apart by blanks:
-# nothing in them has one but the folder of the runs, where all of them stand.
 cd -- "$out"
-# Runs of other text or another length are other runs, not earlier parts of these.
-runs="trained_$(cat bin/dict.txt bin/train.bin bin/valid.bin | sha256sum | cut -c 1-8)_${updates}_$finetune_updates"
+runs="trained_$(text_id)_${updates}_$finetune_updates"
 untrained="un$runs"
-run_all() { # run_all TITLE LINE...
-    local title="$1" line words
-    shift
-    say "$title: $# runs, $jobs at a time; what they print is in $out/logs"
-    for line in "$@"; do
-        read -ra words <<<"${line#* }"
-        show linformer "${words[@]}"
-    done
-    # shellcheck disable=SC2016 # the inner shell expands
-    printf '%s\n' "$@" | xargs -d '\n' -P "$jobs" -I LINE bash -c '
-        read -r name words <<<"$1"
-        started=$SECONDS
-        if linformer $words >"logs/$name.log" 2>&1; then
-            printf "==> %s: finished after %d s\n" "$name" "$((SECONDS - started))" >&2
-        else
-            printf "error: %s failed; the end of logs/%s.log:\n%s\n" "$name" "$name" "$(tail -n 3 "logs/$name.log")" >&2
-            exit 1
-        fi' - LINE || die "not all runs finished; the same command goes on with those that did not"
-}
 common="run_config=cpu task.data=bin"
 schedule="optimization.max_update=$updates lr_scheduler.warmup_updates=$((updates / 20 + 1))"
 pretrain() { # pretrain MODEL N K SHARING SEED PANELS: a line of the list

@@ -2,7 +2,7 @@
 
 `linformer results collect runs` makes one row per run, in a file that can be committed; `linformer results table2` and
 `linformer results figure3` put the rows beside the paper's. Runs of another size than the paper's are labelled so.
-`linformer results perplexity` is for any pretrainings.
+`linformer results perplexity` is for any pretrainings, `linformer results accuracy` for any finetunings.
 """
 
 from __future__ import annotations
@@ -53,7 +53,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     perplexity.add_argument("--out", type=Path, metavar="FILE", help="write the table there instead of printing")
     perplexity.add_argument("--figure", type=Path, metavar="DIR", help="folder of the figure (default: none is drawn)")
-    for reader in (table, figure, perplexity):
+    accuracy = actions.add_parser(
+        "accuracy",
+        help="accuracy of all finetunings",
+        description="Print the accuracy of all finetunings by model and task, seeds together, with their time.",
+    )
+    accuracy.add_argument("--out", type=Path, metavar="FILE", help="write the table there instead of printing")
+    for reader in (table, figure, perplexity, accuracy):
         reader.add_argument("--runs", type=Path, default=_ROWS, metavar="FILE", help="rows (default: %(default)s)")
 
 
@@ -112,6 +118,13 @@ def _perplexity(arguments: argparse.Namespace) -> None:
         _draw([figure], remarks, arguments.figure)
 
 
+def _accuracy(arguments: argparse.Namespace) -> None:
+    from linformer_fairseq.results.accuracy import accuracy_table
+    from linformer_fairseq.results.render import markdown
+
+    _put(markdown(*accuracy_table(read_rows(arguments.runs))), arguments.out)
+
+
 def _put(text: str, path: Path | None) -> None:
     from linformer_fairseq.results.store import write_text
 
@@ -139,4 +152,10 @@ def _warn(text: str) -> None:
     print(f"warning: {text}", file=sys.stderr)
 
 
-_ACTIONS = {"collect": _collect, "table2": _table2, "figure3": _figure3, "perplexity": _perplexity}
+_ACTIONS = {
+    "collect": _collect,
+    "table2": _table2,
+    "figure3": _figure3,
+    "perplexity": _perplexity,
+    "accuracy": _accuracy,
+}

@@ -7,9 +7,10 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from linformer_fairseq.results.accuracy import spread
 from linformer_fairseq.results.figure3 import Curve, Figure, Panel, points
 from linformer_fairseq.results.rows import Row
-from linformer_fairseq.results.selection import model_name, newest, provenance
+from linformer_fairseq.results.selection import distinct_names, newest, provenance, training_hours
 from linformer_fairseq.results.table2 import Table
 
 _LEGEND = (
@@ -61,8 +62,8 @@ def groups(rows: Iterable[Row]) -> tuple[list[Group], list[str]]:
     """Pretrainings by model and length, baselines first; and remarks. Options that differ are in the names."""
     runs, notes = newest(row for row in rows if row.stage == "pretraining")
     found: dict[str, list[Row]] = {}
-    for row in sorted(runs, key=lambda row: (row.model.family != "roberta", row.model.n, str(row.model.k), row.name)):
-        found.setdefault(_name(row, runs), []).append(row)
+    for row, name in sorted(zip(runs, distinct_names(runs), strict=True), key=lambda pair: _order(pair[0])):
+        found.setdefault(name, []).append(row)
     return [Group(name, group) for name, group in found.items()], notes
 
 
@@ -94,31 +95,19 @@ def perplexity_figure(rows: Iterable[Row]) -> tuple[Figure, list[str]]:
     return Figure("perplexity", "Validation perplexity in pretraining", caption, panels), notes
 
 
-def _name(row: Row, rows: Sequence[Row]) -> str:
-    """The model's name, its length where others are longer or shorter, and each option that differs among them."""
-    name = model_name(row.model, with_n=True)
-    for option, value in row.model.options.items():
-        others = (other.model for other in rows if other.model.projection == row.model.projection)
-        if any(model.options.get(option, value) != value for model in others):
-            name += f", {option}={value}"
-    for field, unit in (("max_update", "updates"), ("lr", "as learning rate")):
-        value = getattr(row, field)
-        if any(getattr(other, field) != value for other in rows):
-            name += f", {value:,} {unit}" if isinstance(value, int) else f", {value:g} {unit}"
-    return name
+def _order(row: Row) -> tuple[object, ...]:
+    return row.model.family != "roberta", row.model.n, str(row.model.k), row.name
 
 
 def _cells(group: Group, found: Sequence[Group]) -> list[str]:
     model = group.rows[0].model
-    values = group.perplexities
-    spread = f" ({min(values):,.1f} to {max(values):,.1f}, {len(values)})" if len(values) > 1 else ""
     speeds = [row.tokens_per_second for row in group.rows if row.tokens_per_second]
     hours = group.hours
     rivals = [other for other in found if other.is_baseline and other.rows[0].model.n == model.n]
     then = rivals[0].after(hours) if len(rivals) == 1 and hours and not group.is_baseline else None
     return [
         f"{model.parameters:,}" if model.parameters else "-",
-        f"{statistics.median(values):,.1f}{spread}" if values else "-",
+        spread(group.perplexities),
         f"{statistics.median(speeds):,.0f}" if speeds else "-",
         f"{hours:.2f}" if hours else "-",
         f"{then:,.1f}" if then else "-",
@@ -130,9 +119,8 @@ def _tokens(row: Row, update: float) -> float | None:
 
 
 def _hours(row: Row, update: float) -> float | None:
-    if not row.tokens_per_second or not row.tokens or not row.updates:
-        return None
-    return update * row.tokens / row.updates / row.tokens_per_second / 3600
+    hours = training_hours(row)
+    return update / row.updates * hours if hours and row.updates else None
 
 
 def _after(row: Row, hours: float) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from linformer_fairseq.results.rows import Model, Row
 
@@ -38,6 +38,29 @@ def model_name(model: Model, with_n: bool = False) -> str:
     if model.projection not in (None, "linear"):
         parts.append(str(model.projection).replace("_", " "))
     return ", ".join(parts)
+
+
+def distinct_names(rows: Sequence[Row]) -> list[str]:
+    """For each row its model's name with whatever else tells it from rows that differ in more than their seed."""
+    return [_distinct_name(row, rows) for row in rows]
+
+
+def _distinct_name(row: Row, rows: Sequence[Row]) -> str:
+    name = model_name(row.model, with_n=True)
+    for option, value in row.model.options.items():
+        others = (other.model.options for other in rows if other.model.projection == row.model.projection)
+        if any(options.get(option, value) != value for options in others):
+            name += f", {option}={value}"
+    if len({other.scale.max_update for other in rows}) > 1:
+        name += f", {row.scale.max_update:,} updates" if row.scale.max_update else ", pretraining unknown"
+    if len({other.lr for other in rows}) > 1 and row.lr is not None:
+        name += f", learning rate {row.lr:g}"
+    return name
+
+
+def training_hours(row: Row) -> float | None:
+    """Time in training alone: its tokens by the median speed of the log; None where the log says neither."""
+    return row.tokens / row.tokens_per_second / 3600 if row.tokens and row.tokens_per_second else None
 
 
 def provenance(rows: Iterable[Row]) -> str:

@@ -21,6 +21,7 @@ from data_prep.support.program import run_program
 from data_prep.tasks.definitions import TASKS as OFFICIAL
 from linformer_fairseq.mmap_files import Damaged, open_dataset
 from linformer_fairseq.results import Row, read_rows
+from linformer_fairseq.results.accuracy import spread
 from linformer_fairseq.results.paper import SOURCE, TASKS
 from linformer_fairseq.results.perplexity import Group, groups, perplexity_table
 from linformer_fairseq.results.selection import model_name, provenance
@@ -153,9 +154,7 @@ def _task_table(runs: list[Row], tasks: dict[str, Task]) -> str:
         for model in sorted({_finetuned(row) for row in runs if _untrained(row) == untrained}):
             cells = []
             for task in TASKS:
-                found = _accuracies(runs, model, task, untrained)
-                spread = f" ({min(found):.1f} to {max(found):.1f}, {len(found)})" if len(found) > 1 else ""
-                cells.append(f"{statistics.median(found):.1f}{spread}" if found else "-")
+                cells.append(spread(_accuracies(runs, model, task, untrained)))
             lines.append([model + ", no pretraining" * untrained, *cells])
     return _table(lines)
 

@@ -59,9 +59,9 @@ def test_options_that_differ_are_in_the_name() -> None:
     found, _ = groups(rows)
     name = "Linformer, n = 256, k = 64, layerwise"
     assert [group.name.removeprefix(name) for group in found] == [
-        ", row_weights=affine, 0.0005 as learning rate",
-        ", row_weights=free, 0.0005 as learning rate",
-        ", row_weights=free, 0.001 as learning rate",
+        ", row_weights=affine, learning rate 0.0005",
+        ", row_weights=free, learning rate 0.0005",
+        ", row_weights=free, learning rate 0.001",
     ]
 
 

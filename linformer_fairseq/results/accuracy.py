@@ -1,0 +1,55 @@
+"""Accuracy of any finetunings, seeds together: a table by model and task, with the time that they took."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+
+from linformer_fairseq.results.paper import TASKS
+from linformer_fairseq.results.rows import Row
+from linformer_fairseq.results.selection import distinct_names, newest, provenance, training_hours
+from linformer_fairseq.results.table2 import Table
+
+_LEGEND = (
+    "Best validation accuracy of each run in percent, which is chosen on the data that is reported: the median over "
+    "seeds; in brackets lowest to highest and number of seeds. Minutes of training: tokens by the median speed of the "
+    "log's intervals, the median over seeds."
+)
+
+
+def accuracy_table(rows: Iterable[Row]) -> tuple[list[Table], list[str]]:
+    """The table and the notes below it; unfinished runs are named there and do not count."""
+    runs, notes = newest(row for row in rows if row.stage == "finetuning" and row.task)
+    unfinished = [row.name for row in runs if not row.finished or row.accuracy is None]
+    if unfinished:
+        notes.append(f"Not counted, unfinished or without an accuracy: {', '.join(unfinished)}.")
+    done = [row for row in runs if row.finished and row.accuracy is not None]
+    tasks = sorted({str(row.task) for row in done}, key=lambda task: (task not in TASKS, task))
+    lines = [["", *(heading for task in tasks for heading in (TASKS.get(task, task), "minutes"))]]
+    groups: dict[str, list[Row]] = {}
+    for row, name in sorted(zip(done, distinct_names(done), strict=True), key=lambda pair: _order(*pair)):
+        groups.setdefault(name, []).append(row)
+    for name, group in groups.items():
+        cells = (cell for task in tasks for cell in _cells([row for row in group if row.task == task]))
+        lines.append([name, *cells])
+    return [Table("Finetuning", lines)], [_LEGEND, *notes, provenance(done) if done else "No finetunings."]
+
+
+def spread(values: Sequence[float], digits: int = 1) -> str:
+    """Such as "74.9 (73.7 to 75.2, 5)": median, lowest, highest and how many; a dash for none."""
+    if not values:
+        return "-"
+    more = f" ({min(values):,.{digits}f} to {max(values):,.{digits}f}, {len(values)})" if len(values) > 1 else ""
+    return f"{statistics.median(values):,.{digits}f}{more}"
+
+
+def _order(row: Row, name: str) -> tuple[object, ...]:
+    return row.model.family != "roberta", row.model.n, name, row.seed
+
+
+def _cells(runs: Sequence[Row]) -> tuple[str, str]:
+    hours = [hours for row in runs if (hours := training_hours(row)) is not None]
+    return (
+        spread([row.accuracy.best for row in runs if row.accuracy]),
+        f"{60 * statistics.median(hours):.1f}" if hours else "-",
+    )

@@ -1,0 +1,75 @@
+# shellcheck shell=bash
+# What the scripts that train many models have in common: data, and lists of runs of which some go on at a time.
+# Sourced after common.sh, not run. The caller sets out, data (LINFORMER_DATA), text, vocab_size and jobs.
+# shellcheck disable=SC2154
+
+# What the folder that LINFORMER_DATA names must have, and the environment: dies at the first that is missing.
+open_study() { # open_study TASK_SOURCE...
+    local path
+    for path in "${text[@]}" "${@/#/$data/}"; do
+        [[ -r $path ]] || die "$path: not there, or not readable; --help tells what is expected"
+    done
+    [[ $out != *[:\$\'\"\\]* ]] || die "--out $out: fairseq cannot read a path with a colon, quotation marks, \$ or \\"
+    "$repo/scripts/setup.sh"
+    export PATH="$venv/bin:$PATH" PYTHONPATH="$repo${PYTHONPATH:+:$PYTHONPATH}" OMP_NUM_THREADS=1
+    mkdir -p -- "$out/logs"
+    exec 9>"$out/.lock"
+    flock -n 9 || die "$out: another script is at work in this folder"
+    trap interrupted INT
+}
+
+interrupted() {
+    trap '' INT
+    # The runs have had the signal, too, and have inherited the lock: it is free when the last of them has ended.
+    exec 9>&-
+    flock -w 60 -- "$out/.lock" true || true
+    printf '\nStopped by Ctrl-C. The same command carries on from here: what is finished is kept.\n' >&2
+    exit 130
+}
+
+# ---- Data. Each program knows what it has finished.
+program() {
+    show python -m "data_prep.$1" "${@:2}"
+    python -m "data_prep.$1" "${@:2}"
+}
+
+prepare_text() {
+    # Whole documents are held out: with a share below this it would be a handful. A sample of them is validated on.
+    program build_corpus --out "$out/text" --valid-share 0.004 --workers "$jobs" "${text[@]}"
+    program train_sentencepiece --out "$out/tokenizer" --vocab-size "$vocab_size" "$out/text"
+    program binarize --tokenizer "$out/tokenizer" --out "$out/bin" --workers "$jobs" "$out/text"
+}
+
+prepare_task() { # prepare_task TASK SOURCE N: into $out/TASK, and its bag of words into $out/controls
+    cmp -s -- "$out/bin/dict.txt" "$out/$1/input0/dict.txt" || program prepare_task "$1" --from "$data/$2" \
+        --tokenizer "$out/tokenizer" --max-positions "$3" --cut head+tail --out "$out/$1"
+    mkdir -p -- "$out/controls"
+    [[ -f $out/controls/$1.json ]] ||
+        python -m scripts.reproduce_tools.bag_of_words "$1" --from "$data/$2" --out "$out/controls/$1.json"
+}
+
+text_id() { # which text and vocabulary it is: runs of another are other runs, not earlier parts of these
+    cat -- "$out"/bin/{dict.txt,train.bin,valid.bin} | sha256sum | cut -c 1-8
+}
+
+# ---- Runs. A line of a list is a name for its log and the words of `linformer`, apart by blanks: nothing in them has
+# one but the folder of the runs, where all of them stand.
+run_all() { # run_all TITLE LINE...
+    local title="$1" line words
+    shift
+    say "$title: $# runs, $jobs at a time; what they print is in $out/logs"
+    for line in "$@"; do
+        read -ra words <<<"${line#* }"
+        show linformer "${words[@]}"
+    done
+    # shellcheck disable=SC2016 # the inner shell expands
+    printf '%s\n' "$@" | xargs -d '\n' -P "$jobs" -I LINE bash -fc '
+        read -r name words <<<"$1"
+        started=$SECONDS
+        if linformer $words >"logs/$name.log" 2>&1; then
+            printf "==> %s: finished after %d s\n" "$name" "$((SECONDS - started))" >&2
+        else
+            printf "error: %s failed; the end of logs/%s.log:\n%s\n" "$name" "$name" "$(tail -n 3 "logs/$name.log")" >&2
+            exit 1
+        fi' - LINE || die "not all runs finished; the same command goes on with those that did not"
+}

@@ -1,0 +1,159 @@
+#!/usr/bin/env bash
+# What a Linformer learns beside a RoBERTa: studies that take hours. See usage() below.
+set -euo pipefail
+# shellcheck source-path=SCRIPTDIR source=lib/common.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/common.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/studies.sh
+source "$repo/scripts/lib/studies.sh"
+
+vocab_size=2000 updates=2000 finetune_updates=400 seeds=3
+
+usage() {
+    cat <<EOT
+usage: scripts/reproduce_learning.sh STUDY [options]
+
+  projections   what the options of the model give in perplexity, and k and n: 30 models of 2 layers x 128, three seeds
+                each; three hours on two cores
+  length        whole film reviews against cut ones, and which author wrote a passage of 1,500 words: models of
+                2 layers x 128 with n = 256, 512 and 2,048, three seeds; two hours on two cores
+
+Each puts its rows and tables into results/learning/STUDY. Stop it whenever you like: the same command carries on.
+
+Data: the folder that LINFORMER_DATA names, as for scripts/reproduce_small.sh.
+
+  --out DIR        folder for data and runs (default: reproduce_STUDY in the repository root)
+  --results DIR    folder for rows and tables (default: results/learning/STUDY)
+  --updates N      of each pretraining (default: $updates)
+  --finetune-updates N  of each finetuning (default: $finetune_updates)
+  --seeds N        of each model (default: $seeds)
+  --jobs N         runs at a time, one thread each (default: one per core)
+  --help           show this text
+
+Exit status: 0 all is there; 1 something failed, which is said; 130 stopped by Ctrl-C.
+EOT
+}
+
+case "${1:-}" in
+    projections | length) ;;
+    --help | -h) usage && exit 0 ;;
+    *) die "${1:-no study}: expected projections or length (scripts/reproduce_learning.sh --help)" ;;
+esac
+study="$1" out="$repo/reproduce_$1" results="$repo/results/learning/$1" jobs="$(nproc)"
+shift
+while (($#)); do
+    option="$1"
+    shift
+    case "$option" in
+        --help | -h) usage && exit 0 ;;
+        --out | --results | --updates | --finetune-updates | --seeds | --jobs) ;;
+        *) die "unknown argument: $option (scripts/reproduce_learning.sh --help lists what there is)" ;;
+    esac
+    (($#)) || die "$option: expected a value"
+    case "$option" in
+        --out) out="$(realpath -m -- "$1")" ;;
+        --results) results="$(realpath -m -- "$1")" ;;
+        --updates) number "$option" "$1" && updates="$1" ;;
+        --finetune-updates) number "$option" "$1" && finetune_updates="$1" ;;
+        --seeds) number "$option" "$1" && seeds="$1" ;;
+        --jobs) number "$option" "$1" && jobs="$1" ;;
+    esac
+    shift
+done
+data="${LINFORMER_DATA:-}"
+[[ -n $data ]] || die "LINFORMER_DATA is not set: the folder with the data, see --help"
+data="$(realpath -m -- "$data")"
+text=("$data/corpus/books.txt.xz" "$data/corpus/wiki.txt.xz")
+schedule="optimization.max_update=$updates lr_scheduler.warmup_updates=$((updates / 20 + 1))"
+finetuning="optimization.max_update=$finetune_updates lr_scheduler.warmup_updates=$((finetune_updates / 16 + 1))"
+finetuning+=" run_config=cpu lr=1e-3 dataset.num_workers=0 optimization.clip_norm=1.0 model.dropout=0 model.attention_dropout=0"
+lines=()
+
+pretrain() { # pretrain NAME EXPERIMENT SEED OVERRIDE...: one more line in the list of runs
+    lines+=("$1_s$3 pretrain experiment=$2 common.seed=$3 ${*:4} $schedule run_config=cpu task.data=bin run.runs=$runs run.name=$1_s$3")
+}
+
+finetune() { # finetune RUN TASK SEED OVERRIDE...: the same
+    lines+=("$1_$2_f$3 finetune task=$2 common.seed=$3 ${*:4} $finetuning pretrained=$runs/$1/checkpoint_best.pt run.runs=$runs")
+}
+
+# ---- The studies: what they need, and their runs
+projections() {
+    local paper="model.projection=linear" seed k n
+    local affine="model.row_weights=affine model.short_inputs=stretch"
+    for ((seed = 1; seed <= seeds; seed++)); do
+        pretrain roberta small/roberta "$seed"
+        pretrain default small/linformer "$seed"
+        pretrain paper small/linformer "$seed" "$paper"
+        # one option at a time: as the paper's, or another of its values
+        pretrain random_start small/linformer "$seed" model.attention_start=random
+        pretrain free_rows small/linformer "$seed" model.row_weights=free
+        pretrain xavier small/linformer "$seed" model.projection_init=xavier
+        pretrain frozen small/linformer "$seed" model.freeze_projection=true
+        pretrain mean_pool small/linformer "$seed" model.projection=mean_pool
+        pretrain max_pool small/linformer "$seed" model.projection=max_pool
+        # from the paper's model towards windows
+        pretrain paper_neighbours small/linformer "$seed" "$paper" model.attention_start=neighbours
+        pretrain paper_affine small/linformer "$seed" "$paper" "$affine"
+        pretrain paper_windows small/linformer "$seed" "$paper" "$affine" model.projection_init=window_means \
+            model.projection_step=0.02 model.attention_start=neighbours
+        # sharing, and a k for each layer and head
+        pretrain none small/linformer "$seed" model.sharing=none
+        pretrain headwise small/linformer "$seed" model.sharing=headwise
+        pretrain key_value small/linformer "$seed" model.sharing=key_value
+        pretrain k64_k128 small/linformer "$seed" model.sharing=key_value model.projected_dim=[64,128]
+        pretrain k128_k64 small/linformer "$seed" model.sharing=key_value model.projected_dim=[128,64]
+        pretrain k_by_head small/linformer "$seed" model.sharing=none "model.projected_dim=[[128,64,32,64],[128,64,32,64]]"
+        # k at n = 256, and n at k = 64
+        for k in 16 32 128; do
+            pretrain "k$k" small/linformer "$seed" "model.projected_dim=$k"
+            pretrain "paper_k$k" small/linformer "$seed" "$paper" "model.projected_dim=$k"
+        done
+        for n in 128 512 1024; do
+            pretrain "n$n" small/linformer "$seed" "task.tokens_per_sample=$n"
+            pretrain "paper_n$n" small/linformer "$seed" "$paper" "task.tokens_per_sample=$n"
+        done
+    done
+    run_all "pretraining" "${lines[@]}"
+}
+
+length() {
+    local n seed model
+    # k grows with the length's root: more rows than a quarter of them would hardly be shorter than the text.
+    local -A k=([256]=64 [512]=64 [2048]=128)
+    python -m scripts.reproduce_tools.authors --books "$data/corpus/books.txt.xz" --list "$data/corpus/books.list.tsv" --out authors
+    for n in 256 512 2048; do
+        cmp -s -- bin/dict.txt "imdb_$n/input0/dict.txt" || program prepare_task imdb --from "$data/aclImdb.tar.xz" \
+            --tokenizer tokenizer --max-positions "$n" --cut head+tail --out "imdb_$n"
+        cmp -s -- bin/dict.txt "authors_$n/input0/dict.txt" || program prepare_task tsv --from authors/train.tsv authors/valid.tsv \
+            --tokenizer tokenizer --max-positions "$n" --cut head+tail --out "authors_$n"
+        for ((seed = 1; seed <= seeds; seed++)); do
+            pretrain "roberta_n$n" small/roberta "$seed" "task.tokens_per_sample=$n"
+            pretrain "linformer_n$n" small/linformer "$seed" "task.tokens_per_sample=$n" "model.projected_dim=${k[$n]}"
+        done
+    done
+    run_all "pretraining" "${lines[@]}"
+    lines=()
+    for ((seed = 1; seed <= seeds; seed++)); do
+        for n in 256 512 2048; do
+            for model in roberta linformer; do
+                finetune "${model}_n${n}_s$seed" imdb "$seed" "task.data=imdb_$n run.sentences_per_update=16 dataset.batch_size=16"
+                finetune "${model}_n${n}_s$seed" authors "$seed" "task.data=authors_$n"
+            done
+        done
+    done
+    run_all "finetuning" "${lines[@]}"
+}
+
+# ---- All of a study
+open_study aclImdb.tar.xz corpus/books.list.tsv
+prepare_text
+cd -- "$out"
+runs="runs_$(text_id)_${updates}_$finetune_updates"
+"$study"
+mkdir -p -- "$results"
+rm -f -- rows.jsonl "$results"/perplexity.*
+linformer results collect "$runs" --out rows.jsonl
+cp -- rows.jsonl "$results/runs.jsonl"
+linformer results perplexity --runs rows.jsonl --out "$results/perplexity.md"
+[[ $study == projections ]] || linformer results accuracy --runs rows.jsonl --out "$results/accuracy.md"
+say "results are in $results"

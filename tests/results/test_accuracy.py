@@ -1,0 +1,51 @@
+"""Accuracy of any finetunings: seeds together, models apart."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from linformer_fairseq import cli
+from linformer_fairseq.results import merge_rows
+from linformer_fairseq.results.accuracy import accuracy_table
+from tests.results.examples import finetuned, model, scale
+
+SIZE = (2, 128)
+SMALL = {"model": model(n=256, k=64, size=SIZE), "scale": scale(2, 128, 600), "lr": 1e-3}
+UNTRAINED = {**SMALL, "scale": scale(2, 128, 1)}
+ROBERTA = {**SMALL, "model": model("roberta", n=256, size=SIZE)}
+ROWS = [
+    finetuned("sst2", 74.0, 1, **SMALL, tokens=120_000, tokens_per_second=1000.0),
+    finetuned("sst2", 75.0, 2, **SMALL, tokens=120_000, tokens_per_second=2000.0),
+    finetuned("authors", 40.0, 1, **SMALL),
+    finetuned("sst2", 60.0, 1, run="untrained", **UNTRAINED),
+    finetuned("sst2", 76.0, 1, run="roberta_s1", **ROBERTA),
+]
+
+
+def test_models_apart_and_seeds_together() -> None:
+    (table,), notes = accuracy_table(ROWS)
+    name = "Linformer, n = 256, k = 64, layerwise"
+    assert table.rows == [
+        ["", "SST-2", "minutes", "authors", "minutes"],
+        ["RoBERTa, n = 256, 600 updates", "76.0", "-", "-", "-"],
+        [f"{name}, 1 updates", "60.0", "-", "-", "-"],
+        [f"{name}, 600 updates", "74.5 (74.0 to 75.0, 2)", "1.5", "40.0", "-"],
+    ]
+    assert "5 runs" in notes[-1]
+
+
+def test_unfinished_runs_are_named_and_do_not_count() -> None:
+    (table,), notes = accuracy_table([ROWS[0], dataclasses.replace(ROWS[1], finished=False)])
+    assert table.rows[1][1] == "74.0" and any(ROWS[1].name in note for note in notes)
+    (table,), notes = accuracy_table([])
+    assert table.rows == [[""]] and notes[-1] == "No finetunings."
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    merge_rows(tmp_path / "rows.jsonl", ROWS)
+    out = tmp_path / "accuracy.md"
+    assert cli.main(["results", "accuracy", "--runs", str(tmp_path / "rows.jsonl"), "--out", str(out)]) == 0
+    assert "74.5 (74.0 to 75.0, 2)" in out.read_text() and capsys.readouterr().out == f"{out}\n"
