@@ -36,7 +36,7 @@ def command(job: Job, device: torch.device) -> list[str]:
         **{name.replace("_", "-"): value for name, value in encoder_options(job.sizes, job.n, job.dropout).items()},
     }
     if job.k is not None:
-        model |= {"projected-dim": job.k, "sharing": "layerwise", "projection": "linear"}
+        model |= {"projected-dim": job.k, "sharing": "layerwise", "projection": MODELS[job.model].projection}
     run: dict[str, Any] = {
         "task": TASK,
         "criterion": "masked_lm",

@@ -221,7 +221,7 @@ class Group:
         return work / self.limits.operations_per_second, "the rate of matrix products"
 
     def _operations(self, variant: Variant) -> float:
-        return operations.forward(self.size, self.given.length, variant.k)
+        return operations.forward(self.size, self.given.length, variant.k, MODELS[variant.model].projection)
 
     def _least_bytes(self, variant: Variant, batch: int) -> float:
         stores, element = MODELS[variant.model].stores, torch.empty(0, dtype=self.dtype).element_size()

@@ -12,14 +12,14 @@ from linformer_fairseq.core import LinformerSettings
 from linformer_fairseq.core.flops import feed_forward, full_attention, linformer_attention
 
 
-def forward(sizes: Sizes, n: int, k: int | None) -> float:
+def forward(sizes: Sizes, n: int, k: int | None, projection: str = "linear") -> float:
     """Operations of the layers for one sequence of n positions, however many the model is built for; n x n attention if
     k is None."""
     if k is None:
         attention = full_attention(sizes.width, n)
     else:
         at_most = max(n, k + 1)  # positions of the model, which an input may be much shorter than
-        settings = LinformerSettings(sizes.width, sizes.heads, sizes.layers, at_most, k, projection="linear")
+        settings = LinformerSettings(sizes.width, sizes.heads, sizes.layers, at_most, k, projection=projection)
         attention = linformer_attention(settings, 0, n).total
     return 2.0 * sizes.layers * (attention + feed_forward(sizes.width, sizes.ffn, n))
 
@@ -29,9 +29,9 @@ def head(sizes: Sizes, masked: float) -> float:
     return 2.0 * masked * (sizes.width**2 + sizes.width * sizes.vocabulary)
 
 
-def training(sizes: Sizes, n: int, k: int | None, masked: float) -> float:
+def training(sizes: Sizes, n: int, k: int | None, masked: float, projection: str = "linear") -> float:
     """Operations of a forward and a backward pass for one sequence: two more products for each."""
-    return 3 * (forward(sizes, n, k) + head(sizes, masked))
+    return 3 * (forward(sizes, n, k, projection) + head(sizes, masked))
 
 
 def least_bytes(sizes: Sizes, n: int, k: int | None, stores: bool, batch: int, element: int) -> float:

@@ -31,8 +31,10 @@ from benchmarks.efficiency.tables import (
 _STYLES: dict[str, tuple[str, str]] = {
     "linformer": ("#0072b2", "-"),
     "linformer_compiled": ("#0072b2", "--"),
+    "linformer_convolution": ("#0072b2", "-."),
     "linformer_core": ("#56b4e9", "-"),
     "linformer_core_compiled": ("#56b4e9", "--"),
+    "linformer_core_convolution": ("#56b4e9", "-."),
     "roberta_sdpa_core": ("#777777", "-"),
     "roberta_sdpa_core_blocks": ("#777777", "-."),
     "roberta_sdpa_core_compiled": ("#777777", "--"),

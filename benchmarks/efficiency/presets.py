@@ -28,7 +28,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "lengths": [16, 28, 64, 128, 256],
         "positions": 512,
         "projected_dims": [128, 256],
-        "models": ["linformer", "linformer_core", *DENSE],
+        "models": ["linformer", "linformer_convolution", *DENSE],
         "tokens": 4096,
         "batches": [32],
         "padded": "both",

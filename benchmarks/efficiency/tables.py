@@ -16,7 +16,7 @@ from benchmarks.measuring import said
 STORED, FUSED, HUGGING_FACE = "roberta_materialised", "roberta_fairseq", "roberta_hf"
 DENSE = {"roberta_sdpa_core": "in one piece", "roberta_sdpa_core_blocks": "in our blocks"}
 """The forms of the dense rival: our layer with n x n attention; whichever is faster counts."""
-OURS = ("linformer", "linformer_core")
+OURS = ("linformer", "linformer_core", "linformer_convolution", "linformer_core_convolution")
 Result = dict[str, Any]
 Base = Callable[..., Cell | None]
 """The cell that others are held against; takes the values that it must have."""

@@ -225,7 +225,9 @@ class Group:
         first, median, third = quartiles(values)
         batch = job.batch
         masked = int(batch.masked.sum()) / job.sequences
-        work = job.sequences * operations.training(self.size, self.length, entry.k, masked)
+        work = job.sequences * operations.training(
+            self.size, self.length, entry.k, masked, MODELS[entry.model].projection
+        )
         tokens = int(batch.tokens.ne(PADDING).sum())
         peaks = [one.peak_bytes for one in done if one.peak_bytes is not None]
         bare_loop = taken.get(entry._replace(path="bare")) if entry.path == "trainer" else None

@@ -12,9 +12,9 @@ from linformer_fairseq.core import LinformerEncoderLayer, LinformerSettings, bui
 class CoreLinformer(nn.Module):
     """The encoder, with layerwise sharing: token ids (B, T) to features (B, T, C)."""
 
-    def __init__(self, sizes: Sizes, n: int, k: int, compiled: bool) -> None:
+    def __init__(self, sizes: Sizes, n: int, k: int, compiled: bool = False, projection: str = "linear") -> None:
         super().__init__()
-        settings = LinformerSettings(sizes.width, sizes.heads, sizes.layers, n, k, projection="linear")
+        settings = LinformerSettings(sizes.width, sizes.heads, sizes.layers, n, k, projection=projection)
         self.embeddings = Embeddings(sizes, n)
         self.shared = build_shared_projection(settings)
         self.layers = nn.ModuleList(
@@ -32,9 +32,15 @@ class CoreLinformer(nn.Module):
 
 
 def linformer_core(sizes: Sizes, n: int, k: int | None) -> CoreLinformer:
-    """As it is."""
+    """With the paper's projection."""
     assert k is not None
-    return CoreLinformer(sizes, n, k, compiled=False)
+    return CoreLinformer(sizes, n, k)
+
+
+def linformer_core_convolution(sizes: Sizes, n: int, k: int | None) -> CoreLinformer:
+    """With default options."""
+    assert k is not None
+    return CoreLinformer(sizes, n, k, projection="convolution")
 
 
 def linformer_core_compiled(sizes: Sizes, n: int, k: int | None) -> CoreLinformer:

@@ -41,13 +41,21 @@ class Known:
     """Whether its first passes compile."""
     trains: bool = True
     """Whether `training` knows it."""
+    projection: str = "linear"
+    """Of a Linformer: how n positions become k rows, and with it all defaults of our model."""
 
 
 MODELS: dict[str, Known] = {  # in the order of the tables
     "linformer": Known("ours:linformer", "ours", FAIRSEQ),
     "linformer_compiled": Known("ours:linformer_compiled", "ours, compiled", FAIRSEQ, compiled=True),
+    "linformer_convolution": Known(
+        "ours:linformer_convolution", "ours, convolution", FAIRSEQ, projection="convolution"
+    ),
     "linformer_core": Known("core:linformer_core", "ours, core alone"),
     "linformer_core_compiled": Known("core:linformer_core_compiled", "ours, core alone, compiled", compiled=True),
+    "linformer_core_convolution": Known(
+        "core:linformer_core_convolution", "ours, core alone, convolution", projection="convolution"
+    ),
     "roberta_sdpa_core": Known("plain:sdpa", "dense rival", projects=False),
     "roberta_sdpa_core_blocks": Known("blocks:sdpa_in_blocks", "dense rival in blocks", projects=False, trains=False),
     "roberta_sdpa_core_compiled": Known("plain:sdpa_compiled", "dense rival, compiled", projects=False, compiled=True),

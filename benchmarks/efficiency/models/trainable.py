@@ -59,7 +59,7 @@ def build_trainable(
         if k is None:
             model = fairseq_own.full_model(sizes, n, dropout)
         else:
-            model = ours.full_model(sizes, n, k, MODELS[name].compiled, dropout)
+            model = ours.full_model(sizes, n, k, MODELS[name].compiled, dropout, MODELS[name].projection)
         return OfFairseq(model).to(device).train()
     encoder: Any = build(name, sizes, n, k, torch.float32, torch.device("cpu"))
     for embedding in (encoder.embeddings.tokens, encoder.embeddings.positions):
