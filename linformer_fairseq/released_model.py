@@ -1,8 +1,8 @@
 """A model to hand on: weights in half precision and the options that build it, as one safetensors file.
 
 fairseq reads it like any checkpoint, but it has no optimizer and no pickle. Its metadata has the options of model,
-task and criterion as JSON, without paths, and the SHA-256 of the file with these digits as zeros. A tensor under
-several names, such as the embedding that is the output layer, too, is stored once.
+task and criterion as JSON, without paths, and the SHA-256 of the file with these digits as zeros. Equal tensors,
+such as the embedding that is the output layer, too, are stored once.
 """
 
 from __future__ import annotations
@@ -47,15 +47,16 @@ def released(state: Mapping[str, Any]) -> bytes:
         raise ValueError("has options of fairseq-train (args) alone; load it and save it with a newer fairseq first")
     tensors: dict[str, Tensor] = {}
     same: dict[str, str] = {}
-    names: dict[tuple[int, torch.Size], str] = {}
     for name, tensor in state["model"].items():
-        first = names.setdefault((tensor.data_ptr(), tensor.shape), name)
-        if first != name:
-            same[name] = first
-            continue
-        tensors[name] = (tensor.half() if tensor.is_floating_point() else tensor).contiguous()
-        if not tensors[name].isfinite().all():
+        half = (tensor.half() if tensor.is_floating_point() else tensor).contiguous()
+        if not half.isfinite().all():
             raise ValueError(f"{name} has values that are not finite in half precision")
+        # By value, not by storage: a checkpoint of half precision training has a copy for each name.
+        first = next((other for other, kept in tensors.items() if _same(kept, half)), None)
+        if first is None:
+            tensors[name] = half
+        else:
+            same[name] = first
     options = {part: _without_paths(_plain(state["cfg"][part])) for part in _PARTS}
     facts = {
         "format": FORMAT,
@@ -98,6 +99,10 @@ def read_released(file: BinaryIO) -> dict[str, Any]:
         "last_optimizer_state": None,
         "task_state": {},
     }
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    return one.dtype == other.dtype and torch.equal(one, other)
 
 
 def _plain(options: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from linformer_fairseq.launch.errors import LaunchError
 from linformer_fairseq.launch.pretrained import read_pretrained
 from linformer_fairseq.launch.resolvers import run_of
 from linformer_fairseq.models import LinformerRobertaModel
-from linformer_fairseq.released_model import released
+from linformer_fairseq.released_model import read_released, released
 from linformer_fairseq.training.examine import State, examine
 from tests.cli.test_evaluate import qqp, write_checkpoint
 from tests.data_prep.small_tokenizers import make_sentencepiece
@@ -59,6 +60,17 @@ def test_a_folder_has_all_that_is_needed_and_nothing_of_this_machine(folders: Fo
     assert str(data.parent).encode() not in content
     parameters = {tensor.data_ptr(): tensor.numel() for tensor in read_checkpoint(path)["model"].values()}
     assert len(content) < 2 * sum(parameters.values()) + 10_000, "half precision, and each tensor once"
+
+
+def test_copies_are_stored_once_and_other_types_apart(folders: Folders) -> None:
+    """A checkpoint of half precision training has a copy of the embedding for the output layer."""
+    state = read_checkpoint(folders[1])
+    shared = len(released(state))
+    state["model"] = {name: tensor.clone() for name, tensor in state["model"].items()}
+    assert len(released(state)) == shared
+    state["model"] = {"a": torch.zeros(2), "b": torch.zeros(2, dtype=torch.long)}
+    found = read_released(io.BytesIO(released(state)))["model"]
+    assert (found["a"].dtype, found["b"].dtype) == (torch.float16, torch.int64)
 
 
 def test_weights_are_those_of_the_checkpoint_in_half_precision(folders: Folders) -> None:
