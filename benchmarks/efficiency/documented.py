@@ -54,6 +54,7 @@ def fairseq_linformer(case: Case) -> Model:
 def linformer(case: Case) -> Model:
     plugin = str(Path(__file__).resolve().parents[2] / "linformer_fairseq")
     arguments = ["--user-dir", plugin, "--projected-dim", str(case["k"]), "--sharing", "layerwise"]
+    arguments += ["--projection", "linear"]
     return fairseq_roberta({**case, "arch": "linformer_roberta_base", "options": arguments})
 
 

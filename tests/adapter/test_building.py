@@ -61,7 +61,7 @@ def build(data: Path, **changes: Any) -> torch.nn.Module:
         {},
         *({"sharing": sharing} for sharing in SHARINGS),
         *({"projection": p} for p in ("mean_pool", "max_pool", "convolution")),
-        {"projected_dim": "[8,4,2]"},
+        {"projected_dim": "[8,4,2]", "projection": "linear"},
         {"projected_dim": "[[8,4,2,1],[1,2,3,4],[5,5,5,5]]", "sharing": "none"},
         {"freeze_projection": True, "projection_init": "normal"},
         {"encoder_normalize_before": True, "untie_weights_roberta": True},

@@ -77,7 +77,7 @@ def test_interrupted_twice_and_carried_on(tmp_path: Path) -> None:
         figures = report["models"][title]
         last = [json.loads(line) for line in log.splitlines() if '"valid_ppl"' in line][-1]
         assert figures["perplexity_after"] == pytest.approx(float(last["valid_ppl"]), rel=1e-3)
-        assert 900 < figures["perplexity_before"] < 1500  # near the size of the vocabulary: it knows nothing
+        assert 900 < figures["perplexity_before"] < 2500  # the size of the vocabulary or worse: it knows nothing
         assert figures["perplexity_after"] < figures["perplexity_before"]
     assert (out / "report" / "perplexity.png").stat().st_size > 5000
     assert all(1 <= len(mask["fillers"]) <= 5 for mask in report["fill_mask"])  # fairseq drops </s>

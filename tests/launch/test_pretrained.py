@@ -27,7 +27,7 @@ def test_what_the_model_is_comes_from_the_checkpoint(words: list[str], pretraine
     assert (model._name, model.max_positions, model.projected_dim) == ("linformer_roberta_tiny", 32, 8)
     assert (model.sharing, model.projection, model.encoder_layers, model.encoder_embed_dim) == (
         "layerwise",
-        "linear",
+        "convolution",
         2,
         64,
     )
