@@ -50,6 +50,7 @@ def without_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def build(data: Path, **changes: Any) -> torch.nn.Module:
+    torch.manual_seed(0)
     options = {"_name": "linformer_roberta", **TINY, **changes}
     return from_hydra(data, options, {"tokens_per_sample": options["max_positions"]})[2]
 
