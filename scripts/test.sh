@@ -8,8 +8,9 @@ usage() {
     cat <<'EOF'
 usage: scripts/test.sh [--fast] [--help] [-- PYTEST_ARGUMENT...]
 
-Sets up .venv (scripts/setup.sh), then runs ruff, mypy, shellcheck and pytest. All of them run, even if one
-fails; the exit status is that of the first that failed, and 0 only if none did.
+Sets up .venv (scripts/setup.sh), then runs ruff, mypy, shellcheck and pytest (in a process for each core, up to
+four; -- -n 0 for one). All of them run, even if one fails; the exit status is that of the first that failed, and 0
+only if none did.
 
   --fast    leave out the tests marked slow
   --        hand what follows to pytest, as in: scripts/test.sh --fast -- tests/core -k padding

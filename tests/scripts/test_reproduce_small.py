@@ -105,7 +105,7 @@ def test_the_whole_chain_interrupted_and_carried_on(tmp_path: Path) -> None:
     work, results = tmp_path / "a folder" / "work", tmp_path / "results"
     results.mkdir()
     (results / "figure3_of_another_scale.png").touch()
-    words = ["--out", work, "--results", results, "--updates", 4, "--finetune-updates", 2, "--seeds", 2]
+    words = ["--out", work, "--results", results, "--updates", 4, "--finetune-updates", 2, "--seeds", 1]
     words += [tmp_path / "corpus.txt"]
 
     process = start(*words, data=tmp_path)
@@ -123,28 +123,26 @@ def test_the_whole_chain_interrupted_and_carried_on(tmp_path: Path) -> None:
     said = process.communicate(timeout=1500)[0]
     assert process.returncode == 0, said
     rows = [json.loads(line) for line in (results / "runs.jsonl").read_text().splitlines()]
-    assert len(rows) == 9 + 2 + 4 * (4 + 2) and all(row["finished"] for row in rows)
+    assert len(rows) == 9 + 2 + 4 * (2 + 2) and all(row["finished"] for row in rows)
     pretrained = [row for row in rows if row["stage"] == "pretraining" and row["max_update"] > 1]
     assert sorted(panel for row in pretrained for panel in row["figure3"]) == [*"aaaa", *"ccccc", *"ddd"]
     assert {row["updates"] for row in pretrained} == {4} and all(row["curve"] for row in pretrained)
     tuned = {(row["pretrained"]["run"], row["task"], row["seed"]) for row in rows if row["stage"] == "finetuning"}
     models = ("linformer_mini_n256_k64_layerwise_s1", "roberta_mini_n256_s1")
-    assert tuned == {(model, task, seed) for model in models for task in TASKS for seed in (1, 2)} | {
-        (f"{model}_s1", task, 1) for model in ("linformer", "roberta") for task in TASKS
-    }
+    assert tuned == {(run, task, 1) for run in (*models, "linformer_s1", "roberta_s1") for task in TASKS}
     done_before = finished[0].parent.name
     (attempts,) = [row["attempts"] for row in rows if row["name"] == done_before]
     assert attempts <= 2 and sum(row["attempts"] for row in rows) <= len(rows) + 2, "what has finished is not repeated"
 
     table = (results / "table2.md").read_text()
     assert "ours at another scale than the paper's: 2 layers x 128, 4 updates of 2,048 tokens" in table
-    assert table.count(", 2, 0.001)") == 8 and "- (0 runs)" in table
+    assert table.count(" (1, 0.001)") == 16 and "- (0 runs)" in table
     assert r"\begin{tabular}" in (results / "table2.tex").read_text()
     figures = sorted(path.name for path in results.glob("*.[ps][nv]g"))
     stems = ("figure3_2x128_4updates_2048tokens", "perplexity")
     assert figures == [f"{stem}.{ending}" for stem in stems for ending in ("png", "svg")]
     page = (results / "README.md").read_text()
-    command = "scripts/reproduce_small.sh --updates 4 --finetune-updates 2 --pretraining-seeds 1 --seeds 2"
+    command = "scripts/reproduce_small.sh --updates 4 --finetune-updates 2 --pretraining-seeds 1 --seeds 1"
     assert f"`{command}`" in page and figures[0] in page
     assert "| always the most frequent answer | 75.0 | 50.0 | 75.0 | 75.0 |" in page
     assert str(tmp_path) not in page + table + (results / "runs.jsonl").read_text()
