@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "planning": {"planning", "launch", "models", "core", "tasks"},
     "results": {"results"},
     "cli": {"cli", "launch", "planning", "evaluation", "results", "training"},
-    "": {"compat", "models", "optim", "tasks", "training"},
+    "": {"compat", "optim", "training"},
 }
 # The same for data_prep; a program may import every part, and none but a program another program's function.
 DATA_PREP = ROOT / "data_prep"
@@ -105,6 +105,60 @@ def test_no_two_files_import_each_other(folder: Path) -> None:
     packages = {name for name, path in modules.items() if path.name == "__init__.py"}
     circles = [(a, b) for a in needs for b in needs[a] if a < b and a in needs[b] and not {a, b} & packages]
     assert circles == []
+
+
+_LOADED = """
+import contextlib, io, sys
+{program}
+print(*sorted({{"torch", "fairseq", "hydra", "omegaconf", "matplotlib"}} & sys.modules.keys()))
+"""
+
+
+def loaded_by(program: str) -> str:
+    """Which of the heavy packages are there after a program."""
+    words = [sys.executable, "-c", _LOADED.format(program=program)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("module", "expected"),
+    [
+        *((f"linformer_fairseq{name}", "") for name in ("", ".cli", ".results", ".run_json", ".dictionary_file")),
+        ("linformer_fairseq.core", "torch"),
+    ],
+)
+def test_what_an_import_loads(module: str, expected: str) -> None:
+    assert loaded_by(f"import {module}") == expected
+
+
+def test_no_help_text_loads_torch_or_fairseq() -> None:
+    program = """
+from linformer_fairseq import cli
+for words in ([], *([name] for name in cli.COMMANDS)):
+    with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.suppress(SystemExit):
+        cli.main([*words, "--help"])
+    assert "usage: linformer" in said.getvalue(), words
+"""
+    assert loaded_by(program) == ""
+
+
+@pytest.mark.parametrize("before", ["pass", "import linformer_fairseq.core", "import linformer_fairseq.models"])
+def test_a_user_dir_is_registered_whatever_was_imported_before(before: str) -> None:
+    """fairseq passes over the parts of a --user-dir that is imported already."""
+    pytest.importorskip("fairseq")
+    program = f"""
+{before}
+from argparse import Namespace
+from fairseq import checkpoint_utils, models, optim, tasks, utils
+utils.import_user_module(Namespace(user_dir={str(PACKAGE)!r}))
+assert "linformer_roberta" in models.MODEL_REGISTRY and "fused_adamw" in optim.OPTIMIZER_REGISTRY
+assert "bucketed_sentence_prediction" in tasks.TASK_REGISTRY
+for patched in (checkpoint_utils.load_model_ensemble_and_task, checkpoint_utils.save_checkpoint):
+    assert patched._linformer_mends
+"""
+    assert "fairseq" in loaded_by(program)
 
 
 def test_core_runs_without_fairseq() -> None:

@@ -18,6 +18,7 @@ from benchmarks.efficiency.errors import BenchmarkError
 from benchmarks.efficiency.models.embeddings import PADDING
 from benchmarks.efficiency.models.fairseq_task import dictionary, encoder_options
 from benchmarks.efficiency.models.registry import MODELS
+from linformer_fairseq import register
 
 if TYPE_CHECKING:
     from benchmarks.efficiency.stretch import Job
@@ -78,7 +79,7 @@ def train(words: list[str], batch: Batch, vocabulary: int, before_update: Callab
     from fairseq.trainer import Trainer
     from fairseq_cli import train as fairseq_train
 
-    import linformer_fairseq  # noqa: F401  what --user-dir imports
+    register()  # what --user-dir imports
 
     _register_task(batch, vocabulary)
     trainers: list[Any] = []

@@ -1,5 +1,6 @@
 """The Linformer RoBERTa as fairseq knows it; importing this registers the model and its architectures."""
 
+from linformer_fairseq import registration  # noqa: F401  before anything of fairseq's is used
 from linformer_fairseq.compat.checkpoint_loading import register_upgrade
 
 from . import architectures

@@ -1,5 +1,7 @@
 """Tasks beside fairseq's own; importing this registers them."""
 
+from linformer_fairseq import registration  # noqa: F401  before anything of fairseq's is used
+
 from .bucketed_sentence_prediction import BucketedSentencePredictionConfig, BucketedSentencePredictionTask
 
 SENTENCE_PREDICTION = ("sentence_prediction", "bucketed_sentence_prediction")

@@ -17,7 +17,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 from torch import Tensor
 
-import linformer_fairseq  # noqa: F401 (registers the optimizer)
+import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
 from linformer_fairseq.compat.checkpoint_loading import read_checkpoint
 from tests.equality import same
 

@@ -22,7 +22,7 @@ from fairseq.data import NestedDictionaryDataset
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
-import linformer_fairseq  # noqa: F401
+import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
 from data_prep import prepare_task
 from data_prep.tokenizers import dictionary
 from linformer_fairseq import cli

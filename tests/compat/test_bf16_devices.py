@@ -11,7 +11,7 @@ from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.distributed import utils
 
-import linformer_fairseq  # noqa: F401 (installs the mends)
+import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
 
 
 def _config(corpus: Path, *flags: str) -> Any:

@@ -7,7 +7,7 @@ pytest.importorskip("fairseq")
 import sentencepiece
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE, SentencepieceConfig
 
-import linformer_fairseq  # noqa: F401 (installs the mends)
+import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
 from linformer_fairseq.compat.byte_pieces import join_byte_pieces
 
 

@@ -9,7 +9,7 @@ pytest.importorskip("fairseq")
 from fairseq.data.iterators import EpochBatchIterator
 from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
 
-import linformer_fairseq  # noqa: F401 (installs the mends)
+import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
 
 Masks = dict[int, tuple[tuple[int, ...], tuple[int, ...]]]
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from fairseq.data import TokenBlockDataset
 
-import linformer_fairseq  # noqa: F401 (installs the mends)
+import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
 
 
 def test_one_block_per_sentence() -> None:

@@ -10,7 +10,7 @@ from tests.conftest import REPOSITORY
 
 def test_the_page_is_a_session_that_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("fairseq")
-    import linformer_fairseq  # noqa: F401  (its mends are at work in training too)
+    import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))

@@ -15,7 +15,7 @@ pytest.importorskip("fairseq")
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-import linformer_fairseq  # noqa: F401  (mends how fairseq decodes byte pieces)
+import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
 from data_prep import build_corpus
 from data_prep.binarize import binarize
 from data_prep.corpus import checks

@@ -13,7 +13,7 @@ from fairseq import options as fairseq_options
 from fairseq import tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-import linformer_fairseq  # noqa: F401 (registers the model)
+import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
 from linformer_fairseq.core import SHARINGS
 
 Build = Callable[..., tuple[Any, torch.nn.Module]]

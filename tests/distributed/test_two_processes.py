@@ -12,7 +12,7 @@ pytest.importorskip("fairseq")
 import torch
 from fairseq import checkpoint_utils
 
-import linformer_fairseq  # noqa: F401 (registers the model)
+import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
 from linformer_fairseq.compat.checkpoint_loading import read_checkpoint
 
 Settings = dict[str, Any]

@@ -13,7 +13,7 @@ pytest.importorskip("fairseq")
 import torch
 from fairseq import checkpoint_utils
 
-import linformer_fairseq  # noqa: F401 (registers the model)
+import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
 from data_prep.tokenizers import dictionary
 from linformer_fairseq.compat.checkpoint_loading import read_checkpoint
 from tests.equality import same
@@ -70,7 +70,7 @@ def test_runs_with_and_without_a_padded_vocabulary_resume_each_other(
 _SPY = '''
 """A user's own plugin on top of ours: writes down every block that fairseq's task trains on."""
 import json, os
-import linformer_fairseq
+import linformer_fairseq.models
 from fairseq.tasks.masked_lm import MaskedLMTask
 
 _train_step = MaskedLMTask.train_step

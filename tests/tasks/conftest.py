@@ -17,7 +17,7 @@ from fairseq.data import Dictionary, indexed_dataset
 from fairseq.data.iterators import EpochBatchIterator
 from omegaconf import OmegaConf
 
-import linformer_fairseq  # noqa: F401 (registers the task)
+import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
 
 TRAIN, VALID, LONGEST = 3001, 301, 200
 MakeTask = Callable[..., Any]

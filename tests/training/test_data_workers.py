@@ -16,7 +16,7 @@ pytest.importorskip("fairseq")
 # An epoch that is not read to its end: the thread that fetches is full, and the run's exit has to end the worker.
 PROGRAM = """
 import multiprocessing, sys, torch
-import linformer_fairseq
+import linformer_fairseq.models
 from fairseq.data.iterators import EpochBatchIterator
 
 class Numbers(torch.utils.data.Dataset):

@@ -9,7 +9,7 @@ pytest.importorskip("fairseq")
 import torch
 from fairseq.data.iterators import EpochBatchIterator
 
-import linformer_fairseq  # noqa: F401 (installs the hooks)
+import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
 
 
 class _Numbers(torch.utils.data.Dataset):  # type: ignore[type-arg]

@@ -26,7 +26,7 @@ Words = Callable[..., list[str]]
 
 _SLOW_PLUGIN = """
 import time
-import linformer_fairseq
+import linformer_fairseq.models
 from fairseq.tasks.masked_lm import MaskedLMTask
 
 _train_step = MaskedLMTask.train_step

@@ -27,7 +27,7 @@ KILLS, UPDATES, EVERY = 20, 100, 3
 # of its fsyncs: in the midst of saving a checkpoint, before or after the bytes are on the disk, or of copying it.
 _PLUGIN = """
 import os, signal, time
-import linformer_fairseq
+import linformer_fairseq.models
 from fairseq.tasks.masked_lm import MaskedLMTask
 
 _train_step, _fsync = MaskedLMTask.train_step, os.fsync

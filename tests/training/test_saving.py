@@ -17,7 +17,7 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 
-import linformer_fairseq  # noqa: F401 (installs the hooks)
+import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
 from linformer_fairseq.checksum import Bytes, check_bytes
 from linformer_fairseq.training import saving
 from tests.training.checkpoint_files import damage, state_after

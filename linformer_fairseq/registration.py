@@ -1,0 +1,17 @@
+"""What has to be in place before a model or a task is used: the patches of fairseq, and the optimizer's name.
+
+``models`` and ``tasks`` import this first, whichever of them fairseq meets first.
+"""
+
+import logging
+
+# fairseq recommends tensorboardX, which a task that nobody here uses would like, to everyone who imports it.
+logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
+# Another task makes the root logger say everything, where nothing has configured it; these say each step.
+for _name in ("filelock", "hydra"):
+    logging.getLogger(_name).setLevel(logging.INFO)
+
+from linformer_fairseq import compat, optim, training  # noqa: E402, F401  after the loggers
+
+compat.install()
+training.install()
