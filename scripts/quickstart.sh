@@ -108,7 +108,7 @@ pretrain() { # pretrain NAME TITLE ARCHITECTURE OPTION...
         --encoder-attention-heads 4 --encoder-normalize-before --dropout 0 --attention-dropout 0 \
         --tokens-per-sample 256 --sample-break-mode none --batch-size 8 --required-batch-size-multiple 1 --num-workers 0 \
         --optimizer adam --adam-betas '(0.9,0.98)' --adam-eps 1e-6 --weight-decay 0.01 --clip-norm 1.0 \
-        --lr 3e-3 --lr-scheduler polynomial_decay --warmup-updates "$warmup" --total-num-update "$updates" \
+        --lr 1e-3 --lr-scheduler polynomial_decay --warmup-updates "$warmup" --total-num-update "$updates" \
         --max-update "$updates" --seed 1 --distributed-world-size 1 \
         --save-dir "$out/pretrain_$name" --save-interval-updates "$save_every" --keep-interval-updates 1 \
         --no-epoch-checkpoints --log-format json --log-interval "$log_every" --log-file "$out/pretrain_$name/train.log"

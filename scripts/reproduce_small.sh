@@ -15,7 +15,7 @@ usage: scripts/reproduce_small.sh [options] [TEXT...]
 From text to tables and figures: corpus, vocabulary of $vocab_size pieces, binary data and the four tasks; pretrainings
 (a RoBERTa, and Linformers with different k, sharing and n); finetunings of the RoBERTa and of one Linformer on four
 tasks, and, as controls, of both without pretraining, and a bag of words; then rows, Table 2, Figure 3 and
-perplexity against time. On two cores it takes about 45 minutes. What it shows and what not,
+perplexity against time. On two cores it takes some 45 minutes (an estimate). What it shows and what not,
 results/small/README.md says.
 
 Data: the folder that LINFORMER_DATA names, with corpus/books.txt.xz and corpus/wiki.txt.xz (or each TEXT in their
