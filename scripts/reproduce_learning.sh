@@ -13,9 +13,9 @@ usage() {
 usage: scripts/reproduce_learning.sh STUDY [options]
 
   projections   what the options of the model give in perplexity, and k and n: 30 models of 2 layers x 128, three seeds
-                each; three hours on two cores
+                each; an estimated three hours on two cores
   length        whole film reviews against cut ones, and which author wrote a passage of 1,500 words: models of
-                2 layers x 128 with n = 256, 512 and 2,048, three seeds; two hours on two cores
+                2 layers x 128 with n = 256, 512 and 2,048, three seeds; an estimated two hours on two cores
 
 Each puts its rows and tables into results/learning/STUDY. Stop it whenever you like: the same command carries on.
 
@@ -49,19 +49,10 @@ while (($#)); do
         *) die "unknown argument: $option (scripts/reproduce_learning.sh --help lists what there is)" ;;
     esac
     (($#)) || die "$option: expected a value"
-    case "$option" in
-        --out) out="$(realpath -m -- "$1")" ;;
-        --results) results="$(realpath -m -- "$1")" ;;
-        --updates) number "$option" "$1" && updates="$1" ;;
-        --finetune-updates) number "$option" "$1" && finetune_updates="$1" ;;
-        --seeds) number "$option" "$1" && seeds="$1" ;;
-        --jobs) number "$option" "$1" && jobs="$1" ;;
-    esac
+    set_option "$option" "$1"
     shift
 done
-data="${LINFORMER_DATA:-}"
-[[ -n $data ]] || die "LINFORMER_DATA is not set: the folder with the data, see --help"
-data="$(realpath -m -- "$data")"
+find_data
 text=("$data/corpus/books.txt.xz" "$data/corpus/wiki.txt.xz")
 schedule="optimization.max_update=$updates lr_scheduler.warmup_updates=$((updates / 20 + 1))"
 finetuning="optimization.max_update=$finetune_updates lr_scheduler.warmup_updates=$((finetune_updates / 16 + 1))"
@@ -118,7 +109,7 @@ projections() {
 
 length() {
     local n seed model
-    # k grows with the length's root: more rows than a quarter of them would hardly be shorter than the text.
+    # As in the other studies; more rows for the longest.
     local -A k=([256]=64 [512]=64 [2048]=128)
     python -m scripts.reproduce_tools.authors --books "$data/corpus/books.txt.xz" --list "$data/corpus/books.list.tsv" --out authors
     for n in 256 512 2048; do

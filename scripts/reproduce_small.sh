@@ -48,20 +48,10 @@ while (($#)); do
         *) text+=("$(realpath -m -- "$option")") && continue ;;
     esac
     (($#)) || die "$option: expected a value"
-    case "$option" in
-        --out) out="$(realpath -m -- "$1")" ;;
-        --results) results="$(realpath -m -- "$1")" ;;
-        --updates) number "$option" "$1" && updates="$1" ;;
-        --finetune-updates) number "$option" "$1" && finetune_updates="$1" ;;
-        --pretraining-seeds) number "$option" "$1" && pretraining_seeds="$1" ;;
-        --seeds) number "$option" "$1" && seeds="$1" ;;
-        --jobs) number "$option" "$1" && jobs="$1" ;;
-    esac
+    set_option "$option" "$1"
     shift
 done
-data="${LINFORMER_DATA:-}"
-[[ -n $data ]] || die "LINFORMER_DATA is not set: the folder with the tasks' files, see --help"
-data="$(realpath -m -- "$data")"
+find_data
 ((${#text[@]})) || text=("$data/corpus/books.txt.xz" "$data/corpus/wiki.txt.xz")
 open_study glue/{SST-2,QNLI,QQP} aclImdb.tar.xz
 prepare_text

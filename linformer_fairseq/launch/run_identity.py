@@ -6,18 +6,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from linformer_fairseq.core import projection_defaults
 from linformer_fairseq.launch.errors import LaunchError
 from linformer_fairseq.models.config import DEFAULTS, EXECUTION
 
 # beside the options of its model
 _FACTS = ("stage", "task", "data", "pretrained", "seed", "lr")
-_BEFORE_OPTIONS = {
-    "projection_step": 1.0,
-    "row_weights": "free",
-    "short_inputs": "first_columns",
-    "attention_start": "random",
-}
-"""What a model is whose run.json is older than these options."""
 
 
 def check_same_run(path: Path, record: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
@@ -45,7 +39,8 @@ def _identity(facts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for key in _FACTS:
         yield key, facts.get(key)
     given = {key: value for key, value in facts.get("model", {}).items() if value is not None}
-    drawn = "jl" if given.get("freeze_projection") else "xavier"
-    model = {"projection_init": drawn, **_BEFORE_OPTIONS, **given}
+    # Before these options existed, and in run.json files of that time, every projection was what linear is by default.
+    before = projection_defaults("linear", bool(given.get("freeze_projection")))
+    model = {"projection_step": 1.0, "attention_start": "random", **before, **given}
     for key in sorted(DEFAULTS.keys() - EXECUTION):
         yield f"model.{key}", model.get(key)

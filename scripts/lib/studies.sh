@@ -1,7 +1,21 @@
 # shellcheck shell=bash
 # What the scripts that train many models have in common: data, and lists of runs of which some go on at a time.
-# Sourced after common.sh, not run. The caller sets out, data (LINFORMER_DATA), text, vocab_size and jobs.
+# Sourced after common.sh, not run. The caller sets out, text, vocab_size and jobs.
 # shellcheck disable=SC2154
+
+set_option() { # set_option OPTION VALUE: a folder, or a number above 0, into the variable that is called like it
+    local name="${1#--}" value="$2"
+    case "$name" in
+        out | results) value="$(realpath -m -- "$2")" ;;
+        *) number "$1" "$2" ;;
+    esac
+    printf -v "${name//-/_}" '%s' "$value"
+}
+
+find_data() { # sets data
+    [[ -n ${LINFORMER_DATA:-} ]] || die "LINFORMER_DATA is not set: the folder with the data, see --help"
+    data="$(realpath -m -- "$LINFORMER_DATA")"
+}
 
 # What the folder that LINFORMER_DATA names must have, and the environment: dies at the first that is missing.
 open_study() { # open_study TASK_SOURCE...

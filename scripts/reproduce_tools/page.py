@@ -152,9 +152,7 @@ def _task_table(runs: list[Row], tasks: dict[str, Task]) -> str:
     lines.append(["bag of words", *(f"{task.bag_of_words:.1f}" for task in tasks.values())])
     for untrained in (True, False):
         for model in sorted({_finetuned(row) for row in runs if _untrained(row) == untrained}):
-            cells = []
-            for task in TASKS:
-                cells.append(spread(_accuracies(runs, model, task, untrained)))
+            cells = [spread(_accuracies(runs, model, task, untrained)) for task in TASKS]
             lines.append([model + ", no pretraining" * untrained, *cells])
     return _table(lines)
 
