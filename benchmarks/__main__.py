@@ -1,4 +1,4 @@
-"""Efficiency, as the paper measures it: python -m benchmarks PROGRAM (--help for each)."""
+"""Efficiency, as the paper measures it: `linformer benchmark PROGRAM` (--help for each)."""
 
 from __future__ import annotations
 
@@ -6,29 +6,14 @@ import argparse
 import importlib
 import logging
 import sys
-from pathlib import Path
 
-if not __package__:  # run by its path
-    sys.path[0] = str(Path(__file__).resolve().parent.parent)
-
-from benchmarks.efficiency.errors import BenchmarkError
-
-PROGRAMS = {
-    "inference": "time and memory of a forward pass (Table 3, Figure 2)",
-    "training": "speed of training, bare and through fairseq",
-    "ablation": "one layer with one thing done differently at a time",
-    "profile": "where the time of one layer goes",
-    "optimizer": "a step of fairseq's Adam and of fused_adamw",
-    "padding": "how much of a finetuning's batches is padding",
-    "selfcheck": "whether the models are set up as their own users do",
-    "report": "tables and plots of what was measured",
-    "readme": "put the tables into the repository's pages",
-}
+from benchmarks import PROGRAMS
+from linformer_fairseq.files.errors import UserError
 
 
-def main(argv: list[str] | None = None) -> int:
-    """The program; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+def main(argv: list[str] | None = None, prog: str = "python -m benchmarks") -> int:
+    """The program, which its help calls ``prog``; returns the exit status."""
+    parser = argparse.ArgumentParser(prog=prog, description=__doc__)
     subparsers = parser.add_subparsers(dest="program", metavar="PROGRAM", required=True)
     modules = {name: importlib.import_module(f"benchmarks.efficiency.{name}") for name in PROGRAMS}
     for name, text in PROGRAMS.items():
@@ -40,7 +25,7 @@ def main(argv: list[str] | None = None) -> int:
     logging.disable(logging.WARNING)  # what others log: fairseq, the compiler, matplotlib
     try:
         return int(modules[args.program].run(args))
-    except BenchmarkError as error:
+    except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -235,7 +235,7 @@ def same_ids(result: dict[str, Any]) -> str:
 
 
 def comparison(result: dict[str, Any]) -> list[str]:
-    """The programs side by side, a Markdown table for README."""
+    """The programs side by side, a Markdown table for docs/performance.md."""
     lines = [
         f"| {result['megabytes']:.0f} MB of text to token ids on disk, {result['workers']} processes | seconds "
         "| times faster than fairseq | than Hugging Face | peak memory |",

@@ -1,6 +1,5 @@
 """Running a command with its time and memory, and what a result was measured with."""
 
-import importlib.metadata
 import os
 import platform
 import resource
@@ -9,9 +8,10 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from linformer_fairseq.files.provenance import date, git, machine, processor_fields, versions
 
 ROOT = Path(__file__).resolve().parent.parent
 _INTERVAL = 0.1
@@ -83,19 +83,9 @@ def _memory(pid: int) -> int:
         return 0
 
 
-def _git(*words: str) -> str:
-    try:
-        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
-    except FileNotFoundError:  # a machine without git
-        return ""
-
-
 def processor() -> str:
     """The processor's name, and whether it has AMX, which multiplies matrices of bfloat16 several times faster."""
-    fields: dict[str, str] = {}
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        name, _, value = line.partition(":")
-        fields.setdefault(name.strip(), value.strip())
+    fields = processor_fields()
     if platform.machine() != "x86_64":
         return fields.get("model name", platform.machine())
     amx = "AMX" if "amx_bf16" in fields.get("flags", "").split() else "no AMX"
@@ -104,17 +94,17 @@ def processor() -> str:
 
 def provenance(command: str, packages: Sequence[str]) -> dict[str, Any]:
     """When, on what and with which versions something is measured."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    found = versions(packages)
     return {
         "command": command,
-        "commit": _git("rev-parse", "HEAD"),
+        "commit": git(ROOT, "rev-parse", "HEAD") or "",
         # Results and files that git does not know are not what is measured.
-        "uncommitted_changes": bool(_git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!results")),
-        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "hardware": f"{processor()}, {len(os.sched_getaffinity(0))} cores, {memory / 2**30:.0f} GiB",
+        "uncommitted_changes": bool(git(ROOT, "status", "--porcelain", "--untracked-files=no", "--", ".", ":!results")),
+        "date": date(),
+        "hardware": machine(processor()),
         "load_before": round(os.getloadavg()[0], 2),
-        "python": platform.python_version(),
-        "versions": {name: importlib.metadata.version(name) for name in packages},
+        "python": found.pop("python"),
+        "versions": found,
     }
 
 

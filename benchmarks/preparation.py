@@ -3,7 +3,7 @@
     LINFORMER_DATA=DIR python benchmarks/preparation.py       the results in results/data_prep
 
 The text is books and Wikipedia, documents separated by empty lines; the steps are those of
-scripts/prepare_pretraining.sh with its defaults. All sizes run in turn in every round, after an untimed run on little
+`linformer data pretraining` with its defaults. All sizes run in turn in every round, after an untimed run on little
 text. Memory is that of all processes of a step together. Where a step takes 1 GB or more, the exit status is 1.
 """
 
@@ -83,7 +83,7 @@ def basis(result: dict[str, Any]) -> str:
 
 
 def by_size(result: dict[str, Any]) -> list[str]:
-    """The three steps by the size of the text, a Markdown table for README."""
+    """The three steps by the size of the text, a Markdown table for docs/performance.md."""
     lines = [
         f"| all three steps, {result['workers']} processes | {' | '.join(STEPS.values())} |",
         "|---|---:|---:|---:|",

@@ -1,7 +1,7 @@
 """Turn text into the folder that fairseq's masked_lm task reads.
 
-    python -m data_prep.binarize --tokenizer DIR --out BIN CORPUS                    what build_corpus made
-    python -m data_prep.binarize --tokenizer DIR --out BIN train.txt valid.txt       a split per file, by its name
+    linformer data binarize --tokenizer DIR --out BIN CORPUS                    what build_corpus made
+    linformer data binarize --tokenizer DIR --out BIN train.txt valid.txt       a split per file, by its name
 
 writes BIN/train.{bin,idx} and so on, and beside them the tokenizer's files, so that BIN is all that a model needs to
 be used later, and manifest.json. An item is one line and ends with </s>; an empty line becomes an item of its own,
@@ -25,15 +25,16 @@ from typing import Any
 
 from data_prep.binarizing.encode import encode_part, start_worker
 from data_prep.binarizing.inputs import find_inputs
-from data_prep.binarizing.mmap_dataset import element_type
 from data_prep.binarizing.plan import LARGEST_PART, PARTS_PER_SHARD, dataset_names, make_plan
 from data_prep.binarizing.store import Store
-from data_prep.support.errors import DataError
 from data_prep.support.program import program_parser, run_program
-from data_prep.support.progress import Progress
 from data_prep.support.step import Step, file_state
 from data_prep.support.workers import check_workers, default_workers, ordered_map
-from data_prep.tokenizers import Tokenizer, copy_tokenizer, dictionary, load_tokenizer
+from data_prep.tokenizers import Tokenizer, copy_tokenizer, load_tokenizer
+from linformer_fairseq.files import dictionary
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.mmap_dataset import element_type
+from linformer_fairseq.files.progress import Progress
 
 MUCH_UNKNOWN = 0.01
 """Share of <unk> above which something is wrong with the tokenizer or the text."""
@@ -53,10 +54,10 @@ def binarize(
         pad_vocabulary: pad the dict.txt that is written; see `dictionary.pad`.
 
     Raises:
-        DataError: bad text, tokenizer or options, or an ``out`` with something else in it.
+        UserError: bad text, tokenizer or options, or an ``out`` with something else in it.
     """
     if shards < 1:
-        raise DataError(f"--shards {shards}: expected at least 1")
+        raise UserError(f"--shards {shards}: expected at least 1")
     check_workers(workers)
     found = find_inputs(inputs)
     loaded = load_tokenizer(tokenizer)
@@ -89,7 +90,7 @@ def binarize(
                 progress.advance(job.part.size)
         for split, files in found.splits.items():
             if [file_state(path) for path in files] != states[split]:
-                raise DataError(f"the {split} text changed while it was read; run the same command again")
+                raise UserError(f"the {split} text changed while it was read; run the same command again")
         store.finish()
         _furnish(step.outputs, loaded, found.splits, shards, pad_vocabulary)
         manifest = _manifest(loaded, found.corpus, found.splits, shards, store)
@@ -155,14 +156,14 @@ def report(manifest: dict[str, Any], out: Path) -> None:
         if share > MUCH_UNKNOWN:
             print(
                 f"warning: {share:.1%} of the {split} tokens are <unk>: the tokenizer does not know this text; train "
-                "one on it (python -m data_prep.train_sentencepiece)"
+                "one on it (linformer data vocabulary)"
             )
     print(f"data for fairseq-train: {data_argument(out, manifest['shards'])}")
 
 
-def main(argv: list[str] | None = None) -> None:
-    """The program."""
-    parser = program_parser("binarize", __doc__)
+def main(argv: list[str] | None = None, prog: str | None = None) -> None:
+    """The program; ``prog`` is what its help calls it."""
+    parser = program_parser(prog, "binarize", __doc__)
     parser.add_argument("inputs", type=Path, nargs="+", metavar="CORPUS|FILE", help="a corpus folder, or text files")
     parser.add_argument("--tokenizer", type=Path, required=True, metavar="DIR", help="folder with it and its dict.txt")
     parser.add_argument("--out", type=Path, required=True, metavar="BIN", help="folder to write")

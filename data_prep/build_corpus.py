@@ -1,6 +1,6 @@
 """Build the text of a pretraining corpus: cleaned, without duplicates, split by document.
 
-    python -m data_prep.build_corpus --out DIR SOURCE...
+    linformer data corpus --out DIR SOURCE...
 
 A SOURCE is a file, a folder, a glob, or one of
 
@@ -39,11 +39,11 @@ from data_prep.corpus.splits import TRAIN, VALID, Shares
 from data_prep.sources import Source, parse_source
 from data_prep.sources.files import FileUnit
 from data_prep.sources.parse import split_spec
-from data_prep.support.errors import DataError
-from data_prep.support.files import write_text
 from data_prep.support.program import program_parser, run_program
 from data_prep.support.step import Step
 from data_prep.support.workers import check_workers, default_workers
+from linformer_fairseq.files.atomic import write_file
+from linformer_fairseq.files.errors import UserError
 
 
 def build_corpus(out: Path, sources: list[Source], options: CorpusOptions, workers: int = 1) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def build_corpus(out: Path, sources: list[Source], options: CorpusOptions, worke
         workers: processes.
 
     Raises:
-        DataError: something wrong with the input (with file and position), too little text, or an ``out`` that
+        UserError: something wrong with the input (with file and position), too little text, or an ``out`` that
             holds something else.
     """
     check_workers(workers)
@@ -83,7 +83,7 @@ def build_corpus(out: Path, sources: list[Source], options: CorpusOptions, worke
         if counts.splits[TRAIN]["documents"] > 1 and options.shares.valid and not counts.splits[VALID]:
             # In a small corpus the hash may hold out nothing: once more, with the nearest document held out.
             step.clear()
-            write_text(larger_share, repr(counts.nearest))
+            write_file(larger_share, repr(counts.nearest))
             options = options.with_valid_share(counts.nearest)
             counts = Run(step.work, step.outputs, sources, options).to_the_end(workers)
         check_amounts(counts, options)
@@ -99,7 +99,7 @@ def _refuse_own_output(out: Path, sources: list[Source]) -> None:
         place = Path(split_spec(source.name)[0])
         around = bool(files) and place.is_dir() and folder.is_relative_to(place.resolve())
         if around or any(file.is_relative_to(folder) for file in files):
-            raise DataError(f"--out {out}: source {source.name!r} reads what is in there; give a folder outside of it")
+            raise UserError(f"--out {out}: source {source.name!r} reads what is in there; give a folder outside of it")
 
 
 def _manifest(sources: list[Source], options: CorpusOptions, counts: Counts) -> dict[str, Any]:
@@ -122,9 +122,9 @@ def _manifest(sources: list[Source], options: CorpusOptions, counts: Counts) -> 
     }
 
 
-def parser() -> argparse.ArgumentParser:
+def parser(prog: str | None = None) -> argparse.ArgumentParser:
     """The program's options."""
-    parser = program_parser("build_corpus", __doc__)
+    parser = program_parser(prog, "build_corpus", __doc__)
     parser.add_argument("sources", nargs="+", metavar="SOURCE", help="see above")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write")
     parser.add_argument("--workers", type=int, default=default_workers(), help="processes (one per core: %(default)s)")
@@ -173,12 +173,12 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(argv: list[str] | None = None) -> None:
-    """The program."""
-    args = parser().parse_args(argv)
+def main(argv: list[str] | None = None, prog: str | None = None) -> None:
+    """The program; ``prog`` is what its help calls it."""
+    args = parser(prog).parse_args(argv)
     for option in ("min_characters", "max_document_bytes", "shard_bytes"):
         if getattr(args, option) < 1:
-            raise DataError(f"--{option.replace('_', '-')} {getattr(args, option)}: expected at least 1")
+            raise UserError(f"--{option.replace('_', '-')} {getattr(args, option)}: expected at least 1")
     options = CorpusOptions(
         Shares(args.valid_share, args.test_share),
         Cleaning(args.clean_control, args.clean_whitespace, args.min_characters),

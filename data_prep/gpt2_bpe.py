@@ -1,7 +1,7 @@
 """Put the files of RoBERTa's GPT-2 BPE into a folder: encoder.json, vocab.bpe and dict.txt.
 
-    python -m data_prep.gpt2_bpe --out DIR                  from the Hugging Face hub
-    python -m data_prep.gpt2_bpe --out DIR --from FOLDER    from files you have
+    linformer data gpt2 --out DIR                  from the Hugging Face hub
+    linformer data gpt2 --out DIR --from FOLDER    from files you have
 
 FOLDER holds encoder.json (the hub calls it vocab.json), vocab.bpe (merges.txt) and, if you have it, fairseq's
 dict.txt. The dictionary gives RoBERTa's published weights their order of the ids; without it one is written that
@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from data_prep.sources.hub_access import TIMEOUT_SECONDS, explained
-from data_prep.support.errors import DataError
-from data_prep.support.files import atomic_open, sha256
 from data_prep.support.program import program_parser, run_program
-from data_prep.tokenizers import dictionary
-from data_prep.tokenizers.gpt2_bpe import ENCODER, MERGES, GPT2Tokenizer, read_numbers
+from data_prep.tokenizers.gpt2_bpe import GPT2Tokenizer, read_numbers
+from linformer_fairseq.files import dictionary
+from linformer_fairseq.files.atomic import atomic_open
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.provenance import sha256
+from linformer_fairseq.files.tokenizers import ENCODER, MERGES
 
 PUBLISHED = {
     ENCODER: "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783",
@@ -46,7 +48,7 @@ def read_folder(folder: Path) -> dict[str, Found]:
     """The files of ``folder`` by the names that fairseq has for them, without dict.txt where it has none.
 
     Raises:
-        DataError: encoder.json or vocab.bpe is missing.
+        UserError: encoder.json or vocab.bpe is missing.
     """
     found = {}
     for name in (ENCODER, MERGES, dictionary.NAME):
@@ -54,7 +56,7 @@ def read_folder(folder: Path) -> dict[str, Found]:
         if places:
             found[name] = Found(str(places[0]), places[0].read_bytes())
         elif name != dictionary.NAME:
-            raise DataError(f"{folder / name}: no such file, nor {_OTHER_NAMES[name]} there")
+            raise UserError(f"{folder / name}: no such file, nor {_OTHER_NAMES[name]} there")
     return found
 
 
@@ -62,7 +64,7 @@ def read_hub() -> dict[str, Found]:
     """The files from the hub (or its cache on this machine), without dict.txt where the hub no longer has it.
 
     Raises:
-        DataError: the hub is out of reach, or does not have OpenAI's files.
+        UserError: the hub is out of reach, or does not have OpenAI's files.
     """
     import huggingface_hub
     from huggingface_hub import errors
@@ -83,7 +85,7 @@ def read_hub() -> dict[str, Found]:
             found[name] = Found(f"{repository}/{file} of the hub", Path(path).read_bytes())
         different = _difference(name, found[name])
         if different:
-            raise DataError(f"{different}. {_by_hand()}")
+            raise UserError(f"{different}. {_by_hand()}")
     return found
 
 
@@ -92,7 +94,7 @@ def _by_hand() -> str:
     return (
         f"Fetch {files} where there is a network (such as: hf download openai-community/gpt2 vocab.json merges.txt "
         "--local-dir FOLDER; hf download FacebookAI/roberta-base dict.txt --local-dir FOLDER), put them into one "
-        "FOLDER here, then: python -m data_prep.gpt2_bpe --out DIR --from FOLDER"
+        "FOLDER here, then: linformer data gpt2 --out DIR --from FOLDER"
     )
 
 
@@ -115,7 +117,7 @@ def install(out: Path, source: Path | None = None) -> tuple[GPT2Tokenizer, list[
         The tokenizer in ``out``, and what a user must know of it.
 
     Raises:
-        DataError: files that are missing, damaged or do not belong together, or an ``out`` that has others; nothing
+        UserError: files that are missing, damaged or do not belong together, or an ``out`` that has others; nothing
             is written then.
     """
     if source is None and _is_published(out):
@@ -133,15 +135,15 @@ def install(out: Path, source: Path | None = None) -> tuple[GPT2Tokenizer, list[
         try:
             notes += _complete(trial)
             GPT2Tokenizer(trial)
-        except DataError as error:
+        except UserError as error:
             said = str(error)
             for name, file in found.items():
                 said = said.replace(str(trial / name), file.place)
-            raise DataError(said) from None
+            raise UserError(said) from None
         names = (ENCODER, MERGES, dictionary.NAME)
         for name in names:
             if (out / name).is_file() and (out / name).read_bytes() != (trial / name).read_bytes():
-                raise DataError(f"{out / name}: is another one; give a new or an empty folder with --out")
+                raise UserError(f"{out / name}: is another one; give a new or an empty folder with --out")
         for name in names:
             with atomic_open(out / name, "wb") as stream:
                 stream.write((trial / name).read_bytes())
@@ -167,9 +169,9 @@ def _complete(folder: Path) -> list[str]:
     ]
 
 
-def main(argv: list[str] | None = None) -> None:
-    """The program."""
-    parser = program_parser("gpt2_bpe", __doc__)
+def main(argv: list[str] | None = None, prog: str | None = None) -> None:
+    """The program; ``prog`` is what its help calls it."""
+    parser = program_parser(prog, "gpt2_bpe", __doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder to write")
     parser.add_argument("--from", dest="source", type=Path, metavar="FOLDER", help="take the files from there")
     args = parser.parse_args(argv)

@@ -1,6 +1,6 @@
 """Turn SST-2, QNLI, QQP, IMDB or labelled text of one's own into the folder that fairseq-train reads.
 
-    python -m data_prep.prepare_task sst2 --from GLUE --tokenizer DIR --out TASK
+    linformer data task sst2 --from GLUE --tokenizer DIR --out TASK
 
 --from is, for sst2, qnli and qqp, GLUE's folder or zip of the task (SST-2, SST-2.zip) or the folder around it;
 for imdb, aclImdb or its tar of any compression; `hub` for the Hugging Face hub; for tsv, train.tsv and one more
@@ -26,9 +26,9 @@ from data_prep.tasks.prepare import open_source, prepare
 from data_prep.tasks.report import summary
 
 
-def parser() -> argparse.ArgumentParser:
+def parser(prog: str | None = None) -> argparse.ArgumentParser:
     """The program's options."""
-    result = program_parser("prepare_task", __doc__)
+    result = program_parser(prog, "prepare_task", __doc__)
     result.add_argument("task", choices=TASKS, help="which task")
     result.add_argument("--from", dest="source", nargs="+", required=True, metavar="PATH", help="files, or: hub")
     result.add_argument("--tokenizer", type=Path, required=True, metavar="DIR", help="folder of the tokenizer")
@@ -57,9 +57,9 @@ def parser() -> argparse.ArgumentParser:
     return result
 
 
-def main(argv: list[str] | None = None) -> None:
-    """The program."""
-    args = parser().parse_args(argv)
+def main(argv: list[str] | None = None, prog: str | None = None) -> None:
+    """The program; ``prog`` is what its help calls it."""
+    args = parser(prog).parse_args(argv)
     task = TASKS[args.task]
     limit = Limit(args.max_positions, args.cut)
     source = open_source(task, [Path(path) for path in args.source], args.errors)

@@ -12,15 +12,16 @@ from pathlib import Path
 
 from data_prep.stdlib.docstrings import docstrings
 from data_prep.stdlib.task import task_examples
-from data_prep.support.files import write_json, write_text
 from data_prep.support.program import program_parser, run_program
+from linformer_fairseq.files.atomic import write_file
+from linformer_fairseq.files.json_records import write_json
 
 
 def build(out: Path) -> dict[str, object]:
     """Write the task's two files and its figures to ``out``; returns the figures."""
     train, valid = task_examples(docstrings())
     for name, examples in (("train", train), ("valid", valid)):
-        write_text(out / f"{name}.tsv", "".join(f"{label}\t{text}\n" for label, text in examples))
+        write_file(out / f"{name}.tsv", "".join(f"{label}\t{text}\n" for label, text in examples))
     counts = {name: Counter(label for label, _ in side) for name, side in (("train", train), ("valid", valid))}
     # What always answering the most frequent training class would score on the validation set.
     majority = max(sorted(counts["train"]), key=lambda label: counts["train"][label])
@@ -35,9 +36,9 @@ def build(out: Path) -> dict[str, object]:
     return stats
 
 
-def main(argv: list[str] | None = None) -> None:
-    """The program."""
-    parser = program_parser("stdlib_packages", __doc__)
+def main(argv: list[str] | None = None, prog: str | None = None) -> None:
+    """The program; ``prog`` is what its help calls it."""
+    parser = program_parser(prog, "stdlib_packages", __doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder for train.tsv, valid.tsv, stats.json")
     args = parser.parse_args(argv)
     stats = build(args.out)

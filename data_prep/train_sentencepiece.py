@@ -1,6 +1,6 @@
 """Train a sentencepiece model on a corpus and write fairseq's dict.txt for it.
 
-    python -m data_prep.train_sentencepiece --out DIR --vocab-size 32000 CORPUS
+    linformer data vocabulary --out DIR --vocab-size 32000 CORPUS
 
 CORPUS is what data_prep.build_corpus made, of which train is read; or text files, one sentence or paragraph a line. The
 model is trained on a sample of the lines, drawn by their own hash and --seed: equal text and options give an equal
@@ -22,13 +22,17 @@ import sentencepiece
 from data_prep.binarizing.inputs import check_text_files, find_inputs
 from data_prep.corpus.cleaning import digest
 from data_prep.corpus.splits import TRAIN
-from data_prep.support.draws import share
-from data_prep.support.errors import DataError
-from data_prep.support.files import atomic_open, not_utf8, sha256
+from data_prep.support.hash_fraction import hash_fraction
 from data_prep.support.program import program_parser, run_program
-from data_prep.support.progress import Progress
 from data_prep.support.step import Step, file_state
-from data_prep.tokenizers import Tokenizer, dictionary, load_tokenizer, sentencepiece_model
+from data_prep.tokenizers import Tokenizer, load_tokenizer, sentencepiece_model
+from linformer_fairseq.files import dictionary
+from linformer_fairseq.files.atomic import atomic_open
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.progress import Progress
+from linformer_fairseq.files.provenance import sha256
+from linformer_fairseq.files.text import not_utf8
+from linformer_fairseq.files.tokenizers import SENTENCEPIECE
 
 # A few hundred bytes and characters take their place in every vocabulary.
 MINIMUM_VOCABULARY = 400
@@ -54,11 +58,21 @@ class TrainingOptions:
     seed: int = 1
 
 
+def check_vocabulary(size: int) -> None:
+    """Refuse a number of pieces that cannot be trained.
+
+    Raises:
+        UserError: it is below `MINIMUM_VOCABULARY` or above `MAXIMUM_VOCABULARY`.
+    """
+    if not MINIMUM_VOCABULARY <= size <= MAXIMUM_VOCABULARY:
+        raise UserError(f"--vocab-size {size}: between {MINIMUM_VOCABULARY:,} and {MAXIMUM_VOCABULARY:,} expected")
+
+
 def sample(files: list[Path], size: int, seed: int) -> Iterator[str]:
     """About ``size`` bytes of the lines of ``files``, drawn line by line whatever the others are.
 
     Raises:
-        DataError: a file that is not UTF-8.
+        UserError: a file that is not UTF-8.
     """
     total = sum(path.stat().st_size for path in files)
     purpose = f"sample {seed}"
@@ -76,7 +90,7 @@ def sample(files: list[Path], size: int, seed: int) -> Iterator[str]:
                             path, number, byte, place, "make clean text of it with data_prep.build_corpus"
                         ) from None
                     offset += len(line)
-                    if text and (total <= size or share(digest(text), purpose) < size / total):
+                    if text and (total <= size or hash_fraction(digest(text), purpose) < size / total):
                         yield text
 
 
@@ -107,7 +121,7 @@ def _train(lines: list[str], options: TrainingOptions) -> bytes:
             minloglevel=2,
         )
     except RuntimeError as error:
-        raise DataError(
+        raise UserError(
             f"sentencepiece could not train {options.vocab_size:,} pieces on {len(lines):,} lines of text: "
             f"{str(error).strip()}; lower --vocab-size or give more text"
         ) from error
@@ -123,18 +137,15 @@ def train(inputs: list[Path], out: Path, options: TrainingOptions | None = None)
         options: what to train.
 
     Raises:
-        DataError: vocabulary out of range, a bad file, too little text for any vocabulary, or an ``out`` that holds
+        UserError: vocabulary out of range, a bad file, too little text for any vocabulary, or an ``out`` that holds
             something else.
     """
     options = options or TrainingOptions()
-    if not MINIMUM_VOCABULARY <= options.vocab_size <= MAXIMUM_VOCABULARY:
-        raise DataError(
-            f"--vocab-size {options.vocab_size}: between {MINIMUM_VOCABULARY:,} and {MAXIMUM_VOCABULARY:,} expected"
-        )
+    check_vocabulary(options.vocab_size)
     if options.sample_bytes < 1:
-        raise DataError(f"--sample-mb {options.sample_bytes / 1e6}: expected more than 0")
+        raise UserError(f"--sample-mb {options.sample_bytes / 1e6}: expected more than 0")
     if not 0 <= options.seed < 10**9:
-        raise DataError(f"--seed {options.seed}: expected 0 to 999,999,999")
+        raise UserError(f"--seed {options.seed}: expected 0 to 999,999,999")
     files = inputs
     if len(inputs) == 1 and inputs[0].is_dir():
         files = list(find_inputs(inputs).splits[TRAIN])
@@ -149,8 +160,8 @@ def train(inputs: list[Path], out: Path, options: TrainingOptions | None = None)
         if step.manifest is None:
             lines = list(sample(files, options.sample_bytes, options.seed))
             if not lines:
-                raise DataError(f"{', '.join(map(str, inputs))}: no text to train on")
-            with atomic_open(step.outputs / sentencepiece_model.NAME, "wb") as stream:
+                raise UserError(f"{', '.join(map(str, inputs))}: no text to train on")
+            with atomic_open(step.outputs / SENTENCEPIECE, "wb") as stream:
                 stream.write(_train(lines, options))
             _write_dictionary(step.outputs, lines)
             step.finish(
@@ -167,7 +178,7 @@ def train(inputs: list[Path], out: Path, options: TrainingOptions | None = None)
 
 def _write_dictionary(folder: Path, lines: list[str]) -> None:
     """dict.txt: the model's pieces in its order, with their counts in ``lines``."""
-    model = folder / sentencepiece_model.NAME
+    model = folder / SENTENCEPIECE
     processor = sentencepiece_model.load_processor(model)
     counts: Counter[int] = Counter()
     for line in lines:
@@ -176,10 +187,10 @@ def _write_dictionary(folder: Path, lines: list[str]) -> None:
     dictionary.write(folder / dictionary.NAME, ((piece, counts[index]) for index, piece in pieces.items()))
 
 
-def main(argv: list[str] | None = None) -> None:
-    """The program."""
+def main(argv: list[str] | None = None, prog: str | None = None) -> None:
+    """The program; ``prog`` is what its help calls it."""
     defaults = TrainingOptions()
-    parser = program_parser("train_sentencepiece", __doc__)
+    parser = program_parser(prog, "train_sentencepiece", __doc__)
     parser.add_argument("inputs", type=Path, nargs="+", metavar="CORPUS", help="a corpus folder, or text files")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write")
     parser.add_argument(

@@ -11,7 +11,6 @@ logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
 for _name in ("filelock", "hydra"):
     logging.getLogger(_name).setLevel(logging.INFO)
 
-from linformer_fairseq import compat, optim, training  # noqa: E402, F401  after the loggers
+from linformer_fairseq import optim, patches  # noqa: E402, F401  after the loggers
 
-compat.install()
-training.install()
+patches.install()

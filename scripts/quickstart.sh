@@ -67,15 +67,17 @@ if [[ -z $environment ]]; then
     "$repo/scripts/setup.sh"
     environment="$venv"
 fi
-[[ -x $environment/bin/fairseq-train ]] || die "$environment: no environment with fairseq (no bin/fairseq-train)"
+for program in fairseq-train linformer; do
+    [[ -x $environment/bin/$program ]] || die "$environment: no environment with fairseq and this project (no bin/$program)"
+done
 PATH="$environment/bin:$PATH"
 # Threads that wait without spinning: with one of two cores busy, spinning ones made training 5 times slower.
 export OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-PASSIVE}"
-cd "$repo" # so that python -m data_prep.NAME finds the programs
+cd "$repo" # so that python -m finds the programs beside the package
 open_output "${output:-$repo/quickstart}"
 
 # All of a package, not those of its parts that a step is known to use: which these are changes with the code.
-mapfile -d '' -t data_code < <(find data_prep -name '*.py' -print0 | sort -z)
+mapfile -d '' -t data_code < <(find data_prep linformer_fairseq/files -name '*.py' -print0 | sort -z)
 mapfile -d '' -t model_code < <(find linformer_fairseq -name '*.py' -print0 | sort -z)
 tools=(scripts/quickstart_tools/*.py "${data_code[@]}" "${model_code[@]}")
 
@@ -83,15 +85,15 @@ tools=(scripts/quickstart_tools/*.py "${data_code[@]}" "${model_code[@]}")
 # repeats sections in longer ones, and the same passage on both sides of the split makes the perplexity too good.
 sources=("${text[@]/%/,format=text,lines=join}")
 step text "text${text[*]:+ of your own}" "${text[@]}" "${data_code[@]}" -- \
-    python -m data_prep.build_corpus --out "$out/text" --deduplicate paragraphs --valid-share 0.06 "${sources[@]:-stdlib}"
+    linformer data corpus --out "$out/text" --deduplicate paragraphs --valid-share 0.06 "${sources[@]:-stdlib}"
 step task_text "labelled text: which package does a docstring belong to?" "${data_code[@]}" -- \
     python -m data_prep.stdlib_packages --out "$out/task_text"
 step tokenizer "sentencepiece model" "$out"/text/train/*.txt "${data_code[@]}" -- \
-    python -m data_prep.train_sentencepiece --vocab-size "$vocab_size" --out "$out/tokenizer" "$out/text"
+    linformer data vocabulary --vocab-size "$vocab_size" --out "$out/tokenizer" "$out/text"
 step bin "text to fairseq's binary format" "$out"/text/*/*.txt "$out"/tokenizer/* "${data_code[@]}" -- \
-    python -m data_prep.binarize --tokenizer "$out/tokenizer" --out "$out/bin" "$out/text"
+    linformer data binarize --tokenizer "$out/tokenizer" --out "$out/bin" "$out/text"
 step task_bin "labelled text to fairseq's binary format" "$out"/task_text/*.tsv "$out"/tokenizer/* "${data_code[@]}" -- \
-    python -m data_prep.prepare_task tsv --from "$out/task_text/train.tsv" "$out/task_text/valid.tsv" \
+    linformer data task tsv --from "$out/task_text/train.tsv" "$out/task_text/valid.tsv" \
     --tokenizer "$out/tokenizer" --max-positions 96 --strict --out "$out/task_bin"
 
 # ---- 4: pretraining. The two commands differ in the architecture alone; the sizes are those of

@@ -113,9 +113,9 @@ length() {
     local -A k=([256]=64 [512]=64 [2048]=128)
     python -m scripts.reproduce_tools.authors --books "$data/corpus/books.txt.xz" --list "$data/corpus/books.list.tsv" --out authors
     for n in 256 512 2048; do
-        cmp -s -- bin/dict.txt "imdb_$n/input0/dict.txt" || program prepare_task imdb --from "$data/aclImdb.tar.xz" \
+        cmp -s -- bin/dict.txt "imdb_$n/input0/dict.txt" || linformer_data task imdb --from "$data/aclImdb.tar.xz" \
             --tokenizer tokenizer --max-positions "$n" --cut head+tail --out "imdb_$n"
-        cmp -s -- bin/dict.txt "authors_$n/input0/dict.txt" || program prepare_task tsv --from authors/train.tsv authors/valid.tsv \
+        cmp -s -- bin/dict.txt "authors_$n/input0/dict.txt" || linformer_data task tsv --from authors/train.tsv authors/valid.tsv \
             --tokenizer tokenizer --max-positions "$n" --cut head+tail --out "authors_$n"
         for ((seed = 1; seed <= seeds; seed++)); do
             pretrain "roberta_n$n" small/roberta "$seed" "task.tokens_per_sample=$n"

@@ -97,7 +97,7 @@ install_everything() {
     check_disk_for_torch
     say "1/3 torch and the build tools"
     install pip
-    install setuptools wheel cython numpy torch
+    install setuptools wheel hatchling cython numpy torch
     # fairseq is built against the torch just installed. In pip's isolated build environment it would be built
     # against a second torch, downloaded for that alone. CUDA_HOME makes fairseq compile CUDA kernels that
     # nothing here uses, with whatever nvcc is there.

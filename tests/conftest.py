@@ -8,14 +8,18 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from linformer_fairseq.files.dictionary import EOS, FIRST
+from tests.binarised import write_items, write_labels
+
 REPOSITORY = Path(__file__).resolve().parent.parent
-_WORDS = [f"word{i}" for i in range(60)]
+_WORDS = 60
+_COUNTS = {"train": 120, "valid": 16}
 
 
 def pytest_configure() -> None:
@@ -29,50 +33,28 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def _binarise(folder: Path, split: str, sentences: Sequence[str]) -> None:
-    from fairseq.data import Dictionary, indexed_dataset
-
-    dictionary = Dictionary.load(str(folder / "dict.txt"))
-    builder = indexed_dataset.make_builder(str(folder / f"{split}.bin"), impl="mmap", vocab_size=len(dictionary))
-    for sentence in sentences:
-        builder.add_item(dictionary.encode_line(sentence, add_if_not_exist=False).long())
-    builder.finalize(str(folder / f"{split}.idx"))
-
-
 @pytest.fixture(scope="session")
 def tiny_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as fairseq's masked_lm reads it: 60 words, 120 training sentences of 5 to 20 words."""
     pytest.importorskip("fairseq")
     folder = tmp_path_factory.mktemp("tiny_corpus")
-    (folder / "dict.txt").write_text("".join(f"{word} 10\n" for word in _WORDS))
+    (folder / "dict.txt").write_text("".join(f"word{number} 10\n" for number in range(_WORDS)))
     generator = random.Random(1)
-    for split, count in (("train", 120), ("valid", 16)):
-        sentences = [
-            " ".join(generator.choices(_WORDS[: 10 + i % 50], k=generator.randint(5, 20))) for i in range(count)
-        ]
-        _binarise(folder, split, sentences)
+    ids = range(FIRST, FIRST + _WORDS)
+    for split, count in _COUNTS.items():
+        sentences = [generator.choices(ids[: 10 + i % 50], k=generator.randint(5, 20)) for i in range(count)]
+        write_items(folder / split, [[*sentence, EOS] for sentence in sentences])
     return folder
 
 
 @pytest.fixture(scope="session")
 def task_data(tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tiny corpus as sentences with a class (three, as a dataset) and a number (two, as text) each."""
-    import torch
-    from fairseq.data import Dictionary, data_utils, indexed_dataset
-
     folder = tmp_path_factory.mktemp("task")
     shutil.copytree(tiny_corpus, folder / "input0")
-    (folder / "label").mkdir()
-    labels = Dictionary()
-    for name in ("one", "two", "three"):
-        labels.add_symbol(name)
-    labels.save(str(folder / "label" / "dict.txt"))
-    for split in ("train", "valid"):
-        count = len(data_utils.load_indexed_dataset(str(tiny_corpus / split), Dictionary()))
-        builder = indexed_dataset.make_builder(str(folder / "label" / f"{split}.bin"), impl="mmap", vocab_size=100)
-        for i in range(count):
-            builder.add_item(torch.tensor([labels.nspecial + i % 3, labels.eos()]))
-        builder.finalize(str(folder / "label" / f"{split}.idx"))
+    classes = {split: [i % 3 for i in range(count)] for split, count in _COUNTS.items()}
+    write_labels(folder, ("one", "two", "three"), classes)
+    for split, count in _COUNTS.items():
         numbers = "".join(f"{i / count:.3f} {-i / count:.3f}\n" for i in range(count))
         (folder / "label" / f"{split}.label").write_text(numbers)
     return folder

@@ -1,8 +1,8 @@
 """One layer with one thing done differently at a time; what benchmarks/NOTES.md quotes.
 
-    python -m benchmarks ablation --dtype bfloat16
-    python -m benchmarks ablation --dtype float32 --training --tokens 8192
-    python -m benchmarks ablation --dtype bfloat16 --lengths 28 64 --positions 512 --tokens 2048
+    linformer benchmark ablation --dtype bfloat16
+    linformer benchmark ablation --dtype float32 --training --tokens 8192
+    linformer benchmark ablation --dtype bfloat16 --lengths 28 64 --positions 512 --tokens 2048
 
 A layer of RoBERTa-base size, k = 128, on the CPU or a GPU, in torch alone. All variants run in rounds in one process,
 each behind an untimed pass of its own; a figure above 1 means that the variant is slower than the layer as it is.
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     """Measure all variants at each length; returns the exit status.
 
     Raises:
-        BenchmarkError: something that the user can mend.
+        UserError: something that the user can fix.
     """
     device, dtype = one_layer.prepared(args)
     store = one_layer.store(args, "ablation", device)

@@ -14,11 +14,11 @@ from unittest import mock
 import torch
 
 from benchmarks.efficiency.bare import Batch
-from benchmarks.efficiency.errors import BenchmarkError
 from benchmarks.efficiency.models.embeddings import PADDING
 from benchmarks.efficiency.models.fairseq_task import dictionary, encoder_options
 from benchmarks.efficiency.models.registry import MODELS
 from linformer_fairseq import register
+from linformer_fairseq.files.errors import UserError
 
 if TYPE_CHECKING:
     from benchmarks.efficiency.stretch import Job
@@ -74,7 +74,7 @@ def train(words: list[str], batch: Batch, vocabulary: int, before_update: Callab
         before_update: called with the updates done so far and the Trainer; True ends the run.
 
     Raises:
-        BenchmarkError: the run failed, or ended before that.
+        UserError: the run failed, or ended before that.
     """
     from fairseq.trainer import Trainer
     from fairseq_cli import train as fairseq_train
@@ -105,7 +105,7 @@ def train(words: list[str], batch: Batch, vocabulary: int, before_update: Callab
             fairseq_train.cli_main()
         if not trainers:
             last = log.read_text().strip().splitlines()[-1:]
-            raise BenchmarkError(f"fairseq-train {' '.join(words)} ended after {done} updates: {last}")
+            raise UserError(f"fairseq-train {' '.join(words)} ended after {done} updates: {last}")
     return trainers[0]
 
 

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.efficiency import memory, operations
-from benchmarks.efficiency.errors import BenchmarkError
 from benchmarks.efficiency.models.embeddings import PADDING
 from benchmarks.efficiency.models.registry import MODELS, build, missing
 from benchmarks.efficiency.rate import Limit
@@ -24,11 +23,11 @@ from benchmarks.efficiency.search import largest
 from benchmarks.efficiency.sizes import Sizes
 from benchmarks.efficiency.store import Cell, Store
 from benchmarks.efficiency.timing import FEW, in_rounds, outliers, quartiles, seconds_of, times_faster
+from linformer_fairseq.files.dictionary import FIRST
+from linformer_fairseq.files.errors import UserError
 
 LARGEST_BATCH = 2**16
 """Beyond which --largest-batch does not look."""
-_SPECIAL = 4
-"""Ids below this are no words."""
 
 
 class Variant(NamedTuple):
@@ -70,7 +69,7 @@ class Input(NamedTuple):
         """Ids (B, T). Padded are batches as finetuning has them, with sequences of similar length: the first has T
         positions, the others are drawn from T / 2 to T, and padding is on the right."""
         generator = torch.Generator().manual_seed(self.length)
-        ids = torch.randint(_SPECIAL, vocabulary - 1, (batch, self.length), generator=generator)
+        ids = torch.randint(FIRST, vocabulary - 1, (batch, self.length), generator=generator)
         if self.padded:
             lengths = torch.randint(math.ceil(self.length / 2), self.length + 1, (batch, 1), generator=generator)
             lengths[0] = self.length
@@ -190,7 +189,7 @@ class Group:
             return self._warmed_up(variant, model, batch)
         except NotMeasured:
             raise
-        except BenchmarkError as error:
+        except UserError as error:
             raise NotMeasured("failed", str(error)) from error
         except (RuntimeError, MemoryError, ImportError, ValueError, IndexError, AttributeError, TypeError) as error:
             # Others' models may fail in any way; the rest is measured all the same.
@@ -302,7 +301,7 @@ class Group:
         """Seconds of each variant in each round, and the limit then; one that fails in a round gets its cell here.
 
         Raises:
-            BenchmarkError: the limit cannot be measured.
+            UserError: the limit cannot be measured.
         """
         calls = {variant: partial(self._fetched if self.alone else self._timed, one) for variant, one in ready.items()}
         with torch.no_grad():

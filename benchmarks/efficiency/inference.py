@@ -1,8 +1,8 @@
 """Time and memory of a forward pass, by length and k: Table 3 and Figure 2 of the paper.
 
-    python -m benchmarks inference --preset table3 --device cuda --dtype float16 --largest-batch
-    python -m benchmarks inference --preset short --dtype bfloat16
-    python -m benchmarks inference --lengths 512 1024 --projected-dims 64 128 --models linformer roberta_sdpa_core
+    linformer benchmark inference --preset table3 --device cuda --dtype float16 --largest-batch
+    linformer benchmark inference --preset short --dtype bfloat16
+    linformer benchmark inference --lengths 512 1024 --projected-dims 64 128 --models linformer roberta_sdpa_core
 
 All models of an input run in the same process, in rounds, each after an untimed pass; ratios are medians over the
 rounds. What is predicted to take too long or too much memory, or does, is recorded as that. The file is written after
@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.efficiency import presets, rate, sizes
-from benchmarks.efficiency.errors import BenchmarkError
 from benchmarks.efficiency.group import Group, Input, Limits, Variant
 from benchmarks.efficiency.machine import DTYPES, device_of, peak_limit, provenance, threads
 from benchmarks.efficiency.models.registry import MODELS, check_names
 from benchmarks.efficiency.store import Store
 from benchmarks.measuring import ROOT
+from linformer_fairseq.files.errors import UserError
 
 RESULTS = ROOT / "results" / "efficiency"
 KEPT = (
@@ -71,14 +71,14 @@ def run(args: argparse.Namespace) -> int:
     """Measure all that was asked for; returns the exit status.
 
     Raises:
-        BenchmarkError: something that the user can mend.
+        UserError: something that the user can fix.
     """
     if args.models is not None:
         check_names(args.models)
     baseline = args.baseline
     presets.fill(args)
     if baseline is not None and baseline not in args.models:
-        raise BenchmarkError(f"--baseline {baseline!r} is not measured; expected one of {', '.join(args.models)}")
+        raise UserError(f"--baseline {baseline!r} is not measured; expected one of {', '.join(args.models)}")
     _check_numbers(args)
     device, size = device_of(args.device), sizes.sizes_of(args)
     torch_threads = threads(args.threads)
@@ -111,11 +111,11 @@ def inputs(args: argparse.Namespace) -> list[Input]:
     """What is measured, shortest first.
 
     Raises:
-        BenchmarkError: it is longer than the models' n.
+        UserError: it is longer than the models' n.
     """
     longest = max(args.lengths)
     if args.positions is not None and args.positions < longest:
-        raise BenchmarkError(f"--positions is {args.positions}, but --lengths has {longest}; expected at least that")
+        raise UserError(f"--positions is {args.positions}, but --lengths has {longest}; expected at least that")
     found = []
     for length in sorted(args.lengths):
         batches: set[int | None] = {None} if args.largest_batch else {max(1, args.tokens // length), *args.batches}
@@ -129,13 +129,13 @@ def variants(models: list[str], n: int, projected_dims: list[int], quiet: bool) 
     """The models for n positions, those with a k once for each that is below n.
 
     Raises:
-        BenchmarkError: no k is.
+        UserError: no k is.
     """
     below = [k for k in projected_dims if k < n]
     projects = any(MODELS[name].projects for name in models)
     if not below and projects:
         asked = ", ".join(map(str, projected_dims))
-        raise BenchmarkError(f"n = {n} needs a projected dimension k < n, but --projected-dims has {asked}")
+        raise UserError(f"n = {n} needs a projected dimension k < n, but --projected-dims has {asked}")
     if projects and len(below) < len(projected_dims) and not quiet:
         say(f"n = {n}: without k = {', '.join(str(k) for k in projected_dims if k >= n)}, which is not below n")
     return [Variant(name, k) for name in models for k in (below if MODELS[name].projects else [None])]
@@ -151,14 +151,14 @@ def _check_numbers(args: argparse.Namespace) -> None:
         values = getattr(args, name)
         option = "--" + name.replace("_", "-")
         if len(set(values)) < len(values):
-            raise BenchmarkError(f"{option} names something twice: {' '.join(map(str, values))}")
+            raise UserError(f"{option} names something twice: {' '.join(map(str, values))}")
         if name != "models" and min(values, default=1) < 1:
-            raise BenchmarkError(f"{option} has {min(values)}; expected at least 1")
+            raise UserError(f"{option} has {min(values)}; expected at least 1")
     if args.largest_batch and args.batches:
-        raise BenchmarkError("--largest-batch looks for the batch itself; leave --batches out")
+        raise UserError("--largest-batch looks for the batch itself; leave --batches out")
     for name in ("tokens", "rounds", "long_rounds", "max_seconds"):
         if not getattr(args, name) > 0:
-            raise BenchmarkError(f"--{name.replace('_', '-')} is {getattr(args, name)}; expected more than 0")
+            raise UserError(f"--{name.replace('_', '-')} is {getattr(args, name)}; expected more than 0")
 
 
 def _default_out(args: argparse.Namespace) -> Path:

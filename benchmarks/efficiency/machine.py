@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from benchmarks import measuring
-from benchmarks.efficiency.errors import BenchmarkError
 from benchmarks.efficiency.models.registry import DISTRIBUTIONS
+from linformer_fairseq.files.errors import UserError
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -20,19 +20,19 @@ def device_of(name: str) -> torch.device:
     """A device by its name.
 
     Raises:
-        BenchmarkError: torch does not know it, or it is not here.
+        UserError: torch does not know it, or it is not here.
     """
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise BenchmarkError(f"--device is {name!r}; expected cpu or cuda") from None
+        raise UserError(f"--device is {name!r}; expected cpu or cuda") from None
     if device.type not in ("cpu", "cuda"):
-        raise BenchmarkError(f"--device is {name!r}; expected cpu or cuda")
+        raise UserError(f"--device is {name!r}; expected cpu or cuda")
     if device.type == "cuda":
         if not torch.cuda.is_available():
-            raise BenchmarkError(f"--device {name}: torch {torch.__version__} finds no CUDA device here; use cpu")
+            raise UserError(f"--device {name}: torch {torch.__version__} finds no CUDA device here; use cpu")
         if (device.index or 0) >= torch.cuda.device_count():
-            raise BenchmarkError(f"--device {name}: there are {torch.cuda.device_count()} CUDA devices here")
+            raise UserError(f"--device {name}: there are {torch.cuda.device_count()} CUDA devices here")
         torch.cuda.set_device(device)
     return device
 
@@ -41,11 +41,11 @@ def threads(number: int | None) -> int:
     """Let torch use that many threads on the CPU (None: as many as it likes); returns how many.
 
     Raises:
-        BenchmarkError: fewer than 1.
+        UserError: fewer than 1.
     """
     if number is not None:
         if number < 1:
-            raise BenchmarkError(f"--threads is {number}; expected at least 1")
+            raise UserError(f"--threads is {number}; expected at least 1")
         torch.set_num_threads(number)
     return torch.get_num_threads()
 
@@ -61,7 +61,8 @@ def gpu(device: torch.device) -> str:
 def provenance(device: torch.device, dtype: str) -> dict[str, Any]:
     """`measuring.provenance`, with the GPU, the threads and the number format."""
     installed = [name for module, name in DISTRIBUTIONS.items() if importlib.util.find_spec(module)]
-    made = measuring.provenance(shlex.join(["python", "-m", "benchmarks", *sys.argv[1:]]), ["torch", *installed])
+    words = sys.argv[2:] if sys.argv[1:2] == ["benchmark"] else sys.argv[1:]  # `linformer benchmark`, or the module
+    made = measuring.provenance(shlex.join(["linformer", "benchmark", *words]), ["torch", *installed])
     if gpu(device):
         made["hardware"] = f"{gpu(device)}, CUDA {torch.version.cuda}; {made['hardware']}"
     return made | {"gpu": gpu(device), "threads": torch.get_num_threads(), "device": str(device), "dtype": dtype}
@@ -71,12 +72,12 @@ def peak_limit(device: torch.device, gigabytes: float | None) -> float | None:
     """Bytes of weights and a pass together: given, on a CPU 80 % of what is free, on a GPU whatever it has (None).
 
     Raises:
-        BenchmarkError: not more than 0.
+        UserError: not more than 0.
     """
     from benchmarks.efficiency.memory import available
 
     if gigabytes is not None and gigabytes <= 0:
-        raise BenchmarkError(f"--memory-limit is {gigabytes:g}; expected more than 0")
+        raise UserError(f"--memory-limit is {gigabytes:g}; expected more than 0")
     if gigabytes is not None:
         return gigabytes * 2**30
     return None if device.type == "cuda" else 0.8 * available()

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.efficiency import memory
-from benchmarks.efficiency.errors import BenchmarkError
 from benchmarks.efficiency.inference import RESULTS
 from benchmarks.efficiency.machine import DTYPES, device_of, provenance, threads
 from benchmarks.efficiency.models import plain
@@ -22,6 +21,7 @@ from benchmarks.efficiency.sizes import Sizes
 from benchmarks.efficiency.store import Store
 from benchmarks.efficiency.timing import seconds_of
 from linformer_fairseq.core import LinformerEncoderLayer, LinformerSettings, build_shared_projection
+from linformer_fairseq.files.errors import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser, kind: str, rounds: int) -> None:
@@ -42,15 +42,15 @@ def store(args: argparse.Namespace, kind: str, device: torch.device) -> Store:
     """The file of a program's results, with the settings that `add_arguments` made options of.
 
     Raises:
-        BenchmarkError: an option makes no sense, or the file is there already.
+        UserError: an option makes no sense, or the file is there already.
     """
     n = args.positions or min(args.lengths)
     if n <= args.projected_dim or args.projected_dim < 1:
-        raise BenchmarkError(f"n = {n} needs a --projected-dim of 1 to n - 1, not {args.projected_dim}")
+        raise UserError(f"n = {n} needs a --projected-dim of 1 to n - 1, not {args.projected_dim}")
     if n < max(args.lengths) and args.positions:
-        raise BenchmarkError(f"--positions {n} is below the longest input, {max(args.lengths)}")
+        raise UserError(f"--positions {n} is below the longest input, {max(args.lengths)}")
     if args.rounds < 1 or args.tokens < 1:
-        raise BenchmarkError("expected --rounds and --tokens of at least 1")
+        raise UserError("expected --rounds and --tokens of at least 1")
     used = threads(args.threads)
     names = ("dtype", "lengths", "positions", "projected_dim", "tokens", "rounds", "training")
     settings = {name: getattr(args, name) for name in names} | {"device": str(device), "threads": used}
@@ -137,6 +137,6 @@ def prepared(args: argparse.Namespace) -> tuple[torch.device, torch.dtype]:
     """Device and number format of a program's options.
 
     Raises:
-        BenchmarkError: the device is not here.
+        UserError: the device is not here.
     """
     return device_of(args.device), DTYPES[args.dtype]

@@ -1,6 +1,6 @@
 """A step of fairseq's Adam and of `fused_adamw`, on float32 parameters of RoBERTa-base's shapes.
 
-python -m benchmarks optimizer
+linformer benchmark optimizer
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any
 import torch
 
 from benchmarks.efficiency import sizes
-from benchmarks.efficiency.errors import BenchmarkError
 from benchmarks.efficiency.inference import RESULTS, say
 from benchmarks.efficiency.machine import device_of, provenance, threads
 from benchmarks.efficiency.models.registry import FAIRSEQ, check_names
@@ -22,6 +21,7 @@ from benchmarks.efficiency.store import Store
 from benchmarks.efficiency.tables import markdown
 from benchmarks.efficiency.timing import in_rounds, quartiles, seconds_of, times_faster
 from benchmarks.measuring import said
+from linformer_fairseq.files.errors import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,11 +37,11 @@ def run(args: argparse.Namespace) -> int:
     """Measure steps in rounds; returns the exit status.
 
     Raises:
-        BenchmarkError: something that the user can mend.
+        UserError: something that the user can fix.
     """
     check_names(["roberta_fairseq"])
     if args.rounds < 1:
-        raise BenchmarkError(f"--rounds is {args.rounds}; expected at least 1")
+        raise UserError(f"--rounds is {args.rounds}; expected at least 1")
     device, size = device_of(args.device), sizes.sizes_of(args)
     used = threads(args.threads)
     parameters = _parameters(size, device)

@@ -1,8 +1,8 @@
 """How much of a finetuning's batches is padding, by length window; fairseq's own batches are those of window 0.
 
-    python -m benchmarks padding work/sst2 [--batch-size 32] [--windows 0 2048]
+    linformer benchmark padding work/sst2 [--batch-size 32] [--windows 0 2048]
 
-TASK is a folder that scripts/prepare_task.sh made. Batches are cut as the first epoch of training has them.
+TASK is a folder that `linformer data task` made. Batches are cut as the first epoch of training has them.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 
 import torch
 
-from benchmarks.efficiency.errors import BenchmarkError
 from benchmarks.efficiency.inference import RESULTS, say
 from benchmarks.efficiency.machine import provenance
 from benchmarks.efficiency.models.registry import check_names
 from benchmarks.efficiency.store import Store
 from benchmarks.efficiency.tables import markdown
 from benchmarks.measuring import said
+from linformer_fairseq.files.errors import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,14 +34,14 @@ def run(args: argparse.Namespace) -> int:
     """Count the padding of each task; returns the exit status.
 
     Raises:
-        BenchmarkError: something that the user can mend.
+        UserError: something that the user can fix.
     """
     check_names(["linformer"])
     for task in args.tasks:
         if not (task / "input0" / "dict.txt").is_file():
-            raise BenchmarkError(f"{task} has no input0/dict.txt; expected a folder that scripts/prepare_task.sh made")
+            raise UserError(f"{task} has no input0/dict.txt; expected a folder that `linformer data task` made")
     if args.batch_size < 1 or min(args.windows) < 0:
-        raise BenchmarkError("expected a --batch-size of at least 1 and --windows of at least 0")
+        raise UserError("expected a --batch-size of at least 1 and --windows of at least 0")
     settings = {"tasks": [task.name for task in args.tasks], "batch_size": args.batch_size, "windows": args.windows}
     store = Store(args.out, "padding", settings, provenance(torch.device("cpu"), "none"), resume=False)
     for task in args.tasks:

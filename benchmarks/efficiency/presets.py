@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from benchmarks.efficiency.errors import BenchmarkError
 from benchmarks.efficiency.models.registry import MODELS
+from linformer_fairseq.files.errors import UserError
 
 DOUBLED = [512 * 2**step for step in range(8)]
 """512 to 65,536: the lengths of Table 3 and Figure 2."""
@@ -64,10 +64,10 @@ def fill(args: argparse.Namespace) -> None:
     """Set what is None by the preset and then by the defaults.
 
     Raises:
-        BenchmarkError: a million tokens on a CPU.
+        UserError: a million tokens on a CPU.
     """
     if args.preset == "long" and args.lengths is None and args.device == "cpu":
-        raise BenchmarkError("--preset long is one forward pass over 1,048,576 tokens; it needs --device cuda")
+        raise UserError("--preset long is one forward pass over 1,048,576 tokens; it needs --device cuda")
     if args.long_rounds is None:
         args.long_rounds = args.rounds
     for name, value in (DEFAULTS | PRESETS.get(args.preset or "", {})).items():

@@ -1,6 +1,6 @@
 """Where the time of one layer goes, by torch.profiler: our layer and the dense one.
 
-    python -m benchmarks profile --dtype bfloat16 --lengths 512 4096
+    linformer benchmark profile --dtype bfloat16 --lengths 512 4096
 
 Shares are of the time that operations take themselves, without those that they call. Time, page faults and memory are
 of passes without the profiler. It looks at the CPU; operations on a GPU are not told apart by it.
@@ -19,12 +19,12 @@ from torch.profiler import ProfilerActivity
 from torch.profiler import profile as profiler
 
 from benchmarks.efficiency import one_layer
-from benchmarks.efficiency.errors import BenchmarkError
 from benchmarks.efficiency.inference import say
 from benchmarks.efficiency.store import Cell
 from benchmarks.efficiency.tables import markdown, number
 from benchmarks.efficiency.timing import in_rounds, quartiles
 from benchmarks.measuring import said
+from linformer_fairseq.files.errors import UserError
 
 _KINDS = {
     "matrix products": ("addmm", "mm", "bmm", "baddbmm", "mkldnn_linear", "_linear"),
@@ -50,11 +50,11 @@ def run(args: argparse.Namespace) -> int:
     """Measure both layers at each length; returns the exit status.
 
     Raises:
-        BenchmarkError: something that the user can mend.
+        UserError: something that the user can fix.
     """
     device, dtype = one_layer.prepared(args)
     if device.type != "cpu":
-        raise BenchmarkError(f"--device {args.device}: the profile is of a CPU; on a GPU use its own profiler")
+        raise UserError(f"--device {args.device}: the profile is of a CPU; on a GPU use its own profiler")
     store = one_layer.store(args, "profile", device)
     for n in args.lengths:
         layers = {

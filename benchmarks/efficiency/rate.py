@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
-from benchmarks.efficiency.errors import BenchmarkError
 from benchmarks.efficiency.sizes import Sizes
 from benchmarks.efficiency.timing import outliers, seconds_of
+from linformer_fairseq.files.errors import UserError
 
 ROWS = 16384
 """Positions of the products: as many as a large batch has."""
@@ -41,12 +41,12 @@ class Limit:
         """From what `in_rounds` returned and the names of `calls`.
 
         Raises:
-            BenchmarkError: all shapes failed.
+            UserError: all shapes failed.
         """
         shapes = list(shapes)
         there = [taken[shape] for shape in shapes if shape in taken]
         if not there:
-            raise BenchmarkError(f"matrix products, which are the limit, failed: {failed[shapes[0]]}")
+            raise UserError(f"matrix products, which are the limit, failed: {failed[shapes[0]]}")
         return cls(max(there, key=statistics.median))
 
     @property

@@ -2,29 +2,65 @@
 
     python -m benchmarks readme
 
-In README.md and benchmarks/NOTES.md what stands between <!-- NAME --> and <!-- /NAME --> is made from the JSON files of
-results/ by the function that PARTS has for NAME; other markers are left alone. --check changes nothing, and its exit
-status is 1 where a page is not what the files say.
+In the PAGES, the text between <!-- NAME --> and <!-- /NAME --> is made from the JSON files of results/ by the function
+that PARTS has for NAME; other markers are left alone. --check changes nothing, and its exit status is 1 if a page
+differs from what the files say.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from benchmarks import data_prep, preparation
 from benchmarks.efficiency import closer, selfcheck, tables
-from benchmarks.efficiency.errors import BenchmarkError
 from benchmarks.efficiency.store import Cell, read, write_whole
 from benchmarks.efficiency.tables import Result, cells_of, faster, fewer_operations, label, number
-from benchmarks.measuring import ROOT
+from benchmarks.measuring import ROOT, said
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.json_records import read_object
 
-PAGES = ("README.md", "benchmarks/NOTES.md")
+PAGES = ("README.md", "docs/performance.md", "benchmarks/NOTES.md")
 SHOWN = (512, 4096, 16384, 65536)
 """Lengths of Figure 2 that have a column; the report has all."""
+IN_SHORT = ("roberta_sdpa_core", "roberta_hf", "roberta_fairseq", "fairseq_linformer")
+"""The models of the short table of speed."""
+
+
+def speed(results: Path) -> list[str]:
+    """Figure 2 and training in one short table: how many times faster ours is."""
+    forward = next((result for _, result in _inference(results, "figure2")), None)
+    training = next(
+        (found for path in _files(results, "training") if not (found := read(path))["settings"]["preset"]), None
+    )
+    if forward is None:
+        return []
+    ours = tables.ours_of(forward)
+    columns: list[tuple[str, Callable[[str], str]]] = []
+    for n in sorted({cell["length"] for cell in forward["cells"]} & set(SHOWN)):
+        columns.append((f"forward pass, n = {n:,}", partial(_ratio, forward, ours, length=n)))
+    if training is not None:
+        bare = {"path": "bare", "dropout": min(training["settings"]["dropouts"])}
+        name = tables.ours_of(training)
+        for n in sorted({cell["length"] for cell in training["cells"]}):
+            columns.append((f"training, n = {n:,}", partial(_ratio, training, name, length=n, **bare)))
+    rows = [[label(model), *(text(model) for _, text in columns)] for model in IN_SHORT]
+    made = [result["provenance"] for result in (forward, training) if result is not None]
+    return [
+        *tables.markdown(["times as fast as", *(title for title, _ in columns)], rows),
+        "",
+        *(f"({said(one)})" for one in made),
+    ]
+
+
+def _ratio(result: Result, ours: str | None, model: str, **wanted: Any) -> str:
+    """How many times faster ours is than a model; a dash where one of them was not measured."""
+    ratio = faster(tables.cell_of(result, model=model, **wanted), tables.cell_of(result, model=ours, **wanted))
+    return "-" if ratio is None else f"{ratio:.2f}"
 
 
 def figure2(results: Path) -> list[str]:
@@ -91,35 +127,34 @@ def table3(results: Path) -> list[str]:
 
 def checked(results: Path) -> list[str]:
     """The self-check, for each of its files."""
-    files = sorted((results / "efficiency").glob("selfcheck_*.json"))
-    return [line for path in files for line in [*selfcheck.table(read(path)), ""]]
+    return [line for path in _files(results, "selfcheck") for line in [*selfcheck.table(read(path)), ""]]
+
+
+def _files(results: Path, kind: str) -> list[Path]:
+    return sorted((results / "efficiency").glob(f"{kind}_*.json"))
 
 
 def _inference(results: Path, preset: str) -> list[tuple[str, Result]]:
     """Stems and contents of the files of a preset."""
-    found = [(path.stem, read(path)) for path in sorted((results / "efficiency").glob("inference_*.json"))]
+    found = [(path.stem, read(path)) for path in _files(results, "inference")]
     return [(stem, result) for stem, result in found if result["settings"]["preset"] == preset]
 
 
-def _json(path: Path) -> Result:
-    found: Result = json.loads(path.read_text(encoding="utf-8"))
-    return found
-
-
 def _picture(results: Path, stem: str, text: str) -> list[str]:
-    """A line that shows a plot of the report, if it is there."""
+    """A line that shows a plot of the report, if it is there; the page is in a folder beside results/."""
     there = (results / "efficiency" / f"{stem}.png").is_file()
-    return [f"![{text}](results/efficiency/{stem}.png)", ""] if there else []
+    return [f"![{text}](../results/efficiency/{stem}.png)", ""] if there else []
 
 
 PARTS: dict[str, Callable[[Path], list[str]]] = {
+    "speed": speed,
     "figure2": figure2,
     "short": short,
     "table3": table3,
     "selfcheck": checked,
     **closer.PARTS,
-    "data_prep": lambda results: data_prep.comparison(_json(results / "data_prep/binarize.json")),
-    "preparation": lambda results: preparation.by_size(_json(results / "data_prep/preparation.json")),
+    "data_prep": lambda results: data_prep.comparison(read_object(results / "data_prep/binarize.json")),
+    "preparation": lambda results: preparation.by_size(read_object(results / "data_prep/preparation.json")),
 }
 """By the name of their markers: from the folder of all results to Markdown; no lines if nothing was measured."""
 
@@ -128,12 +163,12 @@ def filled(page: str, results: Path) -> str:
     """A page with the parts that it has markers for.
 
     Raises:
-        BenchmarkError: a marker without its other half, or a file of results that cannot be read.
+        UserError: a marker without its other half, or a file of results that cannot be read.
     """
     for name, part in PARTS.items():
         begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->\n"
         if page.count(begin) != page.count(end) or page.count(begin) > 1:
-            raise BenchmarkError(f"expected {begin.strip()} and {end.strip()} once each, or neither")
+            raise UserError(f"expected {begin.strip()} and {end.strip()} once each, or neither")
         if begin in page:
             before, rest = page.split(begin)
             text = "\n".join(part(results)).strip() or "(Not measured yet.)"
@@ -150,7 +185,7 @@ def run(args: argparse.Namespace) -> int:
     """Write the pages, or check them; returns the exit status.
 
     Raises:
-        BenchmarkError: a file of results or a page cannot be read or written.
+        UserError: a file of results or a page cannot be read or written.
     """
     status = 0
     for name in PAGES:
@@ -163,5 +198,5 @@ def run(args: argparse.Namespace) -> int:
         if args.check:
             status = 1
         else:
-            write_whole(page, new.encode())
+            write_whole(page, new)
     return status

@@ -1,6 +1,6 @@
 """Tables and plots of what was measured, from the JSON files alone.
 
-    python -m benchmarks report --results results/efficiency --out results/efficiency
+    linformer benchmark report --results results/efficiency --out results/efficiency
 
 README.md there has a part for each file; plots need matplotlib and are left out without it. `readme` puts the tables of
 the repository's own pages in.
@@ -15,10 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.efficiency import closer, selfcheck, tables
-from benchmarks.efficiency.errors import BenchmarkError
 from benchmarks.efficiency.inference import RESULTS
 from benchmarks.efficiency.store import read, write_whole
 from benchmarks.efficiency.tables import STORED, Result, cells_of, ours_of
+from linformer_fairseq.files.errors import UserError
 
 TITLES: dict[str | None, str] = {
     "table3": "Table 3 of the paper",
@@ -39,20 +39,20 @@ def run(args: argparse.Namespace) -> int:
     """Write the report; returns the exit status.
 
     Raises:
-        BenchmarkError: no results, or a folder that cannot be written.
+        UserError: no results, or a folder that cannot be written.
     """
     out = args.out or args.results
     files = sorted(args.results.glob("*.json")) if args.results.is_dir() else []
     if not files:
-        raise BenchmarkError(f"{args.results} has no JSON files; `python -m benchmarks inference` makes some")
+        raise UserError(f"{args.results} has no JSON files; `linformer benchmark inference` makes some")
     draws = importlib.util.find_spec("matplotlib") is not None
     if not draws:
         print("without plots: matplotlib is not installed", file=sys.stderr)
     where = "beside it" if out.resolve() == args.results.resolve() else f"in {args.results}"
-    lines = ["# Efficiency", "", f"Made by `python -m benchmarks report` from the JSON files {where}.", ""]
+    lines = ["# Efficiency", "", f"Made by `linformer benchmark report` from the JSON files {where}.", ""]
     for path in files:
         lines += [*part(path.stem, read(path), out, draws), ""]
-    write_whole(out / "README.md", ("\n".join(lines).rstrip() + "\n").encode())
+    write_whole(out / "README.md", "\n".join(lines).rstrip() + "\n")
     print(f"written to {out / 'README.md'}", file=sys.stderr)
     return 0
 
@@ -61,12 +61,10 @@ def part(stem: str, result: Result, out: Path, draws: bool) -> list[str]:
     """What the report says of a file; its plots go to ``out``.
 
     Raises:
-        BenchmarkError: a plot cannot be written.
+        UserError: a plot cannot be written.
     """
     if result["kind"] not in PARTS:
-        raise BenchmarkError(
-            f"{stem}.json holds results of kind {result['kind']!r}; expected one of {', '.join(PARTS)}"
-        )
+        raise UserError(f"{stem}.json holds results of kind {result['kind']!r}; expected one of {', '.join(PARTS)}")
     return PARTS[result["kind"]](stem, result, out, draws)
 
 

@@ -1,6 +1,6 @@
 """Whether the benchmarks set the models up as their own users do.
 
-    python -m benchmarks selfcheck --dtype bfloat16
+    linformer benchmark selfcheck --dtype bfloat16
 
 Each model is built by the benchmarks and by a few plain lines of its own library's documented use (documented.py), in a
 process each, which take turns. In each of five rounds the processes are new, so that what one has over its twin by
@@ -27,7 +27,6 @@ from typing import Any
 
 from benchmarks.efficiency import sizes
 from benchmarks.efficiency.documented import RIVALS
-from benchmarks.efficiency.errors import BenchmarkError
 from benchmarks.efficiency.group import Input
 from benchmarks.efficiency.inference import RESULTS, say
 from benchmarks.efficiency.machine import DTYPES, device_of, provenance, threads
@@ -37,6 +36,7 @@ from benchmarks.efficiency.store import Cell, Store
 from benchmarks.efficiency.tables import Result, label, markdown, number, size_of
 from benchmarks.efficiency.timing import outliers
 from benchmarks.measuring import ROOT, said
+from linformer_fairseq.files.errors import UserError
 
 KEPT = ("dtype", "lengths", "projected_dim", "models", "tokens", "rounds")
 """Options that the cells depend on."""
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     """Check all that was asked for and print a table; the exit status is 1 if a check fails.
 
     Raises:
-        BenchmarkError: something that the user can mend.
+        UserError: something that the user can fix.
     """
     args.models = args.models or [name for name in RIVALS if not missing(name)]
     _check(args)
@@ -104,16 +104,16 @@ def _check(args: argparse.Namespace) -> None:
     check_names(args.models)
     for name in args.models:
         if name not in RIVALS:
-            raise BenchmarkError(f"model {name} is not checked; expected some of {', '.join(RIVALS)}")
+            raise UserError(f"model {name} is not checked; expected some of {', '.join(RIVALS)}")
     for option in ("lengths", "models"):
         values = getattr(args, option)
         if len(set(values)) < len(values):
-            raise BenchmarkError(f"--{option} names something twice: {' '.join(map(str, values))}")
+            raise UserError(f"--{option} names something twice: {' '.join(map(str, values))}")
     for option in ("projected_dim", "tokens", "rounds"):
         if getattr(args, option) < 1:
-            raise BenchmarkError(f"--{option.replace('_', '-')} is {getattr(args, option)}; expected at least 1")
+            raise UserError(f"--{option.replace('_', '-')} is {getattr(args, option)}; expected at least 1")
     if min(args.lengths) <= args.projected_dim:
-        raise BenchmarkError(f"n = {min(args.lengths)} needs a --projected-dim k < n, not {args.projected_dim}")
+        raise UserError(f"n = {min(args.lengths)} needs a --projected-dim k < n, not {args.projected_dim}")
 
 
 class Side:
@@ -142,21 +142,21 @@ class Side:
         """The next line that it prints.
 
         Raises:
-            BenchmarkError: it ended; with the last line of its log.
+            UserError: it ended; with the last line of its log.
         """
         assert self._process.stdout is not None
         found = self._process.stdout.readline()
         if not found:
             self._log.seek(0)
             last = (self._log.read().strip() or f"status {self._process.wait()}").splitlines()[-1]
-            raise BenchmarkError(f"{self._name}: its process ended: {last}")
+            raise UserError(f"{self._name}: its process ended: {last}")
         return found.strip()
 
     def ask(self, what: str) -> float:
         """The answer to "pass", "operations" or "peak".
 
         Raises:
-            BenchmarkError: as `line`.
+            UserError: as `line`.
         """
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # then there is no line either

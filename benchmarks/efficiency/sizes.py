@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict, dataclass
 
-from benchmarks.efficiency.errors import BenchmarkError
+from linformer_fairseq.files.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -21,11 +21,11 @@ class Sizes:
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
             if value < 1:
-                raise BenchmarkError(f"--{name} is {value}; expected at least 1")
+                raise UserError(f"--{name} is {value}; expected at least 1")
         if self.width % self.heads:
-            raise BenchmarkError(f"--width {self.width} is no multiple of --heads {self.heads}")
+            raise UserError(f"--width {self.width} is no multiple of --heads {self.heads}")
         if self.vocabulary < 16:
-            raise BenchmarkError(f"--vocabulary is {self.vocabulary}; expected at least 16")
+            raise UserError(f"--vocabulary is {self.vocabulary}; expected at least 16")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,6 +39,6 @@ def sizes_of(args: argparse.Namespace) -> Sizes:
     """What the options say.
 
     Raises:
-        BenchmarkError: they make no model.
+        UserError: they make no model.
     """
     return Sizes(args.layers, args.width, args.ffn, args.heads, args.vocabulary)

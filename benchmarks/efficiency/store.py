@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
-from benchmarks.efficiency.errors import BenchmarkError
+from linformer_fairseq.files.atomic import write_file
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.json_records import read_object
 
 Cell = dict[str, Any]
 
@@ -23,33 +24,33 @@ class Store:
         resume: go on with the file, if it is there.
 
     Raises:
-        BenchmarkError: the file is there without ``resume``, is another command's, or cannot be written.
+        UserError: the file is there without ``resume``, is another command's, or cannot be written.
     """
 
     def __init__(self, path: Path, kind: str, settings: dict[str, Any], provenance: dict[str, Any], resume: bool):
         self.path = path
         self.content: dict[str, Any] = {"kind": kind, "settings": settings, "provenance": provenance, "cells": []}
         if path.is_dir():
-            raise BenchmarkError(f"{path} is a folder; --out names a file, such as {path / (kind + '.json')}")
+            raise UserError(f"{path} is a folder; --out names a file, such as {path / (kind + '.json')}")
         if path.exists():
             if not resume:
-                raise BenchmarkError(f"{path} is there already; --resume goes on with it, or remove it")
+                raise UserError(f"{path} is there already; --resume goes on with it, or remove it")
             self._take_over(read(path))
         self.write()
 
     def _take_over(self, found: dict[str, Any]) -> None:
         ours = self.content
         if found["kind"] != ours["kind"]:
-            raise BenchmarkError(f"{self.path} holds results of {found['kind']}, not of {ours['kind']}")
+            raise UserError(f"{self.path} holds results of {found['kind']}, not of {ours['kind']}")
         plain = json.loads(json.dumps(ours["settings"]))
         for name, value in plain.items():
             if found["settings"].get(name) != value:
                 was = found["settings"].get(name)
-                raise BenchmarkError(f"{self.path} was measured with {name} {was}, not {value}; resume as it was begun")
+                raise UserError(f"{self.path} was measured with {name} {was}, not {value}; resume as it was begun")
         for name in ("hardware", "versions"):
             if found["provenance"][name] != ours["provenance"][name]:
                 was, now = found["provenance"][name], ours["provenance"][name]
-                raise BenchmarkError(f"{self.path} was measured with {name} {was}, here it is {now}")
+                raise UserError(f"{self.path} was measured with {name} {was}, here it is {now}")
         found.setdefault("resumed", []).append(ours["provenance"])
         self.content = found
 
@@ -72,39 +73,30 @@ class Store:
         """The file, whole or not at all.
 
         Raises:
-            BenchmarkError: it cannot be written.
+            UserError: it cannot be written.
         """
-        write_whole(self.path, (json.dumps(self.content, indent=1) + "\n").encode())
+        write_whole(self.path, json.dumps(self.content, indent=1) + "\n")
 
 
 def read(path: Path) -> dict[str, Any]:
     """The content of a file of results.
 
     Raises:
-        BenchmarkError: it is none.
+        UserError: it is none.
     """
-    try:
-        found = json.loads(path.read_text())
-    except OSError as error:
-        raise BenchmarkError(f"{path}: {error.strerror}") from error
-    except ValueError as error:
-        raise BenchmarkError(f"{path} is no JSON ({error})") from error
-    if not isinstance(found, dict) or not {"kind", "settings", "provenance", "cells"} <= set(found):
-        raise BenchmarkError(f"{path} holds no results of `python -m benchmarks`")
+    found = read_object(path)
+    if not {"kind", "settings", "provenance", "cells"} <= set(found):
+        raise UserError(f"{path} holds no results of `linformer benchmark`")
     return found
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write to a temporary name, then rename.
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file whole or not at all.
 
     Raises:
-        BenchmarkError: that fails.
+        UserError: that fails.
     """
-    part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(content)
-        part.replace(path)
+        write_file(path, content)
     except OSError as error:
-        part.unlink(missing_ok=True) if part.parent.is_dir() else None
-        raise BenchmarkError(f"{path} cannot be written: {error.strerror}") from error
+        raise UserError(f"{path} cannot be written: {error.strerror}") from error

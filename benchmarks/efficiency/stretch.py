@@ -23,11 +23,11 @@ from typing import Any
 import torch
 
 from benchmarks.efficiency import bare, fairseq_trainer, memory
-from benchmarks.efficiency.errors import BenchmarkError
 from benchmarks.efficiency.machine import DTYPES
 from benchmarks.efficiency.models.trainable import build_trainable, vocabulary_of
 from benchmarks.efficiency.sizes import Sizes
 from benchmarks.efficiency.timing import synchronise
+from linformer_fairseq.files.errors import UserError
 
 IMPORTED = ("torch", "torch._dynamo", "linformer_fairseq", "fairseq_cli.train", "linformer_fairseq.models")
 """By the process that is forked; what is not installed is left out."""
@@ -141,7 +141,7 @@ def _answer(job: Job, pipe: Connection) -> None:
         warnings.simplefilter("ignore")
         try:
             answer = ("ok", _LOOPS[job.path](job, device))
-        except (RuntimeError, MemoryError, ValueError, BenchmarkError) as error:
+        except (RuntimeError, MemoryError, ValueError, UserError) as error:
             said = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
             answer = (memory.status_of(error), said)
     pipe.send(answer)

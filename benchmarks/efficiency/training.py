@@ -1,8 +1,8 @@
 """Speed of training, bare and through fairseq's trainer: tokens per second, and MFU against the device's measured rate.
 
-    python -m benchmarks training --lengths 512 1024 4096 --models linformer roberta_sdpa_core roberta_fairseq
-    python -m benchmarks training --preset short                                     inputs of 16 to 256 tokens, padded
-    python -m benchmarks training --models linformer_core roberta_sdpa_core          without fairseq
+    linformer benchmark training --lengths 512 1024 4096 --models linformer roberta_sdpa_core roberta_fairseq
+    linformer benchmark training --preset short                                     inputs of 16 to 256 tokens, padded
+    linformer benchmark training --models linformer_core roberta_sdpa_core          without fairseq
 
 The bare loop is forward pass, masked-language-model loss on every 7th position, backward pass and torch's AdamW;
 fairseq's is fairseq-train with its iterator, logging and scheduler, from the beginning of an update to that of the
@@ -26,7 +26,6 @@ from typing import Any, NamedTuple
 import torch
 
 from benchmarks.efficiency import bare, operations, rate, sizes, stretch
-from benchmarks.efficiency.errors import BenchmarkError
 from benchmarks.efficiency.inference import RESULTS, say
 from benchmarks.efficiency.machine import DTYPES, device_of, provenance, threads
 from benchmarks.efficiency.models.embeddings import PADDING
@@ -35,6 +34,7 @@ from benchmarks.efficiency.rate import Limit
 from benchmarks.efficiency.sizes import Sizes
 from benchmarks.efficiency.store import Cell, Store
 from benchmarks.efficiency.timing import in_rounds, outliers, quartiles, times_faster
+from linformer_fairseq.files.errors import UserError
 
 TRAINABLE = [name for name, known in MODELS.items() if known.trains]
 MODELS_OF_DEFAULT = ["linformer", "roberta_sdpa_core", "roberta_fairseq"]
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     """Measure all that was asked for; returns the exit status.
 
     Raises:
-        BenchmarkError: something that the user can mend.
+        UserError: something that the user can fix.
     """
     for name, value in (DEFAULTS | PRESETS.get(args.preset or "", {})).items():
         if getattr(args, name) is None:
@@ -118,25 +118,25 @@ def run(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace) -> None:
     for name in args.models:
         if not MODELS[name].trains:
-            raise BenchmarkError(f"model {name} is for inference only; training has {', '.join(TRAINABLE)}")
+            raise UserError(f"model {name} is for inference only; training has {', '.join(TRAINABLE)}")
     for option in ("lengths", "models", "projected_dims", "dropouts", "paths"):
         values = getattr(args, option)
         if len(set(values)) < len(values):
-            raise BenchmarkError(f"--{option.replace('_', '-')} names something twice: {' '.join(map(str, values))}")
+            raise UserError(f"--{option.replace('_', '-')} names something twice: {' '.join(map(str, values))}")
     if args.positions is not None and args.positions < max(args.lengths):
-        raise BenchmarkError(f"--positions {args.positions} is below the length {max(args.lengths)}")
+        raise UserError(f"--positions {args.positions} is below the length {max(args.lengths)}")
     n, k = args.positions or min(args.lengths), max(args.projected_dims)
     if n <= k and any(MODELS[name].projects for name in args.models):
-        raise BenchmarkError(f"n = {n} needs --projected-dims k < n, not {k}")
+        raise UserError(f"n = {n} needs --projected-dims k < n, not {k}")
     if min(args.lengths) <= 2 * bare.FIRST_MASKED or min(args.projected_dims) < 1:
-        raise BenchmarkError(f"--lengths begin at {2 * bare.FIRST_MASKED + 1}, and --projected-dims at 1")
+        raise UserError(f"--lengths begin at {2 * bare.FIRST_MASKED + 1}, and --projected-dims at 1")
     if args.rounds < LEAST_ROUNDS or args.rounds * args.updates < LEAST_UPDATES:
-        raise BenchmarkError(
+        raise UserError(
             f"--rounds {args.rounds} with --updates {args.updates} are too few; expected at least {LEAST_ROUNDS} "
             f"rounds and {LEAST_UPDATES} updates in all"
         )
     if args.warm_up < 1 or args.tokens < 1 or not all(0 <= dropout < 1 for dropout in args.dropouts):
-        raise BenchmarkError("expected --warm-up and --tokens of at least 1, and --dropouts from 0 to below 1")
+        raise UserError("expected --warm-up and --tokens of at least 1, and --dropouts from 0 to below 1")
 
 
 class Entry(NamedTuple):

@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from data_prep.binarizing.mmap_dataset import element_type
 from data_prep.binarizing.parts import Part
-from data_prep.support.errors import DataError
-from data_prep.support.files import not_utf8
-from data_prep.tokenizers import EOS, UNK, Tokenizer, load_tokenizer
+from data_prep.tokenizers import Tokenizer, load_tokenizer
 from data_prep.tokenizers.tokenizer import LONG
+from linformer_fairseq.files.dictionary import EOS, UNK
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.mmap_dataset import element_type
+from linformer_fairseq.files.text import not_utf8
 
 _BATCH = 1 << 20
 """Bytes of text whose ids are in memory at a time as the tokenizer returns them."""
@@ -42,7 +43,7 @@ def encode_part(part: Part) -> Encoded:
     """One item per line: its ids and </s>.
 
     Raises:
-        DataError: not UTF-8 (with the byte offset), or a line that the tokenizer refuses.
+        UserError: not UTF-8 (with the byte offset), or a line that the tokenizer refuses.
     """
     tokenizer = _tokenizer
     assert tokenizer is not None, "start_worker comes first"
@@ -53,8 +54,8 @@ def encode_part(part: Part) -> Encoded:
     for offset, lines in _batches(part):
         try:
             encoded = _encode(tokenizer, lines, dtype)
-        except DataError as error:
-            raise DataError(f"{part.path}, in the lines from byte {offset:,} on: {error}") from None
+        except UserError as error:
+            raise UserError(f"{part.path}, in the lines from byte {offset:,} on: {error}") from None
         lengths = np.array([len(ids) for ids in encoded], dtype=np.int32)
         joined = np.concatenate(encoded)
         unknown += int(np.count_nonzero(joined == UNK))
@@ -80,7 +81,7 @@ def _batches(part: Part) -> Iterator[tuple[int, list[str]]]:
             block = stream.read(min(_BATCH, part.end - offset))
             block += stream.readline() if not block.endswith(b"\n") else b""
             if not block:
-                raise DataError(f"{part.path}: the file became shorter while it was read")
+                raise UserError(f"{part.path}: the file became shorter while it was read")
             following, lines = offset + len(block), _lines(part.path, offset, block)
             del block  # of a very long line there is no room for many copies
             yield offset, lines

@@ -1,14 +1,14 @@
 """What is to be binarised: the splits of a corpus folder, or plain files."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from data_prep.support.errors import DataError
-from data_prep.support.files import sha256
 from data_prep.support.signatures import COMPRESSIONS, HEAD, kind_of
 from data_prep.support.step import MANIFEST
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.json_records import read_object
+from linformer_fairseq.files.provenance import sha256
 
 SPLITS = ("train", "valid", "test")
 
@@ -26,7 +26,7 @@ def find_inputs(paths: list[Path]) -> Inputs:
     """The splits of one corpus folder, or one split per file, called by the file's name.
 
     Raises:
-        DataError: nothing there, a folder among files, a compressed file, names that are not distinct, no training
+        UserError: nothing there, a folder among files, a compressed file, names that are not distinct, no training
             text, or a file in a corpus folder that is not text.
     """
     if len(paths) == 1 and paths[0].is_dir():
@@ -34,7 +34,7 @@ def find_inputs(paths: list[Path]) -> Inputs:
     check_text_files(paths)
     names = [path.stem for path in paths]
     if len(set(names)) < len(names):
-        raise DataError(f"splits are called by their files' names, and these are not distinct: {', '.join(names)}")
+        raise UserError(f"splits are called by their files' names, and these are not distinct: {', '.join(names)}")
     return Inputs({path.stem: (path,) for path in paths}, None)
 
 
@@ -42,15 +42,15 @@ def check_text_files(paths: list[Path]) -> None:
     """Make sure that all of them are files, and not compressed.
 
     Raises:
-        DataError: nothing there, a folder, or a compressed file.
+        UserError: nothing there, a folder, or a compressed file.
     """
     for path in paths:
         if not path.exists():
-            raise DataError(f"{path}: no such file or folder")
+            raise UserError(f"{path}: no such file or folder")
         if path.is_dir():
-            raise DataError(f"{path}: is a folder; expected one corpus folder alone, or text files only")
+            raise UserError(f"{path}: is a folder; expected one corpus folder alone, or text files only")
         if kind := _compression(path):
-            raise DataError(
+            raise UserError(
                 f"{path}: is compressed ({kind}), plain text was expected; decompress it, or make a corpus of it with "
                 "data_prep.build_corpus, which reads .gz, .bz2, .xz and .zst"
             )
@@ -70,18 +70,13 @@ def _corpus(folder: Path) -> Inputs:
         found = sorted(path for path in folder.glob(f"{name}/*") if not path.name.startswith("."))
         for path in found:
             if path.suffix != ".txt" or not path.is_file():
-                raise DataError(f"{path}: expected nothing but .txt files there, as data_prep.build_corpus writes them")
+                raise UserError(f"{path}: expected nothing but .txt files there, as data_prep.build_corpus writes them")
         if found:
             splits[name] = tuple(found)
     if "train" not in splits:
-        raise DataError(
-            f"{folder}: no train/*.txt; expected a corpus folder as python -m data_prep.build_corpus makes it"
-        )
+        raise UserError(f"{folder}: no train/*.txt; expected a corpus folder as linformer data corpus makes it")
     manifest = folder / MANIFEST
     if not manifest.is_file():
         return Inputs(splits, None)
-    try:
-        content = json.loads(manifest.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise DataError(f"{manifest}: not JSON ({error}); build the corpus again") from None
+    content = read_object(manifest, "build the corpus again")
     return Inputs(splits, {"sha256": sha256(manifest), MANIFEST: content})

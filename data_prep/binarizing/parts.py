@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from data_prep.support.errors import DataError
-from data_prep.support.files import BYTE_ORDER_MARK
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.text import BYTE_ORDER_MARK
 
 _BLOCK = 1 << 16
 _EMPTY_LINE = re.compile(rb"\n\r?\n")
@@ -40,15 +40,15 @@ def cut(path: Path, wanted: int) -> Iterator[Part]:
     """The parts of a file, of ``wanted`` bytes or a little more each.
 
     Raises:
-        DataError: no such file, or no text in it.
+        UserError: no such file, or no text in it.
     """
     if not path.is_file():
-        raise DataError(f"{path}: no such file")
+        raise UserError(f"{path}: no such file")
     size = path.stat().st_size
     with path.open("rb") as stream:
         start = len(BYTE_ORDER_MARK) if stream.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK else 0
         if not _has_text(stream, start):
-            raise DataError(f"{path}: there is no text in it ({size:,} bytes); was its download or copy cut off?")
+            raise UserError(f"{path}: there is no text in it ({size:,} bytes); was its download or copy cut off?")
         continues = False
         while start < size:
             end, following = _border(stream, start + wanted, size)

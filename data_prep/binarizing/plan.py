@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from data_prep.binarizing.parts import Part, cut
-from data_prep.support.errors import DataError
+from linformer_fairseq.files.errors import UserError
 
 LARGEST_PART = 8 << 20
 """Bytes; what is lost where a run is killed is a few parts."""
@@ -33,7 +33,7 @@ def make_plan(splits: dict[str, tuple[Path, ...]], shards: int) -> list[Job]:
     """All parts in the order in which they are written.
 
     Raises:
-        DataError: a file without text, or fewer documents than shards.
+        UserError: a file without text, or fewer documents than shards.
     """
     jobs = []
     for split, files in splits.items():
@@ -49,7 +49,7 @@ def make_plan(splits: dict[str, tuple[Path, ...]], shards: int) -> list[Job]:
                 written[name] += part.size
                 jobs.append(Job(part, name))
         if empty := [name for name, size in written.items() if not size]:
-            raise DataError(
+            raise UserError(
                 f"--shards {shards}: the {split} text has too few documents for that, {len(empty)} shards would be "
                 "empty; documents are blocks of lines with an empty line between them"
             )

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from data_prep.binarizing.encode import Encoded
-from data_prep.binarizing.mmap_dataset import write_index
-from data_prep.support.files import write_json
 from data_prep.support.step import Step
-from data_prep.tokenizers import EOS
+from linformer_fairseq.files.dictionary import EOS
+from linformer_fairseq.files.json_records import write_json
+from linformer_fairseq.files.mmap_dataset import write_index
 
 _COUNTS = ("documents", "items", "tokens", "unknown", "text_bytes")
 

@@ -7,8 +7,8 @@ from data_prep.corpus.cleaning import digest
 from data_prep.corpus.run import CorpusOptions, Counts
 from data_prep.corpus.splits import NAMES, TRAIN
 from data_prep.corpus.text_shards import read_documents, shard_files
-from data_prep.support.errors import DataError
 from data_prep.support.workers import ordered_map
+from linformer_fairseq.files.errors import UserError
 
 MINIMUM_BYTES = 20_000
 """No vocabulary can be learned from less."""
@@ -18,18 +18,18 @@ def check_amounts(counts: Counts, options: CorpusOptions) -> None:
     """Make sure that there is enough text, and something in every split that is wanted.
 
     Raises:
-        DataError: there is not.
+        UserError: there is not.
     """
     written = sum(counts.splits[name]["bytes"] for name in NAMES)
     if written < MINIMUM_BYTES:
-        raise DataError(
+        raise UserError(
             f"too little text: {written:,} bytes after removing duplicates, at least {MINIMUM_BYTES:,} are "
             "needed; give more sources"
         )
     for name in NAMES:
         if not counts.splits[name] and (name == TRAIN or getattr(options.shares, name)):
             documents = sum(counts.splits[other]["documents"] for other in NAMES)
-            raise DataError(
+            raise UserError(
                 f"no document fell to {name}, of {documents:,}: give more sources, change the shares that are held "
                 "out, or put a blank line between documents if the whole text is taken for one"
             )

@@ -5,8 +5,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from data_prep.support.errors import DataError
-from data_prep.support.limits import LONGEST_WORD
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.text import LONGEST_WORD
 
 # C0 and C1 control characters other than tab and newline, and the byte order mark.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ufeff]")
@@ -49,7 +49,7 @@ def clean(text: str, where: str, options: Cleaning) -> Cleaned:
         options: what to do.
 
     Raises:
-        DataError: a "word" too long to be one.
+        UserError: a "word" too long to be one.
     """
     if options.control:
         text = _CONTROL.sub(" ", text)
@@ -70,7 +70,7 @@ def clean(text: str, where: str, options: Cleaning) -> Cleaned:
 def _refuse_long_words(paragraph: str, where: str) -> None:
     for word in _WORD.finditer(paragraph):
         if word.end() - word.start() > LONGEST_WORD:
-            raise DataError(
+            raise UserError(
                 f"{where}: {word.end() - word.start():,} characters without white space, at most {LONGEST_WORD:,} are "
                 f"taken for text; they begin with {word[0][:60]!r}"
             )

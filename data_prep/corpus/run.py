@@ -14,10 +14,10 @@ from data_prep.corpus.seen import Seen
 from data_prep.corpus.splits import NAMES, TRAIN, Shares
 from data_prep.corpus.text_shards import ShardWriter, is_complete
 from data_prep.sources.source import Errors, Record, Source, Unit
-from data_prep.support.draws import share
-from data_prep.support.files import write_json
-from data_prep.support.progress import Progress
+from data_prep.support.hash_fraction import hash_fraction
 from data_prep.support.workers import ordered_map
+from linformer_fairseq.files.json_records import write_json
+from linformer_fairseq.files.progress import Progress
 
 _STATE, _SEEN = "state.json", "seen.sqlite"
 _BLOCK_CHARACTERS = 1 << 20  # what a worker gets at a time
@@ -135,7 +135,7 @@ class Run:
         """Read what is left and write it; returns the counts of all.
 
         Raises:
-            DataError: something wrong with the input, with file and position.
+            UserError: something wrong with the input, with file and position.
         """
         unsaved = 0
         with ExitStack() as stack:
@@ -214,7 +214,7 @@ class Run:
         if split != TRAIN and place.repeat:
             return
         # Before it can be a duplicate: what is left out here may still come from another source.
-        if split == TRAIN and share(cleaned.digest, "weight") >= weight - place.repeat:
+        if split == TRAIN and hash_fraction(cleaned.digest, "weight") >= weight - place.repeat:
             counts["left_out_by_weight"] += place.repeat == 0
             return
         paragraphs, words = self._fresh(place, document)

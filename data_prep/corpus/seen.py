@@ -3,7 +3,7 @@
 import sqlite3
 from pathlib import Path
 
-from data_prep.support.errors import DataError
+from linformer_fairseq.files.errors import UserError
 
 # Enough for the whole table of the paper's corpus (6.5 million documents of about 40 bytes each).
 _CACHE_KIB = 256 * 1024
@@ -19,7 +19,7 @@ class Seen:
         """Open or make the table in the file ``path``.
 
         Raises:
-            DataError: the file is damaged, or cannot be written.
+            UserError: the file is damaged, or cannot be written.
         """
         self._path = path
         self._table = sqlite3.connect(path, isolation_level=None)
@@ -39,7 +39,7 @@ class Seen:
         """Whether no text before ``position`` had this digest.
 
         Raises:
-            DataError: the file cannot grow, or is damaged.
+            UserError: the file cannot grow, or is damaged.
         """
         try:
             if self._table.execute("INSERT OR IGNORE INTO seen VALUES (?, ?)", (digest, position)).rowcount:
@@ -53,7 +53,7 @@ class Seen:
         """What was told so far outlives the process.
 
         Raises:
-            DataError: there is no room for it.
+            UserError: there is no room for it.
         """
         try:
             self._table.execute("COMMIT")
@@ -61,11 +61,11 @@ class Seen:
             raise self._explained(error) from None
         self._table.execute("BEGIN")
 
-    def _explained(self, error: sqlite3.DatabaseError) -> DataError:
+    def _explained(self, error: sqlite3.DatabaseError) -> UserError:
         self._table.close()
         if isinstance(error, sqlite3.OperationalError):
-            return DataError(f"{self._path}: {error}; make room and run the same command again")
-        return DataError(
+            return UserError(f"{self._path}: {error}; make room and run the same command again")
+        return UserError(
             f"{self._path}: {error}, as after a crash of the machine; delete {self._path.parent} and run the same "
             "command again, which then begins anew"
         )

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from data_prep.support.draws import share
-from data_prep.support.errors import DataError
+from data_prep.support.hash_fraction import hash_fraction
+from linformer_fairseq.files.errors import UserError
 
 TRAIN, VALID, TEST = NAMES = ("train", "valid", "test")
 
@@ -17,21 +17,21 @@ class Shares:
 
     def __post_init__(self) -> None:
         """Raises:
-        DataError: a share out of range, or nothing left for training.
+        UserError: a share out of range, or nothing left for training.
         """
         for name, value in (("valid", self.valid), ("test", self.test)):
             if not 0 <= value < 1:
-                raise DataError(f"--{name}-share {value}: a number from 0 to below 1 was expected")
+                raise UserError(f"--{name}-share {value}: a number from 0 to below 1 was expected")
         if self.valid + self.test >= 1:
-            raise DataError(f"--valid-share {self.valid} and --test-share {self.test} leave nothing to train on")
+            raise UserError(f"--valid-share {self.valid} and --test-share {self.test} leave nothing to train on")
 
     def split(self, digest: bytes) -> str:
         """The name of the split that a document belongs to."""
-        drawn = share(digest, "split")
+        drawn = hash_fraction(digest, "split")
         if drawn < self.test:
             return TEST
         return VALID if drawn < self.test + self.valid else TRAIN
 
     def needed(self, digest: bytes) -> float:
         """The lowest valid share with which this document of train would be held out."""
-        return share(digest, "split") - self.test + 1e-12
+        return hash_fraction(digest, "split") - self.test + 1e-12

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from data_prep.support.errors import DataError
+from linformer_fairseq.files.errors import UserError
 
 _MOST = 100_000
 """Files of a split; their names have five digits."""
@@ -41,14 +41,14 @@ class ShardWriter:
         """Append a document, and return its bytes.
 
         Raises:
-            DataError: files too small for so much text.
+            UserError: files too small for so much text.
         """
         if self._size >= self._limit:
             self.save()  # the file is not looked at again, nor brought to the disk later
             self._stream.close()
             self._number, self._size = self._number + 1, 0
             if self._number == _MOST:
-                raise DataError(f"--shard-bytes {self._limit}: makes more than {_MOST:,} files; give more bytes")
+                raise UserError(f"--shard-bytes {self._limit}: makes more than {_MOST:,} files; give more bytes")
             self._stream = self._open()
         text = ("\n" if self._size else "") + "\n".join(paragraphs) + "\n"
         self._size += (count := self._stream.write(text.encode("utf-8")))

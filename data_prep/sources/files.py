@@ -17,9 +17,9 @@ from data_prep.sources.parquet import ParquetReader, spooled
 from data_prep.sources.shaping import Shape
 from data_prep.sources.source import Errors, Record, Unit
 from data_prep.sources.streams import Stream
-from data_prep.support.errors import DataError
-from data_prep.support.files import sha256
 from data_prep.support.signatures import HEAD, compression_of, kind_of
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.provenance import sha256
 
 READERS: dict[str, Reader] = {
     "text": read_text_blocks,
@@ -55,7 +55,7 @@ class FileUnit(Unit):
             shape: what is made of its records.
 
         Raises:
-            DataError: missing, empty, unreadable, or of another kind than its name says.
+            UserError: missing, empty, unreadable, or of another kind than its name says.
         """
         self.name = str(path)
         self.path = path
@@ -83,7 +83,7 @@ class FileUnit(Unit):
     def provenance(self) -> dict[str, object]:
         """Path, size, time of the last change and sha256 of the file as it lies there."""
         if self._state() != self._seen:
-            raise DataError(f"{self.path}: it was changed while it was read; run the same command again")
+            raise UserError(f"{self.path}: it was changed while it was read; run the same command again")
         if self._digest is None:
             self._digest = sha256(self.path)
         return {**self.identity(), "sha256": self._digest}
@@ -95,7 +95,7 @@ class FileUnit(Unit):
             yielded = True
             yield record
         if not yielded and not skip:
-            raise DataError(
+            raise UserError(
                 f"{self.path}: no document in it: {'no rows' if with_parquet else 'nothing but blank lines'}"
             )
         self._position = self.size or 0
@@ -125,22 +125,22 @@ class FileUnit(Unit):
 
     def _check(self) -> None:
         if not self.path.exists():
-            raise DataError(f"{self.path}: no such file")
+            raise UserError(f"{self.path}: no such file")
         if not self.path.is_file():
-            raise DataError(f"{self.path}: not a regular file, which is needed to read it again after an interruption")
+            raise UserError(f"{self.path}: not a regular file, which is needed to read it again after an interruption")
         if not os.access(self.path, os.R_OK):
-            raise DataError(f"{self.path}: permission denied; make it readable with: chmod u+r")
+            raise UserError(f"{self.path}: permission denied; make it readable with: chmod u+r")
         with self.path.open("rb") as file:
             head = file.read(HEAD)
         if not head:
-            raise DataError(f"{self.path}: the file is empty (0 bytes)")
+            raise UserError(f"{self.path}: the file is empty (0 bytes)")
         found = kind_of(head)
         compression = compression_of(self.path)
         expected = compression or ("parquet" if self._kind == "parquet" else None)
         if found != expected:
             looks = f"is {found}" if found else "does not begin as such a file does"
             wanted = f"a {expected} file" if expected else "plain text"
-            raise DataError(
+            raise UserError(
                 f"{self.path}: its name says {wanted}, its content {looks}; "
                 "give the file its right name or fetch it again"
             )

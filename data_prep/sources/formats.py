@@ -16,7 +16,7 @@ from typing import Any
 from data_prep.sources.lines import Limits, Piece, cut_blocks, decode, line_pieces
 from data_prep.sources.source import Errors, Record
 from data_prep.sources.streams import Readable
-from data_prep.support.errors import DataError
+from linformer_fairseq.files.errors import UserError
 
 # A line of nothing but spaces and tabs is blank too.
 _BLANK_LINES = re.compile(rb"\n(?:[ \t\r]*\n)+")
@@ -55,7 +55,7 @@ def read_json_lines(
     """One document per line that is not blank, in ``options.field`` of the object that the line is.
 
     Raises:
-        DataError: not JSON, not an object, or no text of that name in it.
+        UserError: not JSON, not an object, or no text of that name in it.
     """
     for piece in islice(_lines(line_pieces(stream, name, options.limits, errors), name, options.limits), skip, None):
         value, replaced = _parse(piece, name, errors)
@@ -88,13 +88,13 @@ def read_wikiextractor(
         text, replaced = decode(piece, name, errors)
         head = _OPENING_TAG.match(text)
         if not head:
-            raise DataError(
+            raise UserError(
                 f"{name}, line {piece.line}: expected WikiExtractor's <doc id=... title=...> or lines of JSON, found "
                 f"{text[:80]!r}; for plain text say format=text"
             )
         body = text[head.end() :]
         if not closed or "\n<doc id=" in body:
-            raise DataError(
+            raise UserError(
                 f"{name}, line {piece.line}: the article that begins here has no </doc>: the file was not written or "
                 "copied to its end"
             )
@@ -140,20 +140,20 @@ def _parse(piece: Piece, name: str, errors: Errors) -> tuple[dict[str, Any], boo
         else:
             hint = "expected one JSON object a line"
         start = max(0, error.pos - 30)
-        raise DataError(
+        raise UserError(
             f"{name}, line {piece.line}, column {error.colno}: not JSON ({error.msg}) near "
             f"{text[start : error.pos + 30]!r}; {hint}"
         ) from None
     except RecursionError:
-        raise DataError(f"{name}, line {piece.line}: JSON nested too deeply; expected an object with a text") from None
+        raise UserError(f"{name}, line {piece.line}: JSON nested too deeply; expected an object with a text") from None
     except ValueError:  # the only other one that json.loads raises
-        raise DataError(
+        raise UserError(
             f"{name}, line {piece.line}: an integer of more than {sys.get_int_max_str_digits():,} digits, which cannot "
             "be read; expected an object with a text"
         ) from None
     if not isinstance(value, dict):
         hint = "; make lines of an array with: jq -c '.[]'" if isinstance(value, list) else ""
-        raise DataError(f"{name}, line {piece.line}: expected a JSON object, found {text[:60]!r}{hint}")
+        raise UserError(f"{name}, line {piece.line}: expected a JSON object, found {text[:60]!r}{hint}")
     return value, replaced
 
 
@@ -161,16 +161,16 @@ def _record(value: dict[str, Any], key: str, piece: Piece, name: str, errors: Er
     """The document in ``value[key]``."""
     where = f"{name}, line {piece.line}"
     if key not in value:
-        raise DataError(f"{where}: no {key!r} in the record, which has {sorted(value)}; name the text's key: field=KEY")
+        raise UserError(f"{where}: no {key!r} in the record, which has {sorted(value)}; name the text's key: field=KEY")
     text = value[key]
     if not isinstance(text, str):
-        raise DataError(
-            f"{where}: {key!r} is {json.dumps(text)[:60]}, a string was expected; mend the record or leave it out, or "
+        raise UserError(
+            f"{where}: {key!r} is {json.dumps(text)[:60]}, a string was expected; fix the record or leave it out, or "
             "name another key: field=KEY"
         )
     if rb"\u" in piece.data:  # only an escape can make half of a surrogate pair
-        text, mended = whole_characters(text, where, errors)
-        replaced = replaced or mended
+        text, fixed = whole_characters(text, where, errors)
+        replaced = replaced or fixed
     return Record(text.replace("\r\n", "\n") if "\r" in text else text, where, replaced)
 
 
@@ -180,7 +180,7 @@ def whole_characters(text: str, where: str, errors: Errors) -> tuple[str, bool]:
         text.encode()
     except UnicodeEncodeError as error:
         if errors == "strict":
-            raise DataError(
+            raise UserError(
                 f"{where}: half a surrogate pair (\\u{ord(text[error.start]):04x}) at character {error.start:,} of the "
                 "text; put U+FFFD in its place with --errors replace"
             ) from None

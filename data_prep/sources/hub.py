@@ -11,7 +11,7 @@ from data_prep.sources.lines import Limits
 from data_prep.sources.parquet import check_column, column_records
 from data_prep.sources.shaping import Shape, shape_of
 from data_prep.sources.source import Errors, Record, Unit
-from data_prep.support.errors import DataError
+from linformer_fairseq.files.errors import UserError
 
 # How often `datasets` takes up an interrupted transfer again, with what the hub's client tries each time: about two
 # minutes in all. Its own default would hang for a quarter of an hour before it says that the network is gone.
@@ -47,11 +47,11 @@ def hub_units(name: str, given: dict[str, str], spec: str, limits: Limits) -> li
     """The units of ``hub:name`` with the user's ``key=value`` endings.
 
     Raises:
-        DataError: a name that is none, a hub out of reach, or nothing there that was asked for.
+        UserError: a name that is none, a hub out of reach, or nothing there that was asked for.
     """
     preset = PRESETS.get(name)
     if preset is None and not _REPOSITORY.fullmatch(name):
-        raise DataError(f"source {spec!r}: expected hub:OWNER/NAME or one of {', '.join(f'hub:{x}' for x in PRESETS)}")
+        raise UserError(f"source {spec!r}: expected hub:OWNER/NAME or one of {', '.join(f'hub:{x}' for x in PRESETS)}")
     if preset is None:
         preset = Preset(name, "main", "")
     shape = shape_of(spec, given, limits, preset.group)
@@ -116,7 +116,7 @@ class HubUnit(Unit):
                     if left < len(chunk):
                         yield from column_records(chunk.slice(left), start, self.name, self._options, errors)
         if rows and done != rows:
-            raise DataError(f"{self.name}: {done:,} rows came, the file has {rows:,}; run the same command again")
+            raise UserError(f"{self.name}: {done:,} rows came, the file has {rows:,}; run the same command again")
         self._position = self.size or 0
 
     def _parquet(self) -> tuple[int, dict[str, Any]]:

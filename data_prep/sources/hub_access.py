@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
-from data_prep.support.errors import DataError
+from linformer_fairseq.files.errors import UserError
 
 # The branch on which the hub keeps its own conversion of a repository to parquet: CONFIG/SPLIT/0000.parquet.
 CONVERTED = "refs/convert/parquet"
@@ -63,7 +63,7 @@ class HubFile:
 
 @contextmanager
 def explained(label: str, repository: str, revision: str, by_hand: Callable[[], str]) -> Iterator[None]:
-    """Makes what ``datasets`` and ``huggingface_hub`` raise in the block a DataError that says how to go on.
+    """Makes what ``datasets`` and ``huggingface_hub`` raise in the block a UserError that says how to go on.
 
     Args:
         label: what the message begins with.
@@ -80,23 +80,23 @@ def explained(label: str, repository: str, revision: str, by_hand: Callable[[], 
     try:
         yield
     except errors.GatedRepoError:
-        raise DataError(
+        raise UserError(
             f"{place}: it is gated; accept its terms on its page, then log in with: hf auth login"
         ) from None
     except errors.RepositoryNotFoundError:
-        raise DataError(
+        raise UserError(
             f"{place}: no such repository, or a private one; check OWNER/NAME, or log in with: hf auth login. "
             f"{by_hand()}"
         ) from None
     except errors.RevisionNotFoundError:
-        raise DataError(f"{place}: it has no revision {revision!r}; see its page for those it has") from None
+        raise UserError(f"{place}: it has no revision {revision!r}; see its page for those it has") from None
     except (*network, OSError, pyarrow.ArrowException) as error:
         # A full disk or a cache that may not be written has a number; the network's errors have not.
         if isinstance(error, OSError) and error.errno is not None and not isinstance(error, ConnectionError):
             raise
-        raise DataError(f"{place}: cannot be read ({_first_line(error)}); try again later. {by_hand()}") from None
+        raise UserError(f"{place}: cannot be read ({_first_line(error)}); try again later. {by_hand()}") from None
     except ValueError as error:  # how `datasets` says that there is no such config
-        raise DataError(f"{place}: {_first_line(error)}") from None
+        raise UserError(f"{place}: {_first_line(error)}") from None
 
 
 def _first_line(error: Exception) -> str:
@@ -108,7 +108,7 @@ def resolve(wanted: Wanted) -> tuple[str, list[HubFile]]:
     """What ``datasets`` reads the files with (``parquet``, ``json``, ...), and the files of the split, in order.
 
     Raises:
-        DataError: the hub is out of reach, or has no such repository, revision, config or split.
+        UserError: the hub is out of reach, or has no such repository, revision, config or split.
     """
     import datasets
     import huggingface_hub
@@ -129,7 +129,7 @@ def resolve(wanted: Wanted) -> tuple[str, list[HubFile]]:
         )
     splits = builder.config.data_files or {}
     if wanted.split not in splits:
-        raise DataError(
+        raise UserError(
             f"source {wanted.spec!r}: {wanted.repository} has no split {wanted.split!r}; it has "
             f"{sorted(map(str, splits))}; name one: split=NAME"
         )
@@ -138,7 +138,7 @@ def resolve(wanted: Wanted) -> tuple[str, list[HubFile]]:
     for url in splits[wanted.split]:
         path = str(url).partition(f"@{commit}/")[2]
         if path not in known:
-            raise DataError(f"source {wanted.spec!r}: its files are not in the repository itself ({url})")
+            raise UserError(f"source {wanted.spec!r}: its files are not in the repository itself ({url})")
         entry = known[path]
         files.append(HubFile(wanted.repository, commit, path, entry.size, entry.lfs.sha256 if entry.lfs else None))
     return builder.name, files

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from data_prep.sources.source import Errors
 from data_prep.sources.streams import Readable
-from data_prep.support.errors import DataError
-from data_prep.support.files import BYTE_ORDER_MARK, not_utf8
 from data_prep.support.signatures import HEAD, kind_of
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.text import BYTE_ORDER_MARK, not_utf8
 
 MAX_DOCUMENT_BYTES = 32 << 20
 """Where the user says nothing."""
@@ -39,9 +39,9 @@ class Piece(NamedTuple):
     """Of its first byte."""
 
 
-def too_long(name: str, line: int, limit: int) -> DataError:
+def too_long(name: str, line: int, limit: int) -> UserError:
     """The error of a document over the limit that begins in ``line``."""
-    return DataError(
+    return UserError(
         f"{name}, line {line}: the document that begins here is longer than {limit:,} bytes; put a blank line between "
         "documents (or one record a line), or raise --max-document-bytes if it really is one"
     )
@@ -51,7 +51,7 @@ def line_pieces(stream: Readable, name: str, limits: Limits, errors: Errors) -> 
     """Runs of whole lines, each with its ``\\n``; one is added to the last line where it has none.
 
     Raises:
-        DataError: a line over the limit, NUL bytes, or content of another kind.
+        UserError: a line over the limit, NUL bytes, or content of another kind.
     """
     rest: list[bytes] = []
     held = 0  # bytes in rest: the beginning of a line
@@ -59,13 +59,13 @@ def line_pieces(stream: Readable, name: str, limits: Limits, errors: Errors) -> 
     block = stream.read(max(HEAD, limits.block_bytes))
     kind = kind_of(block[:HEAD])
     if kind:
-        raise DataError(f"{name}: its content is {kind}, plain text was expected; convert it first")
+        raise UserError(f"{name}: its content is {kind}, plain text was expected; convert it first")
     if block.startswith(BYTE_ORDER_MARK):
         block, offset = block[3:], 3
     while block:
         if errors == "strict" and (found := block.find(b"\0")) >= 0:
             before = line + block.count(b"\n", 0, found)
-            raise DataError(
+            raise UserError(
                 f"{name}, line {before}: NUL byte at offset {offset + held + found:,}: binary data or UTF-16, UTF-8 "
                 "text was expected (--errors replace reads on)"
             )
@@ -101,7 +101,7 @@ def cut_blocks(
         The block without its last line end, and whether a separator followed it (not so at the end of the file).
 
     Raises:
-        DataError: a block over the limit.
+        UserError: a block over the limit.
     """
     pending: list[bytes] = []
     held, first_line, first_offset = 0, 1, 0
@@ -137,7 +137,7 @@ def decode(piece: Piece, name: str, errors: Errors) -> tuple[str, bool]:
     """The text of ``piece`` with ``\\n`` as its only line end, and whether bytes were replaced.
 
     Raises:
-        DataError: not UTF-8, with ``errors="strict"``.
+        UserError: not UTF-8, with ``errors="strict"``.
     """
     replaced = False
     try:

@@ -9,7 +9,7 @@ from typing import IO, Any
 from data_prep.sources.formats import ReadOptions
 from data_prep.sources.source import Errors, Record
 from data_prep.sources.streams import Readable
-from data_prep.support.errors import DataError
+from linformer_fairseq.files.errors import UserError
 
 # Text of one batch, about, and rows at the most: the column's average row decides how many rows that is.
 _BATCH_BYTES = 8 << 20
@@ -32,7 +32,7 @@ class ParquetReader:
         """Read the footer of ``file``, called ``name`` in messages.
 
         Raises:
-            DataError: not a whole parquet file, or no text column of the name asked for.
+            UserError: not a whole parquet file, or no text column of the name asked for.
         """
         import pyarrow
         import pyarrow.parquet
@@ -55,7 +55,7 @@ class ParquetReader:
         """The documents, without the first ``skip``; row groups with none of the others are not read.
 
         Raises:
-            DataError: damaged data, a row without a text, or one over the limit.
+            UserError: damaged data, a row without a text, or one over the limit.
         """
         first, before = 0, 0
         while first < len(self._groups) and before + self._groups[first].num_rows <= skip:
@@ -87,9 +87,9 @@ class ParquetReader:
                 return
             yield batch
 
-    def _damaged(self, position: str, error: Exception) -> DataError:
+    def _damaged(self, position: str, error: Exception) -> UserError:
         reason = str(error).split("\n")[0]
-        return DataError(f"{self._name}{position}: not a whole parquet file ({reason}); fetch or make it again")
+        return UserError(f"{self._name}{position}: not a whole parquet file ({reason}); fetch or make it again")
 
 
 def check_column(schema: Any, name: str, where: str) -> None:
@@ -97,18 +97,18 @@ def check_column(schema: Any, name: str, where: str) -> None:
     import pyarrow
 
     if name not in schema.names:
-        raise DataError(f"{where}: no column {name!r}, it has {schema.names}; name the text's column: field=COLUMN")
+        raise UserError(f"{where}: no column {name!r}, it has {schema.names}; name the text's column: field=COLUMN")
     kind = schema.field(name).type
     value = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
     if not (pyarrow.types.is_string(value) or pyarrow.types.is_large_string(value) or str(value) == "string_view"):
-        raise DataError(f"{where}: column {name!r} is of type {kind}, text was expected; name its column: field=COLUMN")
+        raise UserError(f"{where}: column {name!r} is of type {kind}, text was expected; name its column: field=COLUMN")
 
 
 def column_records(column: Any, start: int, name: str, options: ReadOptions, errors: Errors) -> Iterator[Record]:
     """Records of a pyarrow array of texts whose first row is row ``start`` of the file (counted from 0).
 
     Raises:
-        DataError: a null, bytes that are not UTF-8, or a document over the limit.
+        UserError: a null, bytes that are not UTF-8, or a document over the limit.
     """
     limit = options.limits.max_document_bytes
     try:
@@ -118,13 +118,13 @@ def column_records(column: Any, start: int, name: str, options: ReadOptions, err
     for row, value in enumerate(values, start=start + 1):
         where = f"{name}, row {row}"
         if value is None:
-            raise DataError(
+            raise UserError(
                 f"{where}: {options.field!r} is null, a text was expected; remove the row, or name another "
                 "column: field=COLUMN"
             )
         text, replaced = value if isinstance(value, tuple) else (value, False)
         if len(text) > limit // 4 and len(text.encode()) > limit:
-            raise DataError(
+            raise UserError(
                 f"{where}: the document is longer than {limit:,} bytes; raise --max-document-bytes if it really is one"
             )
         yield Record(text.replace("\r\n", "\n") if "\r" in text else text, where, replaced)
@@ -140,7 +140,7 @@ def _decoded(column: Any, start: int, name: str, errors: Errors) -> list[tuple[s
             found.append(None if data is None else (data.decode(), False))
         except UnicodeDecodeError as error:
             if errors == "strict":
-                raise DataError(
+                raise UserError(
                     f"{name}, row {row}: not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start:,} of the "
                     "text; put U+FFFD in place of such bytes with --errors replace"
                 ) from None

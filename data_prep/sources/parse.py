@@ -13,7 +13,7 @@ from data_prep.sources.lines import MAX_DOCUMENT_BYTES, Limits
 from data_prep.sources.shaping import choice, shape_of
 from data_prep.sources.source import Source, Unit
 from data_prep.sources.stdlib import stdlib_units
-from data_prep.support.errors import DataError
+from linformer_fairseq.files.errors import UserError
 
 NAMED: dict[str, Callable[[], list[Unit]]] = {"stdlib": stdlib_units}
 """Sources that are neither files nor on the hub, by the name the user writes."""
@@ -33,7 +33,7 @@ def parse_source(spec: str, max_document_bytes: int = MAX_DOCUMENT_BYTES) -> Sou
         max_document_bytes: a longer document is an error.
 
     Raises:
-        DataError: an unknown key or value, no such file, or a hub out of reach.
+        UserError: an unknown key or value, no such file, or a hub out of reach.
     """
     limits = Limits(max_document_bytes)
     place, given = split_spec(spec)
@@ -55,7 +55,7 @@ def parse_source(spec: str, max_document_bytes: int = MAX_DOCUMENT_BYTES) -> Sou
     for path in paths:
         found = kind or format_of(path)
         if found is None:
-            raise DataError(
+            raise UserError(
                 f"{path}: not of a known format ({KNOWN_NAMES}); say which it is, such as {spec},format=text"
             )
         units.append(FileUnit(path, found, options, shape))
@@ -69,10 +69,10 @@ def split_spec(spec: str) -> tuple[str, dict[str, str]]:
     while not os.path.lexists(place) and (match := _ENDING.fullmatch(place)):
         place, key, value = match.groups()
         if key in given:
-            raise DataError(f"source {spec!r}: {key}= is given twice")
+            raise UserError(f"source {spec!r}: {key}= is given twice")
         given[key] = value
     if not place:
-        raise DataError(f"source {spec!r}: no file named; expected PATH, hub:NAME or {' or '.join(NAMED)}")
+        raise UserError(f"source {spec!r}: no file named; expected PATH, hub:NAME or {' or '.join(NAMED)}")
     return place, given
 
 
@@ -84,7 +84,7 @@ def find_files(place: str, anything: bool = False) -> tuple[list[Path], tuple[st
         anything: take files of unknown formats too.
 
     Raises:
-        DataError: nothing there, or files in a folder that are of no known format.
+        UserError: nothing there, or files in a folder that are of no known format.
     """
     path = Path(place)
     if os.path.lexists(place):
@@ -94,9 +94,9 @@ def find_files(place: str, anything: bool = False) -> tuple[list[Path], tuple[st
         if "**" in place:  # the folders' files match by themselves
             matches = [match for match in matches if not match.is_dir()]
         if not matches:
-            raise DataError(f"{place}: no file matches; quote the pattern, so that the shell does not expand it")
+            raise UserError(f"{place}: no file matches; quote the pattern, so that the shell does not expand it")
     else:
-        raise DataError(f"{place}: no such file or folder")
+        raise UserError(f"{place}: no such file or folder")
     found: set[Path] = set()
     ignored: list[str] = []
     for match in matches:
@@ -108,12 +108,12 @@ def find_files(place: str, anything: bool = False) -> tuple[list[Path], tuple[st
         strange = [] if anything else [x for x in inside if format_of(x) is None]
         if strange:
             names = ", ".join(str(x) for x in strange[:5]) + (", ..." if len(strange) > 5 else "")
-            raise DataError(
+            raise UserError(
                 f"{match}: {len(strange)} of its {len(inside)} files are of no known format ({names}); expected "
                 f"{KNOWN_NAMES}; name the files to read with a glob such as '{match}/**/*.txt', or say format="
             )
         if not inside:
-            raise DataError(f"{match}: no files in this folder; expected {KNOWN_NAMES}")
+            raise UserError(f"{match}: no files in this folder; expected {KNOWN_NAMES}")
         found.update(inside)
     return sorted(found, key=lambda x: x.parts), tuple(sorted(ignored))
 
@@ -142,13 +142,13 @@ def _weight(spec: str, given: dict[str, str]) -> float:
     except ValueError:
         weight = math.nan
     if not 0 < weight < math.inf:
-        raise DataError(f"source {spec!r}: weight={value}: expected a number above 0")
+        raise UserError(f"source {spec!r}: weight={value}: expected a number above 0")
     return weight
 
 
 def _refuse_unknown(spec: str, given: dict[str, str], known: tuple[str, ...]) -> None:
     for key, value in given.items():
         if key not in known:
-            raise DataError(f"source {spec!r}: unknown key {key}=; known here: {', '.join(x + '=' for x in known)}")
+            raise UserError(f"source {spec!r}: unknown key {key}=; known here: {', '.join(x + '=' for x in known)}")
         if not value:
-            raise DataError(f"source {spec!r}: {key}= has no value")
+            raise UserError(f"source {spec!r}: {key}= has no value")

@@ -7,7 +7,7 @@ from itertools import islice
 
 from data_prep.sources.lines import MAX_DOCUMENT_BYTES, Limits
 from data_prep.sources.source import Errors, Record
-from data_prep.support.errors import DataError
+from linformer_fairseq.files.errors import UserError
 
 LINES = ("paragraphs", "join")
 _BLANK_LINES = re.compile(r"\n[ \t]*\n\s*")
@@ -40,7 +40,7 @@ class Shape:
                 size += len(record.text) + 1
                 replaced = replaced or record.replaced
                 if size > self.max_document_bytes:
-                    raise DataError(
+                    raise UserError(
                         f"{first.where}: the document of {self.group:,} records that begins here is longer than "
                         f"{self.max_document_bytes:,} bytes; make group= smaller or raise --max-document-bytes"
                     )
@@ -57,7 +57,7 @@ def shape_of(spec: str, given: dict[str, str], limits: Limits, group: int = 1) -
     """``lines=`` and ``group=``, with the default ``group``."""
     if "group" in given:
         if not given["group"].isdecimal() or int(given["group"]) < 1:
-            raise DataError(f"source {spec!r}: group={given['group']}: expected a number of records, at least 1")
+            raise UserError(f"source {spec!r}: group={given['group']}: expected a number of records, at least 1")
         group = int(given["group"])
     lines = choice(spec, "lines", given, LINES, LINES[0])
     assert lines is not None
@@ -68,5 +68,5 @@ def choice(spec: str, key: str, given: dict[str, str], known: tuple[str, ...], d
     """``given[key]``, which must be one of ``known``."""
     value = given.get(key, default)
     if value is not None and value not in known:
-        raise DataError(f"source {spec!r}: {key}={value}: expected one of {', '.join(known)}")
+        raise UserError(f"source {spec!r}: {key}={value}: expected one of {', '.join(known)}")
     return value

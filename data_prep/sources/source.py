@@ -37,11 +37,11 @@ class Unit(ABC):
         """The documents, without the first ``skip``.
 
         Args:
-            errors: what to do with bytes that are not UTF-8: a :class:`~data_prep.support.errors.DataError`, or U+FFFD.
+            errors: what to do with bytes that are not UTF-8: a `UserError`, or U+FFFD.
             skip: leave out so many; nothing is yielded where there are not more than these.
 
         Raises:
-            DataError: anything wrong with the input, with file and position.
+            UserError: anything wrong with the input, with file and position.
         """
 
     @abstractmethod
@@ -53,7 +53,7 @@ class Unit(ABC):
         """:meth:`identity` and what takes a whole reading to know, such as the sha256: JSON values only.
 
         Raises:
-            DataError: the file is no longer the one that was read.
+            UserError: the file is no longer the one that was read.
         """
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from data_prep.support.errors import DataError
 from data_prep.support.signatures import compression_of
+from linformer_fairseq.files.errors import UserError
 
 # Compressed bytes to a call: not all decompressors have another bound on what one call returns. 2 KiB of Zstandard make
 # 64 MiB at the very worst.
@@ -130,19 +130,19 @@ class Stream:
         """Up to ``size`` decompressed bytes.
 
         Raises:
-            DataError: the compressed file is cut off or damaged.
+            UserError: the compressed file is cut off or damaged.
         """
         try:
             return self._stream.read(size)
         except EOFError:
-            raise DataError(
+            raise UserError(
                 f"{self._name}: the {self._compression} file ends too early, after {self.file.consumed:,} bytes: it "
                 "was not copied or written to its end; fetch or make it again"
             ) from None
         except Exception as error:
             if not self._is_damage(error):
                 raise
-            raise DataError(
+            raise UserError(
                 f"{self._name}: the {self._compression} file cannot be decompressed near byte {self.file.consumed:,} "
                 f"of it ({error}): it is damaged, or needs uncommonly much memory; fetch or make it again"
             ) from None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from data_prep.support.errors import DataError
+from linformer_fairseq.files.errors import UserError
 
 # Not the library's own text, or only its tests (CPython's test package alone is larger than all the rest).
 _SKIPPED = frozenset({"site-packages", "dist-packages", "test", "tests", "idle_test", "lib2to3", "pydoc_data"})
@@ -42,11 +42,11 @@ def topics(folder: Path | None = None) -> dict[str, str]:
     """The topics of ``pydoc_data.topics`` (what ``help("FOR")`` shows), by name.
 
     Raises:
-        DataError: this Python was installed without them.
+        UserError: this Python was installed without them.
     """
     path = (folder or stdlib_folder()) / "pydoc_data" / "topics.py"
     if not path.exists():
-        raise DataError(
+        raise UserError(
             f"{path}: this Python has no pydoc_data.topics (some slim images leave it out); use a complete "
             "CPython, or take text of your own"
         )
@@ -54,7 +54,7 @@ def topics(folder: Path | None = None) -> dict[str, str]:
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
             value = ast.literal_eval(node.value)
             return {name: value[name] for name in sorted(value)}
-    raise DataError(f"{path}: no dictionary of topics in it")
+    raise UserError(f"{path}: no dictionary of topics in it")
 
 
 @cache

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from data_prep.stdlib.docstrings import Docstring
 from data_prep.stdlib.wrapped_text import fingerprint, paragraphs
-from data_prep.support.draws import share
-from data_prep.support.errors import DataError
+from data_prep.support.hash_fraction import hash_fraction
+from linformer_fairseq.files.errors import UserError
 
 CLASSES = 8
 MINIMUM_CLASSES = 6
@@ -36,7 +36,7 @@ def task_examples(
         minimum: a package with fewer examples is no class.
 
     Raises:
-        DataError: fewer than six packages have enough docstrings.
+        UserError: fewer than six packages have enough docstrings.
     """
     owners: dict[bytes, set[str]] = defaultdict(set)
     texts: dict[bytes, Example] = {}
@@ -54,7 +54,7 @@ def task_examples(
         :classes
     ]
     if len(labels) < MINIMUM_CLASSES:
-        raise DataError(
+        raise UserError(
             f"only {len(labels)} packages of this Python's standard library have {minimum} docstrings or "
             f"more, {MINIMUM_CLASSES} are needed; is it a complete CPython with its .py files?"
         )
@@ -66,7 +66,7 @@ def task_examples(
 
 def is_held_out(text: str) -> bool:
     """Whether ``text`` belongs to the validation side of the task."""
-    return share(fingerprint(text), "stdlib_packages") < VALID_SHARE
+    return hash_fraction(fingerprint(text), "stdlib_packages") < VALID_SHARE
 
 
 def held_out_marks(source: Sequence[Docstring]) -> set[bytes]:

@@ -1,4 +1,4 @@
-"""The frame of every program: its help, how it reports what a user can mend, and how it ends on Ctrl-C."""
+"""The frame of every program: its help, how it reports what a user can fix, and how it ends on Ctrl-C."""
 
 import argparse
 import os
@@ -6,25 +6,33 @@ import signal
 import sys
 from collections.abc import Callable
 
-from data_prep.support.errors import DataError
+from linformer_fairseq.files.errors import UserError
 
 
-def program_parser(name: str, text: str | None) -> argparse.ArgumentParser:
-    """A parser of the options of ``python -m data_prep.NAME``, whose help shows the module's ``text`` as it stands."""
+def program_parser(prog: str | None, name: str, text: str | None) -> argparse.ArgumentParser:
+    """A parser of the options of a program, whose help shows the module's ``text`` as it stands.
+
+    Args:
+        prog: how the program was called, if not by ``python -m data_prep.NAME``.
+        name: of its module.
+        text: what it does.
+    """
     return argparse.ArgumentParser(
-        prog=f"python -m data_prep.{name}", description=text, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog=prog or f"python -m data_prep.{name}",
+        description=text,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
 
 
-def run_program(main: Callable[[list[str] | None], None]) -> None:
-    """Run a program's ``main`` and end the process with a status the shell can rely on.
+def run_program(main: Callable[[], None]) -> None:
+    """Run a program's ``main``; if it fails, end the process with a status the shell can rely on.
 
-    0: done. 1: a :class:`DataError` or an operating system error, told in one line on stderr. 130: Ctrl-C.
+    0: done. 1: a :class:`UserError` or an operating system error, told in one line on stderr. 130: Ctrl-C.
     Any other exception is a fault of ours and keeps its traceback.
     """
     try:
-        main(None)
-    except DataError as error:
+        main()
+    except UserError as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
         # Leave at once: no traceback, and no waiting for threads of libraries at exit.

@@ -6,17 +6,17 @@ While it is unfinished, the folder holds ``.unfinished/`` and nothing else: ``ke
 """
 
 import errno
-import fcntl
 import hashlib
 import json
-import os
 import shutil
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from data_prep.support.errors import DataError
-from data_prep.support.files import sync, write_json, write_text
+from linformer_fairseq.files.atomic import sync, write_file
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.json_records import read_object, write_json
+from linformer_fairseq.files.locks import Lock
 
 MANIFEST = "manifest.json"
 _UNFINISHED = ".unfinished"
@@ -67,26 +67,20 @@ class Step:
 
     def __enter__(self) -> "Step":
         """Raises:
-        DataError: another process is at work there, or the folder holds something else.
+        UserError: another process is at work there, or the folder holds something else.
         """
         if self.out.exists() and not self.out.is_dir():
-            raise DataError(f"{self.out}: is a file, a folder was expected")
+            raise UserError(f"{self.out}: is a file, a folder was expected")
         self.out.mkdir(parents=True, exist_ok=True)
-        self._lock = os.open(self.out, os.O_RDONLY)
+        self._lock = Lock(self.out)
         try:
             self._open()
         except BaseException:
-            os.close(self._lock)
+            self._lock.release()
             raise
         return self
 
     def _open(self) -> None:
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise DataError(f"{self.out}: another process is writing to this folder; wait until it has ended") from None
-        except OSError:
-            pass  # a file system without locks
         if (self.work / MANIFEST).is_file():  # killed while the outputs were moved
             self._publish()
         elif self.work.is_dir() and (self.out / MANIFEST).is_file():  # killed after that
@@ -97,7 +91,7 @@ class Step:
                 print(f"{self.out}: the unfinished work there was on other inputs or options; starting afresh")
             elif not self._redo:
                 self.resumed = True
-                for leftover in self.work.rglob(".*.tmp"):  # of a killed process: see files.atomic_open
+                for leftover in self.work.rglob(".*.tmp"):  # of a killed process: see atomic_open
                     leftover.unlink()
                 return
         elif not self.work.is_dir() and any(self.out.iterdir()):
@@ -111,18 +105,15 @@ class Step:
         """The manifest of this very step, whose outputs are there."""
         path = self.out / MANIFEST
         if not path.is_file():
-            raise DataError(f"{self.out}: this folder holds other files; {_HINT}")
-        try:
-            manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise DataError(f"{path}: not JSON ({error}); {_HINT}") from None
+            raise UserError(f"{self.out}: this folder holds other files; {_HINT}")
+        manifest = read_object(path, _HINT)
         if manifest.get("key") != self._digest:
-            raise DataError(f"{self.out}: holds finished data of other inputs or options; {_HINT}")
+            raise UserError(f"{self.out}: holds finished data of other inputs or options; {_HINT}")
         files: dict[str, int] = manifest["files"]
         if self._redo:
             present = {str(path.relative_to(self.out)) for path in self.out.rglob("*") if not path.is_dir()}
             if foreign := sorted(present - {MANIFEST, *files}):
-                raise DataError(
+                raise UserError(
                     f"{self.out / foreign[0]}: was not made by this program, which is to replace what is in this "
                     "folder; move it away, or give a new folder with --out"
                 )
@@ -130,14 +121,14 @@ class Step:
         for name, size in files.items():
             file = self.out / name
             if not file.is_file() or file.stat().st_size != size:
-                raise DataError(f"{file}: is missing or has changed since it was written; {_HINT}")
+                raise UserError(f"{file}: is missing or has changed since it was written; {_HINT}")
         return manifest
 
     def clear(self) -> None:
         """Begin again with nothing."""
         self._forget()
         self.outputs.mkdir(parents=True)
-        write_text(self.work / "key.json", self._digest)
+        write_file(self.work / "key.json", self._digest)
 
     def _forget(self) -> None:
         # The key goes first: what is half removed must not be taken for work to carry on with.
@@ -158,7 +149,8 @@ class Step:
             for path in sorted(self.outputs.rglob("*"))
             if path.is_file()
         }
-        sync(self.outputs)
+        for path in [*self.outputs.rglob("*"), self.outputs]:
+            sync(path)
         self.manifest = {**manifest, "key": self._digest, "files": files}
         write_json(self.work / MANIFEST, self.manifest)
         self._publish()
@@ -185,15 +177,15 @@ class Step:
                 if not any(self.out.iterdir()):
                     self.out.rmdir()
         finally:
-            os.close(self._lock)
+            self._lock.release()
         if isinstance(value, OSError) and value.errno in _NO_ROOM:
             # Errors of writing have no file name; the folder is what the user can do something about.
-            raise DataError(f"{self.out}: {value.strerror}; make room and run the same command again") from None
+            raise UserError(f"{self.out}: {value.strerror}; make room and run the same command again") from None
 
 
 def _names(manifest: Path) -> set[str]:
     """The files and folders that a manifest speaks of."""
-    return {Path(name).parts[0] for name in json.loads(manifest.read_text(encoding="utf-8"))["files"]}
+    return {Path(name).parts[0] for name in read_object(manifest)["files"]}
 
 
 def _remove(path: Path) -> None:

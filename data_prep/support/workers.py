@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from data_prep.support.errors import DataError
+from linformer_fairseq.files.errors import UserError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -26,10 +26,10 @@ def default_workers() -> int:
 
 def check_workers(workers: int) -> None:
     """Raises:
-    DataError: ``workers`` below 1.
+    UserError: ``workers`` below 1.
     """
     if workers < 1:
-        raise DataError(f"--workers {workers}: expected at least 1")
+        raise UserError(f"--workers {workers}: expected at least 1")
 
 
 def ordered_map(
@@ -52,7 +52,7 @@ def ordered_map(
         initargs: for ``initializer``.
 
     Raises:
-        DataError: ``workers`` below 1, a worker that died; and whatever ``function`` raises.
+        UserError: ``workers`` below 1, a worker that died; and whatever ``function`` raises.
     """
     check_workers(workers)
     if workers == 1:
@@ -110,13 +110,13 @@ class _Worker:
 
     def compute(self, item: object) -> Any:
         """Raises:
-        DataError: the process is dead; and whatever its function raises.
+        UserError: the process is dead; and whatever its function raises.
         """
         try:
             self._connection.send(item)
             done, value = self._connection.recv()
         except (EOFError, OSError):
-            raise DataError(
+            raise UserError(
                 "a worker process died, which the system does to it when memory runs out; "
                 "run the same command again, with fewer --workers (in a script of your own, call this below "
                 '`if __name__ == "__main__":`, as each worker imports the script)'

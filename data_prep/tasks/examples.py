@@ -9,13 +9,14 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
-from data_prep.binarizing.mmap_dataset import element_type
-from data_prep.support.errors import DataError
-from data_prep.support.progress import Progress
 from data_prep.tasks.cutting import cut, positions, shares
 from data_prep.tasks.repeats import Repeats
 from data_prep.tasks.rows import Reject, Row, strip
-from data_prep.tokenizers import EOS, Ids, Tokenizer
+from data_prep.tokenizers import Ids, Tokenizer
+from linformer_fairseq.files.dictionary import EOS
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.mmap_dataset import element_type
+from linformer_fairseq.files.progress import Progress
 
 BATCH = 2_000
 """Rows that are encoded at once."""
@@ -80,7 +81,7 @@ def collect(rows: Iterable[Row | Reject], labels: tuple[str, ...], tokenizer: To
     """Encode every row.
 
     Raises:
-        DataError: of the source that yields the rows, or a split in which only some rows have a label.
+        UserError: of the source that yields the rows, or a split in which only some rows have a label.
     """
     examples = Examples()
     usable = _usable(rows, labels, examples)
@@ -100,7 +101,7 @@ def collect(rows: Iterable[Row | Reject], labels: tuple[str, ...], tokenizer: To
     for name, split in examples.splits.items():
         unlabelled = split.labels.count(None)
         if 0 < unlabelled < len(split.labels):  # fairseq takes the n-th label for that of the n-th text
-            raise DataError(
+            raise UserError(
                 f"{name}: {unlabelled:,} of {len(split.labels):,} examples have no label; expected one for all of them "
                 "or for none; leave those without one out"
             )
@@ -131,7 +132,7 @@ def _encode(batch: list[Row], tokenizer: Tokenizer, examples: Examples) -> Itera
     texts = [text for row in batch for text in row.texts]
     try:
         encoded = iter(tokenizer.encode_lines(texts))
-    except DataError:  # one of them is no text: find out which
+    except UserError:  # one of them is no text: find out which
         yield from _encode_one_by_one(batch, tokenizer, examples)
         return
     for row in batch:
@@ -142,7 +143,7 @@ def _encode_one_by_one(batch: list[Row], tokenizer: Tokenizer, examples: Example
     for row in batch:
         try:
             ids = tokenizer.encode_lines(row.texts)
-        except DataError as error:
+        except UserError as error:
             examples.reject(Reject(row.split, row.file, row.line, str(error), row.raw or "\t".join(row.texts)))
         else:
             yield row, ids

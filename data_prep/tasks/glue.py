@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from data_prep.support.errors import DataError
-from data_prep.support.files import sha256
 from data_prep.tasks.definitions import Task
 from data_prep.tasks.lines import read_lines
 from data_prep.tasks.rows import Facts, Reject, Row
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.provenance import sha256
 
 SPLITS = {"train": "train.tsv", "valid": "dev.tsv", "test": "test.tsv"}
 MAX_MEMBER = 2**30
@@ -29,7 +29,7 @@ class GlueSource:
             errors: "strict" or "replace".
 
         Raises:
-            DataError: nothing there, train.tsv or dev.tsv missing, or a zip that cannot be read.
+            UserError: nothing there, train.tsv or dev.tsv missing, or a zip that cannot be read.
         """
         self.task = task
         self.labels = task.labels
@@ -40,7 +40,7 @@ class GlueSource:
         for split in ("train", "valid"):
             if split not in self._tables:
                 place = f"{task.folder}/{SPLITS[split]}"
-                raise DataError(
+                raise UserError(
                     f"{path}: there is no {place} in it; expected GLUE's {task.folder}.zip, or what is unpacked from it"
                 )
         if "test" not in self._tables:
@@ -69,7 +69,7 @@ class GlueSource:
         needed = [*task.texts, *([task.label] if split != "test" else [])]
         missing = [name for name in needed if name not in header]
         if missing or len(set(header)) < len(header):
-            raise DataError(
+            raise UserError(
                 f"{file}, line 1: wrong header: expected the columns {', '.join(needed)}, separated by tabs, found "
                 f"{' | '.join(header)[:200]!r}"
             )
@@ -94,12 +94,12 @@ class GlueSource:
                 line,
             )
         if number == 1:
-            raise DataError(f"{file}: nothing follows the header; is the file truncated?")
+            raise UserError(f"{file}: nothing follows the header; is the file truncated?")
 
 
 def _tables_in_folder(task: Task, path: Path) -> dict[str, str]:
     if not path.is_dir():
-        raise DataError(
+        raise UserError(
             f"{path}: no such file or folder; expected GLUE's {task.folder}.zip or the folder {task.folder}"
         )
     inner = path / task.folder
@@ -113,13 +113,13 @@ def _zip_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (zipfile.BadZipFile, EOFError) as error:
-        raise DataError(f"{path}: truncated, damaged, or no zip file ({error}); fetch it again") from None
+        raise UserError(f"{path}: truncated, damaged, or no zip file ({error}); fetch it again") from None
     except (RuntimeError, NotImplementedError) as error:  # encrypted; an unknown method of compression
-        raise DataError(f"{path}: this zip cannot be read ({error}); unpack it and give the folder") from None
+        raise UserError(f"{path}: this zip cannot be read ({error}); unpack it and give the folder") from None
     except Exception as error:
         # zlib's and lzma's own errors have no common base; ours pass through.
         if type(error).__module__ in ("zlib", "lzma", "_lzma"):
-            raise DataError(f"{path}: damaged ({error}); fetch it again") from None
+            raise UserError(f"{path}: damaged ({error}); fetch it again") from None
         raise
 
 
@@ -141,9 +141,9 @@ def _tables_among(members: list[zipfile.ZipInfo], folder: str, path: Path) -> di
                 continue
             if split in found:
                 place = PurePosixPath(folder) / name
-                raise DataError(f"{path}: holds {place} twice: {found[split]} and {info.filename}")
+                raise UserError(f"{path}: holds {place} twice: {found[split]} and {info.filename}")
             if info.file_size > MAX_MEMBER:
-                raise DataError(
+                raise UserError(
                     f"{path}: its member {info.filename} would unpack to {info.file_size:,} bytes, which no "
                     f"official file has (limit {MAX_MEMBER:,})"
                 )

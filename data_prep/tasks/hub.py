@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from data_prep.sources.hub_access import Wanted, resolve
-from data_prep.support.errors import DataError
-from data_prep.support.files import sha256
 from data_prep.tasks.definitions import Task
 from data_prep.tasks.imdb import one_line
 from data_prep.tasks.rows import Facts, Reject, Row
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.provenance import sha256
 
 GLUE_SPLITS = {"train": "train", "validation": "valid", "test": "test"}
 IMDB_SPLITS = {"train": "train", "test": "valid"}
@@ -29,7 +29,7 @@ class HubSource:
             folder: of the parquet files, train-*.parquet and so on; None: from the hub.
 
         Raises:
-            DataError: the hub is out of reach (with what to fetch by hand), or a file is missing.
+            UserError: the hub is out of reach (with what to fetch by hand), or a file is missing.
         """
         self.task = task
         self.labels = task.labels
@@ -67,7 +67,7 @@ class HubSource:
         for theirs, split in self._splits.items():
             found = sorted(folder.glob(f"{theirs}-*.parquet"))
             if not found:
-                raise DataError(f"{folder}: no {theirs}-*.parquet; fetch the whole folder {self.task.hub.config}")
+                raise UserError(f"{folder}: no {theirs}-*.parquet; fetch the whole folder {self.task.hub.config}")
             for path in found:
                 self._files.append((split, str(path), str(path)))
                 files[path.name] = {"bytes": path.stat().st_size, "sha256": sha256(path)}
@@ -89,7 +89,7 @@ class HubSource:
             stream = datasets.load_dataset(self._builder, data_files=[address], split="train", streaming=True)
             for table in stream.with_format("arrow").iter(batch_size=_ROWS):
                 if missing := sorted(columns - set(table.column_names)):
-                    raise DataError(f"{name}: no column {', '.join(missing)}; it has: {', '.join(table.column_names)}")
+                    raise UserError(f"{name}: no column {', '.join(missing)}; it has: {', '.join(table.column_names)}")
                 yield from table.to_pylist()
 
     @contextmanager
@@ -104,7 +104,7 @@ class HubSource:
             yield
         except (pyarrow.ArrowException, UnicodeDecodeError) as error:
             reason = str(error).splitlines()[0]
-            raise DataError(f"{name}: truncated, damaged, or no parquet file ({reason}); fetch it again") from None
+            raise UserError(f"{name}: truncated, damaged, or no parquet file ({reason}); fetch it again") from None
 
     def _row(self, split: str, name: str, number: int, record: dict[str, Any]) -> Row | Reject:
         texts = [record[column] for column in self.task.texts]

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from data_prep.support.errors import DataError
-from data_prep.support.files import sha256
 from data_prep.tasks.definitions import Task
 from data_prep.tasks.lines import decode
 from data_prep.tasks.rows import Facts, Reject, Row
 from data_prep.tasks.tar import tar_files
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.provenance import sha256
 
 SPLITS = {"train": "train", "test": "valid"}
 """Splits by folder."""
@@ -57,7 +57,7 @@ class ImdbSource:
             errors: "strict" or "replace".
 
         Raises:
-            DataError: no such file or folder, or a folder without the reviews.
+            UserError: no such file or folder, or a folder without the reviews.
         """
         self.labels = task.labels
         self._errors = errors
@@ -69,13 +69,13 @@ class ImdbSource:
         elif path.is_file():
             self._folder = None
         else:
-            raise DataError(f"{path}: no such file or folder; expected aclImdb, or a tar of it")
+            raise UserError(f"{path}: no such file or folder; expected aclImdb, or a tar of it")
 
     def rows(self) -> Iterator[Row | Reject]:
         """See `Source.rows`.
 
         Raises:
-            DataError: also where a folder of reviews is missing, or a member of the tar points outside it.
+            UserError: also where a folder of reviews is missing, or a member of the tar points outside it.
         """
         seen: Counter[tuple[str, str]] = Counter()
         names: set[tuple[str, str, str]] = set()
@@ -84,13 +84,13 @@ class ImdbSource:
             if file.label == UNLABELLED:
                 continue
             if (file.folder, file.label, file.name) in names:
-                raise DataError(f"{file.shown}: this member occurs twice")
+                raise UserError(f"{file.shown}: this member occurs twice")
             names.add((file.folder, file.label, file.name))
             yield self._row(file)
         for folder in SPLITS:
             for label in self.labels:
                 if not seen[folder, label]:
-                    raise DataError(
+                    raise UserError(
                         f"{self._path}: no reviews in {folder}/{label}; expected aclImdb as it is unpacked, with "
                         "train/pos, train/neg, test/pos and test/neg, or a tar of it"
                     )

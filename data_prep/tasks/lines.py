@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import IO
 
-from data_prep.support.errors import DataError
-from data_prep.support.files import BYTE_ORDER_MARK, not_utf8
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.text import BYTE_ORDER_MARK, not_utf8
 
 MAX_LINE = 16 * 2**20
 """Bytes; the longest row of the official files has less than 5,000."""
@@ -21,12 +21,12 @@ def decode(raw: bytes, file: str, errors: str, line: int = 1, offset: int = 0) -
         offset: where ``raw`` begins in the file.
 
     Raises:
-        DataError: not UTF-8, or holds a zero byte, as no text does.
+        UserError: not UTF-8, or holds a zero byte, as no text does.
     """
     zero = raw.find(0)
     if zero >= 0:
         where = line + raw.count(b"\n", 0, zero)
-        raise DataError(
+        raise UserError(
             f"{file}, line {where}: a zero byte at offset {offset + zero}: this is binary data, not UTF-8 text"
         )
     try:
@@ -42,16 +42,16 @@ def read_lines(stream: IO[bytes], file: str, errors: str) -> Iterator[tuple[int,
     r"""(number, line without its end) for every line; LF and CRLF end a line, nothing else does.
 
     Raises:
-        DataError: empty, not UTF-8, binary, or a line beyond any sense.
+        UserError: empty, not UTF-8, binary, or a line beyond any sense.
     """
     number = offset = 0
     while raw := stream.readline(MAX_LINE + 1):
         number += 1
         if len(raw) > MAX_LINE:
-            raise DataError(f"{file}, line {number}: longer than {MAX_LINE:,} bytes; is this a table at all?")
+            raise UserError(f"{file}, line {number}: longer than {MAX_LINE:,} bytes; is this a table at all?")
         start = len(BYTE_ORDER_MARK) if number == 1 and raw.startswith(BYTE_ORDER_MARK) else 0
         text = decode(raw[start:], file, errors, number, offset + start)
         offset += len(raw)
         yield number, text.removesuffix("\n").removesuffix("\r")
     if not number:
-        raise DataError(f"{file}: the file is empty")
+        raise UserError(f"{file}: the file is empty")

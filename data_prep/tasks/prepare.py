@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from data_prep.binarizing.inputs import SPLITS
-from data_prep.support.errors import DataError
 from data_prep.support.step import Step
 from data_prep.tasks.cutting import CUTS, smallest
 from data_prep.tasks.definitions import Task
@@ -18,6 +17,7 @@ from data_prep.tasks.rows import Source
 from data_prep.tasks.tsv import TsvSource
 from data_prep.tasks.writing import write_examples
 from data_prep.tokenizers import load_tokenizer
+from linformer_fairseq.files.errors import UserError
 
 HUB = "hub"
 
@@ -26,12 +26,12 @@ def open_source(task: Task, paths: list[Path], errors: str) -> Source:
     """The source that the user named: files, or the Hugging Face hub.
 
     Raises:
-        DataError: there is no such file, or it is not what the task needs.
+        UserError: there is no such file, or it is not what the task needs.
     """
     if task.name == "tsv":
         return TsvSource(paths, errors)
     if len(paths) != 1:
-        raise DataError(f"--from: {task.name} is one folder or file, {len(paths)} were given")
+        raise UserError(f"--from: {task.name} is one folder or file, {len(paths)} were given")
     if str(paths[0]) == HUB:
         return HubSource(task, None)
     if paths[0].is_dir() and any(paths[0].glob("train-*.parquet")):
@@ -65,14 +65,14 @@ def prepare(
         The manifest, and the examples with the rejected rows.
 
     Raises:
-        DataError: bad input (see `Source.rows`), a split without examples, or ``out`` cannot be written.
+        UserError: bad input (see `Source.rows`), a split without examples, or ``out`` cannot be written.
     """
     out = out.resolve()
     least = smallest(len(task.texts))
     if limit.positions is not None and limit.positions < least:
-        raise DataError(f"--max-positions {limit.positions}: expected at least {least}, or nothing of a text is left")
+        raise UserError(f"--max-positions {limit.positions}: expected at least {least}, or nothing of a text is left")
     if limit.how not in CUTS:
-        raise DataError(f"--cut {limit.how}: expected one of {', '.join(CUTS)}")
+        raise UserError(f"--cut {limit.how}: expected one of {', '.join(CUTS)}")
     with Step(out, {"program": "prepare_task", "task": task.name}, redo=True) as step:
         tokenizer = load_tokenizer(tokenizer_folder)
         examples = collect(source.rows(), source.labels, tokenizer, limit)
@@ -81,10 +81,10 @@ def prepare(
             sorted(examples.splits.items(), key=lambda item: (rank.get(item[0], len(rank)), item[0]))
         )
         if strict and examples.rejects:
-            raise DataError(_refusal(examples))
+            raise UserError(_refusal(examples))
         for name, split in examples.splits.items():
             if not split.ids:
-                raise DataError(f"no row of {name} is an example; the first: {examples.first_reject(name)}")
+                raise UserError(f"no row of {name} is an example; the first: {examples.first_reject(name)}")
         write_examples(examples, source.labels, tokenizer, step.outputs)
         manifest = step.finish(describe(task, source, options or {}, examples, tokenizer, step.outputs))
     return manifest, examples

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from data_prep.support.files import sha256
 from data_prep.tasks.definitions import Task
 from data_prep.tasks.examples import Examples, Limit, Split
 from data_prep.tasks.rows import Source
 from data_prep.tasks.writing import REJECTED, is_labelled
 from data_prep.tokenizers import Tokenizer
+from linformer_fairseq.files.provenance import sha256
 
 SHOWN = 10
 """Rejected rows that are printed."""

@@ -61,6 +61,6 @@ class Source(Protocol):
         """Every row of every split, once.
 
         Raises:
-            DataError: a file that is missing, empty, truncated, binary, not UTF-8, or has another header.
+            UserError: a file that is missing, empty, truncated, binary, not UTF-8, or has another header.
         """
         ...

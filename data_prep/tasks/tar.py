@@ -6,8 +6,8 @@ from contextlib import closing
 from pathlib import Path, PurePosixPath
 
 from data_prep.sources.streams import Readable, Stream
-from data_prep.support.errors import DataError
 from data_prep.support.signatures import COMPRESSIONS, HEAD, compression_of, kind_of
+from linformer_fairseq.files.errors import UserError
 
 MAX_MEMBER = 256 * 2**20
 """Bytes of any member; the largest of aclImdb, which is not read, has 41 MB."""
@@ -28,14 +28,14 @@ class _Blocks:
         """``size`` bytes, fewer only at the end.
 
         Raises:
-            DataError: one member goes on without an end.
+            UserError: one member goes on without an end.
         """
         data = self._stream.read(size)
         while data and len(data) < size and (more := self._stream.read(size - len(data))):
             data += more
         self.since_member += len(data)
         if self.since_member > MAX_MEMBER + 2**20:
-            raise DataError(
+            raise UserError(
                 f"{self._path}: over {MAX_MEMBER:,} bytes without a new member; this is not the archive meant"
             )
         self.last = data
@@ -46,7 +46,7 @@ def tar_files(path: Path, wanted: Callable[[str], bool], limit: int) -> Iterator
     """(name, bytes, content) of every file; content is None where it is not wanted or larger than ``limit``.
 
     Raises:
-        DataError: no tar, one that is truncated or damaged, or a member that is a link, is too large, or points
+        UserError: no tar, one that is truncated or damaged, or a member that is a link, is too large, or points
             outside of the folder it would be unpacked to.
     """
     _check_kind(path)
@@ -66,13 +66,13 @@ def tar_files(path: Path, wanted: Callable[[str], bool], limit: int) -> Iterator
                     yield member.name, member.size, content
                     archive.members = []  # tarfile remembers them all
         except tarfile.TarError as error:
-            raise DataError(f"{path}: truncated, damaged, or no tar ({error}); fetch it again") from None
+            raise UserError(f"{path}: truncated, damaged, or no tar ({error}); fetch it again") from None
         # tarfile takes the end of the file, and a damaged header, for the end of the archive.
         if blocks.last != bytes(_BLOCK):
             what = (
                 "ends without an end mark: it was not copied to its end" if len(blocks.last) < _BLOCK else "is damaged"
             )
-            raise DataError(f"{path}: {what}; fetch it again")
+            raise UserError(f"{path}: {what}; fetch it again")
         blocks.since_member = 0
         while blocks.read(2**16):
             pass  # so that the decompressor checks its own end
@@ -82,14 +82,14 @@ def _check_kind(path: Path) -> None:
     with path.open("rb") as file:
         head = file.read(HEAD)
     if not head:
-        raise DataError(f"{path}: the file is empty")
+        raise UserError(f"{path}: the file is empty")
     found, expected = kind_of(head), compression_of(path)
     if found and found not in COMPRESSIONS.values():
         hint = "unpack it and give the folder" if found in ("zip", "7-zip") else "give one of these"
-        raise DataError(f"{path}: is {found}; expected aclImdb as a folder or as a tar (compressed or not); {hint}")
+        raise UserError(f"{path}: is {found}; expected aclImdb as a folder or as a tar (compressed or not); {hint}")
     if found != expected:
         looks = f"is {found}" if found else "does not look so"
-        raise DataError(
+        raise UserError(
             f"{path}: its name says {f'a {expected} file' if expected else 'a plain tar'}, its content {looks}; "
             "give it its right name (.tar, .tar.gz, .tar.bz2, .tar.xz, .tar.zst), or fetch it again"
         )
@@ -98,12 +98,12 @@ def _check_kind(path: Path) -> None:
 def _check_member(path: Path, member: tarfile.TarInfo) -> None:
     name = PurePosixPath(member.name)
     if name.is_absolute() or ".." in name.parts:
-        raise DataError(f"{path}: its member {member.name!r} points outside of the archive's folder; it is refused")
+        raise UserError(f"{path}: its member {member.name!r} points outside of the archive's folder; it is refused")
     if member.issym() or member.islnk():
-        raise DataError(f"{path}: its member {member.name!r} is a link to {member.linkname!r}; it is refused")
+        raise UserError(f"{path}: its member {member.name!r} is a link to {member.linkname!r}; it is refused")
     if not (member.isfile() or member.isdir()):
-        raise DataError(f"{path}: its member {member.name!r} is neither a file nor a folder; it is refused")
+        raise UserError(f"{path}: its member {member.name!r} is neither a file nor a folder; it is refused")
     if member.size > MAX_MEMBER:
-        raise DataError(
+        raise UserError(
             f"{path}: its member {member.name!r} would unpack to {member.size:,} bytes, the limit is {MAX_MEMBER:,}"
         )

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from data_prep.support.errors import DataError
-from data_prep.support.files import sha256
 from data_prep.tasks.lines import read_lines
 from data_prep.tasks.rows import Facts, Reject, Row, strip
-from data_prep.tokenizers import SPECIAL
+from linformer_fairseq.files.dictionary import MASK, SPECIAL
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.provenance import sha256
 
 
 class TsvSource:
@@ -17,29 +17,29 @@ class TsvSource:
         """Look at the files and take the labels from the first.
 
         Raises:
-            DataError: a file is missing, or two have the same name, or there is no train.tsv.
+            UserError: a file is missing, or two have the same name, or there is no train.tsv.
         """
         names = [path.stem for path in paths]
         if len(set(names)) < len(names):
-            raise DataError(f"splits are called by their files' names, and these are not distinct: {names}")
+            raise UserError(f"splits are called by their files' names, and these are not distinct: {names}")
         if names[0] != "train":
-            raise DataError(f"{paths[0]}: the first file gives the labels and has to be train.tsv")
+            raise UserError(f"{paths[0]}: the first file gives the labels and has to be train.tsv")
         for path in paths:
             if not path.is_file():
-                raise DataError(f"{path}: no such file; expected lines of a label, one tab and a text")
+                raise UserError(f"{path}: no such file; expected lines of a label, one tab and a text")
         self._paths = paths
         self._errors = errors
         self.facts = Facts({"kind": "tsv", "files": {str(path): sha256(path) for path in paths}})
         rows = list(self._table(paths[0]))
         self.labels = tuple(sorted({row.label for row in rows if isinstance(row, Row) and row.label is not None}))
         if not self.labels:
-            raise DataError(f"{rows[0]}: no line of the file is an example")
+            raise UserError(f"{rows[0]}: no line of the file is an example")
 
     def rows(self) -> Iterator[Row | Reject]:
         """See `Source.rows`.
 
         Raises:
-            DataError: also where a text stands in two files: the accuracy would be too good.
+            UserError: also where a text stands in two files: the accuracy would be too good.
         """
         owner: dict[str, Row] = {}
         for path in self._paths:
@@ -47,7 +47,7 @@ class TsvSource:
                 if isinstance(row, Row):
                     other = owner.setdefault(strip(row.texts[0]), row)
                     if other.split != row.split:
-                        raise DataError(
+                        raise UserError(
                             f"{path}, line {row.line}: this text is also in {other.file}, line {other.line}: "
                             f"{row.texts[0][:60]!r}; the accuracy would be too good, leave it out of one of them"
                         )
@@ -63,7 +63,8 @@ class TsvSource:
                     whole = "_".join(label.split())
                     reason = f"label {label!r} has a blank in it, and must not; write it as {whole!r}, for example"
                     yield Reject(path.stem, str(path), number, reason, line)
-                elif label in SPECIAL:  # fairseq puts them into every dictionary, and reads none that has them twice
+                elif label in (*SPECIAL, MASK):
+                    # fairseq puts them into every dictionary, and reads none that has them twice.
                     reason = f"{label!r} is a symbol of fairseq's own; give this class another name"
                     yield Reject(path.stem, str(path), number, reason, line)
                 else:

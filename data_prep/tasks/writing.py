@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from data_prep.binarizing import mmap_dataset
-from data_prep.support.files import atomic_open, write_text
 from data_prep.tasks.examples import Examples, Split
 from data_prep.tasks.rows import Reject
-from data_prep.tokenizers import EOS, SPECIAL, Tokenizer, copy_tokenizer
+from data_prep.tokenizers import Tokenizer, copy_tokenizer
+from linformer_fairseq.files import dictionary, mmap_dataset
+from linformer_fairseq.files.atomic import atomic_open, write_file
 
 REJECTED = "rejected.tsv"
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
@@ -18,19 +18,20 @@ _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 def write_examples(examples: Examples, labels: tuple[str, ...], tokenizer: Tokenizer, folder: Path) -> None:
     """Write input0, input1 where there are pairs, label, ids and rejected.tsv to ``folder``."""
-    first = len(SPECIAL) - 1  # fairseq takes the special symbols of its dictionary off again
-    index = {label: first + number for number, label in enumerate(labels)}
+    # fairseq takes the special symbols of its dictionary off again
+    index = {label: dictionary.FIRST + number for number, label in enumerate(labels)}
     for name, split in examples.splits.items():
         for number in range(len(split.ids[0])):
             part = folder / f"input{number}"
-            mmap_dataset.write(part / name, (ids[number].astype(np.int64) for ids in split.ids), len(tokenizer))
-            shutil.copyfile(next(path for path in tokenizer.files if path.name == "dict.txt"), part / "dict.txt")
+            mmap_dataset.write_dataset(part / name, (ids[number].astype(np.int64) for ids in split.ids), len(tokenizer))
+            dict_txt = next(path for path in tokenizer.files if path.name == dictionary.NAME)
+            shutil.copyfile(dict_txt, part / dictionary.NAME)
         if is_labelled(split):
-            items = (np.array([index[label], EOS]) for label in split.labels if label is not None)
-            mmap_dataset.write(folder / "label" / name, items, first + len(labels))
-        write_text(folder / "ids" / f"{name}.txt", "".join(f"{x}\n" for x in split.identifiers))
+            items = (np.array([index[label], dictionary.EOS]) for label in split.labels if label is not None)
+            mmap_dataset.write_dataset(folder / "label" / name, items, dictionary.FIRST + len(labels))
+        write_file(folder / "ids" / f"{name}.txt", "".join(f"{x}\n" for x in split.identifiers))
     counts = Counter(examples.splits["train"].labels)
-    write_text(folder / "label" / "dict.txt", "".join(f"{label} {counts[label]}\n" for label in labels))
+    dictionary.write(folder / "label" / dictionary.NAME, ((label, counts[label]) for label in labels))
     copy_tokenizer(tokenizer, folder)
     if examples.rejects:
         _write_rejects(examples.rejects, folder / REJECTED)

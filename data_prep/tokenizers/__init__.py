@@ -3,8 +3,7 @@
 Two kinds, each a folder of files that lies beside the data afterwards: a sentencepiece model, and RoBERTa's GPT-2 BPE.
 """
 
-from data_prep.tokenizers.dictionary import EOS, SPECIAL, UNK
 from data_prep.tokenizers.loading import copy_tokenizer, load_tokenizer
 from data_prep.tokenizers.tokenizer import Ids, Tokenizer
 
-__all__ = ["EOS", "SPECIAL", "UNK", "Ids", "Tokenizer", "copy_tokenizer", "load_tokenizer"]
+__all__ = ["Ids", "Tokenizer", "copy_tokenizer", "load_tokenizer"]

@@ -12,12 +12,12 @@ from typing import ClassVar
 import numpy as np
 import tiktoken
 
-from data_prep.support.errors import DataError
-from data_prep.support.files import read_text
-from data_prep.tokenizers import dictionary
 from data_prep.tokenizers.tokenizer import Ids, Tokenizer
+from linformer_fairseq.files import dictionary
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.text import read_text
+from linformer_fairseq.files.tokenizers import ENCODER, MERGES
 
-ENCODER, MERGES = "encoder.json", "vocab.bpe"
 END_OF_TEXT = "<|endoftext|>"
 """In encoder.json, but no text is encoded to it."""
 
@@ -41,17 +41,17 @@ def read_numbers(path: Path) -> dict[str, int]:
     """encoder.json: the number of every token.
 
     Raises:
-        DataError: not a JSON object of numbers, or a byte without a token.
+        UserError: not a JSON object of numbers, or a byte without a token.
     """
     try:
         numbers = json.loads(read_text(path))
     except ValueError as error:
-        raise DataError(f"{path}: not JSON: {error}") from None
+        raise UserError(f"{path}: not JSON: {error}") from None
     if not isinstance(numbers, dict) or not all(type(number) is int for number in numbers.values()):
-        raise DataError(f"{path}: expected a JSON object that gives each token a number, as in GPT-2's encoder.json")
+        raise UserError(f"{path}: expected a JSON object that gives each token a number, as in GPT-2's encoder.json")
     missing = [letter for letter in byte_letters() if letter not in numbers]
     if missing:
-        raise DataError(f"{path}: no token for {len(missing)} of the 256 bytes, such as {missing[0]!r}")
+        raise UserError(f"{path}: no token for {len(missing)} of the 256 bytes, such as {missing[0]!r}")
     return numbers
 
 
@@ -59,7 +59,7 @@ def read_merges(path: Path) -> list[str]:
     """vocab.bpe: the tokens that merges make, in the order of the merges.
 
     Raises:
-        DataError: a line that is not two parts, or a letter that stands for no byte.
+        UserError: a line that is not two parts, or a letter that stands for no byte.
     """
     merges = []
     letters = byte_letters()
@@ -68,7 +68,7 @@ def read_merges(path: Path) -> list[str]:
             continue
         parts = line.rstrip("\r").split(" ")
         if len(parts) != 2 or not all(parts) or not all(letter in letters for part in parts for letter in part):
-            raise DataError(f"{path}, line {number}: expected two parts of a merge, found {line[:80]!r}")
+            raise UserError(f"{path}, line {number}: expected two parts of a merge, found {line[:80]!r}")
         merges.append("".join(parts))
     return merges
 
@@ -82,7 +82,7 @@ class GPT2Tokenizer(Tokenizer):
         """Load ``folder``'s three files.
 
         Raises:
-            DataError: a missing or damaged file, or files that do not belong together.
+            UserError: a missing or damaged file, or files that do not belong together.
         """
         encoder, merges_file, dict_txt = (folder / name for name in (ENCODER, MERGES, dictionary.NAME))
         numbers, merges = read_numbers(encoder), read_merges(merges_file)
@@ -91,7 +91,7 @@ class GPT2Tokenizer(Tokenizer):
         unknown = [token for token in tokens if token not in numbers]
         if unknown or len(set(tokens)) < len(tokens) or len(numbers.keys() - set(tokens) - {END_OF_TEXT}):
             what = f"the merge {unknown[0]!r} is no token there" if unknown else "the numbers of tokens differ"
-            raise DataError(f"{merges_file} and {encoder} do not belong together: {what}")
+            raise UserError(f"{merges_file} and {encoder} do not belong together: {what}")
         ids = dictionary.index(dict_txt, (str(number) for number in numbers.values()))
         super().__init__((encoder, merges_file, dict_txt), dictionary.FIRST + len(ids))
         self._bytes = [bytes(letters[letter] for letter in token) for token in tokens]

@@ -3,33 +3,34 @@
 import shutil
 from pathlib import Path
 
-from data_prep.support.errors import DataError
-from data_prep.support.files import atomic_open
-from data_prep.tokenizers import gpt2_bpe, sentencepiece_model
+from data_prep.tokenizers.gpt2_bpe import GPT2Tokenizer
+from data_prep.tokenizers.sentencepiece_model import SentencePieceTokenizer
 from data_prep.tokenizers.tokenizer import Tokenizer
+from linformer_fairseq.files.atomic import atomic_open
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.tokenizers import ENCODER, MERGES, SENTENCEPIECE
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
     """The tokenizer in ``folder``, or in the folder of ``folder`` where that is one of its files.
 
     Raises:
-        DataError: there is none, there are two, or its files are damaged or do not belong together.
+        UserError: there is none, there are two, or its files are damaged or do not belong together.
     """
     given, folder = folder, folder if folder.is_dir() else folder.parent
-    has_sentencepiece = (folder / sentencepiece_model.NAME).is_file()
-    has_gpt2 = (folder / gpt2_bpe.ENCODER).is_file() or (folder / gpt2_bpe.MERGES).is_file()
+    has_sentencepiece = (folder / SENTENCEPIECE).is_file()
+    has_gpt2 = (folder / ENCODER).is_file() or (folder / MERGES).is_file()
     if has_sentencepiece and has_gpt2:
-        raise DataError(
-            f"{folder}: holds two tokenizers, {sentencepiece_model.NAME} and {gpt2_bpe.ENCODER}; "
-            "keep each in a folder of its own"
+        raise UserError(
+            f"{folder}: holds two tokenizers, {SENTENCEPIECE} and {ENCODER}; keep each in a folder of its own"
         )
     if not given.exists() or not (has_sentencepiece or has_gpt2):
-        raise DataError(
-            f"{given}: no tokenizer; expected a folder with dict.txt and either {sentencepiece_model.NAME} "
-            f"(python -m data_prep.train_sentencepiece makes one) or {gpt2_bpe.ENCODER} and {gpt2_bpe.MERGES} "
-            "(python -m data_prep.gpt2_bpe gets RoBERTa's)"
+        raise UserError(
+            f"{given}: no tokenizer; expected a folder with dict.txt and either {SENTENCEPIECE} "
+            f"(linformer data vocabulary makes one) or {ENCODER} and {MERGES} "
+            "(linformer data gpt2 gets RoBERTa's)"
         )
-    return sentencepiece_model.SentencePieceTokenizer(folder) if has_sentencepiece else gpt2_bpe.GPT2Tokenizer(folder)
+    return SentencePieceTokenizer(folder) if has_sentencepiece else GPT2Tokenizer(folder)
 
 
 def copy_tokenizer(tokenizer: Tokenizer, out: Path) -> None:

@@ -7,48 +7,46 @@ from typing import ClassVar
 import numpy as np
 import sentencepiece
 
-from data_prep.support.errors import DataError
-from data_prep.tokenizers import dictionary
 from data_prep.tokenizers.tokenizer import Ids, Tokenizer
-
-NAME = "sentencepiece.bpe.model"
-"""What fairseq's XLM-R and CamemBERT hubs, and this project's models, look for, whatever the algorithm."""
+from linformer_fairseq.files import dictionary
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.tokenizers import SENTENCEPIECE
 
 
 def load_processor(model: Path) -> sentencepiece.SentencePieceProcessor:
     """sentencepiece's own object.
 
     Raises:
-        DataError: no such file, or not a sentencepiece model.
+        UserError: no such file, or not a sentencepiece model.
     """
     if not model.is_file():
-        raise DataError(f"{model}: no such file; make it with: python -m data_prep.train_sentencepiece")
+        raise UserError(f"{model}: no such file; make it with: linformer data vocabulary")
     content = model.read_bytes()
     if not content:  # which sentencepiece takes for "no model yet"
-        raise DataError(f"{model}: not a sentencepiece model: the file is empty")
+        raise UserError(f"{model}: not a sentencepiece model: the file is empty")
     try:
         return sentencepiece.SentencePieceProcessor(model_proto=content)
     except RuntimeError as error:
-        raise DataError(f"{model}: not a sentencepiece model ({str(error).strip()})") from None
+        raise UserError(f"{model}: not a sentencepiece model ({str(error).strip()})") from None
 
 
 def pieces_of(processor: sentencepiece.SentencePieceProcessor, model: Path) -> dict[int, str]:
     """What stands in dict.txt for a model: piece by sentencepiece's id, without its control pieces.
 
     Raises:
-        DataError: a piece that fairseq's dictionary cannot hold.
+        UserError: a piece that fairseq's dictionary cannot hold.
     """
     pieces: dict[int, str] = {}
     for index in range(processor.get_piece_size()):
         if processor.is_control(index) or processor.is_unknown(index):
             continue
         piece = processor.id_to_piece(index)
-        if piece in dictionary.SPECIAL:
-            raise DataError(f"{model}: its piece {piece!r} is a special symbol of fairseq's dictionary")
+        if piece in (*dictionary.SPECIAL, dictionary.MASK):
+            raise UserError(f"{model}: its piece {piece!r} is a special symbol of fairseq's dictionary")
         if any(character.isspace() for character in piece):
-            raise DataError(
+            raise UserError(
                 f"{model}: its piece {piece!r} holds white space, at which fairseq would cut it; "
-                "train on cleaned text (data_prep.build_corpus does that)"
+                "train on cleaned text (`linformer data corpus` does that)"
             )
         pieces[index] = piece
     return pieces
@@ -63,9 +61,9 @@ class SentencePieceTokenizer(Tokenizer):
         """Load ``folder``'s model and dict.txt.
 
         Raises:
-            DataError: a missing or damaged file, or a dictionary of another model.
+            UserError: a missing or damaged file, or a dictionary of another model.
         """
-        model, dict_txt = folder / NAME, folder / dictionary.NAME
+        model, dict_txt = folder / SENTENCEPIECE, folder / dictionary.NAME
         self._processor = load_processor(model)
         pieces = pieces_of(self._processor, model)
         ids = dictionary.index(dict_txt, pieces.values())

@@ -9,9 +9,9 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from data_prep.support.errors import DataError
-from data_prep.support.files import sha256
-from data_prep.support.limits import LONGEST_WORD
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.provenance import sha256
+from linformer_fairseq.files.text import LONGEST_WORD
 
 Ids = npt.NDArray[np.int64]
 """Ids of fairseq's dictionary, shape (tokens,)."""
@@ -44,7 +44,7 @@ class Tokenizer(ABC):
         """Ids of one line, without <s> and </s>.
 
         Raises:
-            DataError: a "word" of more than a million characters.
+            UserError: a "word" of more than a million characters.
         """
         return self.encode_lines([text])[0]
 
@@ -52,7 +52,7 @@ class Tokenizer(ABC):
         """Ids of each line; the fast way for many.
 
         Raises:
-            DataError: a "word" of more than a million characters.
+            UserError: a "word" of more than a million characters.
         """
         if all(len(line) <= LONG for line in lines):
             return self._encode(lines)
@@ -62,7 +62,7 @@ class Tokenizer(ABC):
         """Ids of one line a piece at a time: those of a line of many megabytes are larger than the line.
 
         Raises:
-            DataError: a "word" of more than a million characters.
+            UserError: a "word" of more than a million characters.
         """
         for piece in self._cut(line) if len(line) > LONG else [line]:
             yield self._encode([piece])[0]
@@ -91,7 +91,7 @@ class Tokenizer(ABC):
                 blank = _BLANK.search(line, start + LONG)
                 end = blank.start() if blank else len(line)
             if end - start > LONGEST_WORD:
-                raise DataError(
+                raise UserError(
                     f"{end - start:,} characters without a blank between words, at most {LONGEST_WORD:,} are taken for "
                     f"text; they begin with {line[start : start + 60]!r}"
                 )

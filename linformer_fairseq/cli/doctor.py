@@ -1,8 +1,4 @@
-"""Print the versions of what Linformer uses, and say what is missing or wrong.
-
-The exit status is 1 if something required is missing or wrong, and 0 otherwise: warnings and missing optional
-parts do not count.
-"""
+"""`linformer doctor`: the versions of what Linformer uses, and what is missing or wrong."""
 
 from __future__ import annotations
 
@@ -11,10 +7,6 @@ import argparse
 from linformer_fairseq.cli.findings import Component, Finding, State, examine_all, is_fatal
 
 STYLES = {State.OK: "green", State.MISSING: "dim", State.WARNING: "yellow", State.WRONG: "bold red"}
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """`linformer doctor` has no options."""
 
 
 def remark(component: Component, finding: Finding) -> str:
@@ -46,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
 def show(results: list[tuple[Component, Finding]]) -> None:
     """Print the table and a line that sums it up."""
     broken = [component.name for component, finding in results if is_fatal(component, finding)]
-    summary = f"Mend first: {', '.join(broken)}." if broken else "Everything that is required is here."
+    summary = f"Fix first: {', '.join(broken)}." if broken else "Everything that is required is here."
     try:
         from rich.console import Console
         from rich.markup import escape

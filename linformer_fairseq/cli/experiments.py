@@ -1,21 +1,17 @@
-"""What the configs in configs/experiment are: the runs of the paper.
-
-`linformer experiments list` composes each of them and prints a table: n, k, sharing, parameters, an update in
-sequences, tokens and operations, all tokens, and where the paper shows the run. `linformer pretrain experiment=NAME`
-starts one, and with --dry-run says more about it.
-"""
+"""`linformer experiments list`: what the configs in configs/experiment are, the runs of the paper, as a table."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from linformer_fairseq.cli.command import CommandError
+from omegaconf import DictConfig
 
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.launch import compose, config_dir
+from linformer_fairseq.planning import plan
 
 HEAD = (
     "experiment",
@@ -34,29 +30,9 @@ _TEXTS = ("experiment", "sharing", "Figure 3", "Table 2")
 """Columns that are aligned on the left."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """`linformer experiments` has subcommands of its own."""
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", dest="action", required=True)
-    action = actions.add_parser(
-        "list",
-        help="a table of all experiments",
-        description="Compose each experiment and print a table of them. Operations are those of matrix products, "
-        "forward and backward; without data, parameters are counted with RoBERTa's vocabulary.",
-    )
-    action.add_argument("--format", choices=("text", "markdown"), default="text", help="default: %(default)s")
-    action.add_argument("--config-dir", type=Path, metavar="DIR", help="configs of your own in place of the project's")
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Print the table and return the exit status."""
-    try:
-        import fairseq  # noqa: F401
-    except ModuleNotFoundError:
-        raise CommandError("fairseq is not installed; `linformer doctor` says how to get it") from None
-    try:
-        table = rows(arguments.config_dir)
-    except ValueError as error:  # LaunchError among them
-        raise CommandError(str(error)) from None
+    table = rows(arguments.config_dir)
     for line in markdown(table) if arguments.format == "markdown" else text(table):
         print(line)
     return 0
@@ -66,14 +42,12 @@ def names(folder: Path | None = None) -> list[str]:
     """The experiments, in no order that means something.
 
     Raises:
-        ValueError: no experiment is there.
+        UserError: no experiment is there.
     """
-    from linformer_fairseq.launch import config_dir
-
     place = (folder or config_dir()) / "experiment"
     found = sorted(path.stem for path in place.glob("*.yaml"))
     if not found:
-        raise ValueError(f"{place}: no experiments there; expected files NAME.yaml")
+        raise UserError(f"{place}: no experiments there; expected files NAME.yaml")
     return found
 
 
@@ -81,23 +55,19 @@ def rows(folder: Path | None = None) -> list[tuple[str, ...]]:
     """A row of texts for each experiment, in the order of n, model, k and sharing.
 
     Raises:
-        ValueError: no experiment is there, or one that cannot be composed.
+        UserError: no experiment is there, or one that cannot be composed.
     """
-    from linformer_fairseq.launch import compose
-
     described = []
     for name in names(folder):
         try:
             described.append(_describe(name, compose("pretraining", [f"experiment={name}"], folder)))
-        except ValueError as error:
-            raise ValueError(f"experiment {name}: {error}") from None
+        except (UserError, ValueError) as error:  # the latter: a model that planning does not know
+            raise UserError(f"experiment {name}: {error}") from None
     return [row for _, row in sorted(described)]
 
 
 def _describe(name: str, config: DictConfig) -> tuple[tuple[Any, ...], tuple[str, ...]]:
     """What orders an experiment, and its row."""
-    from linformer_fairseq.planning import plan
-
     found = plan(config)
     settings, paper = found.sizes.settings, config.run.paper
     k = 0 if settings is None else max(map(max, settings.dims))

@@ -170,13 +170,13 @@ def apex() -> Finding:
     return Finding(State.OK, version, "NVIDIA's")
 
 
-def distribution(name: str, mend: str | None = None) -> Callable[[], Finding]:
-    """An examination that only asks which version of `name` is installed; `mend` is the command that installs it."""
+def distribution(name: str, fix: str | None = None) -> Callable[[], Finding]:
+    """An examination that only asks which version of `name` is installed; `fix` is the command that installs it."""
 
     def examine() -> Finding:
         version = installed(name)
         if version is None:
-            return Finding(State.MISSING, note=mend or f"pip install {name}")
+            return Finding(State.MISSING, note=fix or f"pip install {name}")
         return Finding(State.OK, version)
 
     return examine

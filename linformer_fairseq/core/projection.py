@@ -1,9 +1,8 @@
-"""From n rows to k: linear, mean pooling, max pooling, convolution (section 4 of the paper).
+"""From n rows to k: what all projections have in common, and the paper's linear one.
 
 Each projection maps sequences (B, T, F) along their second axis to rows (B, R, F). ``padding`` is None or a bool
 mask (B, T), True at padded positions, which contribute nothing: pooling leaves them out, and for the others, which are
-linear in X, the caller has set the features there to zero (`zero_padding`). Windows are counted from position 0, so
-with right padding a sequence has the same rows alone and in a batch.
+linear in X, the caller has set the features there to zero (`zero_padding`).
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from .row_weights import affine, affine_taps, first_columns, stretched, window_means_
-from .settings import LinformerSettings, window_length
+from .row_weights import affine, first_columns, stretched, window_means_
+from .settings import LinformerSettings
 
 
 class Projection(nn.Module):
@@ -68,7 +67,7 @@ class LinearProjection(Projection):
         weight = torch.empty(heads or 1, rows, settings.max_positions)
         for matrix in weight:
             initialise_(matrix, settings, rows, fan_in=settings.max_positions, fan_out=rows)
-        _own(self, weight if heads else weight[0], settings.freeze_projection)
+        own_weight(self, weight if heads else weight[0], settings.freeze_projection)
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         if self.weight.dim() == 2:
@@ -107,124 +106,6 @@ class LinearProjection(Projection):
         batch, length, _ = x.shape
         # bmm, not matmul: where E wants a gradient, matmul copies x to make a single product of all sequences.
         return torch.bmm(self.matrix(count, length, padding).expand(batch, -1, -1), x)
-
-
-class WindowProjection(Projection):
-    """A projection of windows of neighbouring positions, one row a window.
-
-    A window is ceil(n / k) positions; with ``short_inputs=stretch`` it is ceil(T / k), where T are the tokens of the
-    sequence. At T <= k each token then has a row of its own.
-    """
-
-    def __init__(self, rows: int, settings: LinformerSettings) -> None:
-        super().__init__(rows, settings.max_positions)
-        self.window = window_length(settings.max_positions, rows)
-        self._fits = settings.short_inputs == "stretch"
-
-    def size(self, length: int) -> int:
-        """Positions of a window of a sequence of ``length`` tokens."""
-        return window_length(length, self.rows) if self._fits else self.window
-
-    def count(self, length: int) -> int:
-        return math.ceil(length / self.size(length))
-
-    def sizes(self, length: int, padding: Tensor | None) -> Tensor | None:
-        """`size` of each sequence, (B,); None where it is ``size(length)`` in all of them."""
-        if padding is None or not self._fits or length <= self.rows:
-            return None
-        return ((~padding).sum(dim=1).clamp(min=1) + self.rows - 1) // self.rows
-
-    def windows(self, x: Tensor, padding: Tensor | None, fill: float) -> Tensor:
-        """(B, T, ...) -> (B, R, window, ...), with ``fill`` where a window has no position."""
-        batch, length, *rest = x.shape
-        size, sizes = self.size(length), self.sizes(length, padding)
-        if sizes is not None:
-            return self._windows_of_sizes(x, size, sizes, fill)
-        count = self.count(length)
-        missing = count * size - length
-        if missing:
-            x = torch.cat([x, x.new_full((batch, missing, *rest), fill)], dim=1)
-        return x.reshape(batch, count, size, *rest)
-
-    def _windows_of_sizes(self, x: Tensor, most: int, sizes: Tensor, fill: float) -> Tensor:
-        batch, length, *rest = x.shape
-        sizes = sizes.view(-1, 1, 1)
-        place = torch.arange(most, device=x.device)
-        position = torch.arange(self.rows, device=x.device).unsqueeze(1) * sizes + place  # (B, R, most)
-        outside = (place >= sizes) | (position >= length)
-        index = position.clamp(max=length - 1).view(batch, -1, *[1] * len(rest)).expand(-1, -1, *rest)
-        found = x.gather(1, index).view(batch, self.rows, most, *rest)
-        return found.masked_fill(outside.view(*outside.shape, *[1] * len(rest)), fill)
-
-    def live_rows(self, x: Tensor, padding: Tensor | None) -> Tensor | None:
-        if padding is None:
-            return None
-        live = self.windows(~padding, padding, False).any(dim=2).unsqueeze(1)  # (B, 1, R)
-        # A wholly padded sequence keeps its first row (all zero), so that its softmax is defined.
-        return torch.cat([torch.ones_like(live[..., :1]), live[..., 1:]], dim=-1)
-
-
-class MeanPool(WindowProjection):
-    """The mean of each window's real tokens; zero where a window has none."""
-
-    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        # Sums in fp32 whatever x is: a window can be long. Without padding the last window may still be short.
-        sums = self.windows(zero_padding(x, padding), padding, 0.0).sum(dim=2, dtype=_at_least_fp32(x))
-        count = self.windows(_real(x, padding), padding, False).sum(dim=2).clamp(min=1).unsqueeze(-1)
-        return (sums / count).to(x.dtype)
-
-
-class MaxPool(WindowProjection):
-    """The largest value of each feature over a window's real tokens; zero where a window has none."""
-
-    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        if padding is None:
-            return self.windows(x, None, -math.inf).amax(dim=2)
-        largest = self.windows(x.masked_fill(padding.unsqueeze(-1), -math.inf), padding, -math.inf).amax(dim=2)
-        empty = ~self.windows(~padding, padding, False).any(dim=2)
-        return largest.masked_fill(empty.unsqueeze(-1), 0.0)
-
-
-class Convolution(WindowProjection):
-    """A depthwise convolution along the sequence, kernel = stride = the window.
-
-    Shorter windows than ceil(n / k) have the kernel laid over them as E is over a short input: a tap is the sum of
-    neighbouring ones.
-
-    Args:
-        rows: K.
-        features: F.
-        settings: of the encoder; what the taps of a window sum to.
-    """
-
-    weight: Tensor
-    """(F, window), divided by ``step`` as in `LinearProjection`."""
-
-    def __init__(self, rows: int, features: int, settings: LinformerSettings) -> None:
-        super().__init__(rows, settings)
-        self.step = settings.projection_step
-        self._affine = settings.row_weights == "affine"
-        weight = torch.empty(features, self.window)
-        # Each output sees `window` inputs and, as kernel = stride, each input feeds one output.
-        initialise_(weight, settings, rows, fan_in=self.window, fan_out=1)
-        _own(self, weight, settings.freeze_projection)
-
-    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        length = x.size(1)
-        size, sizes = self.size(length), self.sizes(length, padding)
-        kernel = self.weight if self.step == 1 else self.weight * self.step
-        if self._fits:
-            kernel = stretched(kernel, size, sizes)
-        windows = self.windows(x, padding, 0.0)
-        if not self._affine:
-            return _taps(windows, kernel)
-        if size == 1 or (padding is None and length % size == 0):  # all windows with tokens are full
-            return _taps(windows, affine(kernel, None))
-        parts = affine_taps(kernel)
-        count = self.windows(_real(x, padding), padding, False).sum(dim=2)  # (B or 1, R)
-        # gather, not take_along_dim, for which torch.compile makes a program for each window size
-        more = parts[count] if sizes is None else parts.gather(1, count.unsqueeze(-1).expand(-1, -1, x.size(-1)))
-        return _taps(windows, kernel) + more * windows.sum(dim=2)
 
 
 class RaggedHeads(nn.Module):
@@ -286,24 +167,11 @@ def initialise_(weight: Tensor, settings: LinformerSettings, rows: int, fan_in: 
     weight /= settings.projection_step
 
 
-def _taps(windows: Tensor, kernel: Tensor) -> Tensor:
-    """(B, R, s, F) and (F, s), or (B, F, s), -> (B, R, F): each feature's taps on each window."""
-    return (windows * kernel.transpose(-1, -2).unsqueeze(-3)).sum(dim=2)
-
-
-def _real(x: Tensor, padding: Tensor | None) -> Tensor:
-    """Which positions of (B, T, F) are tokens: bool (B or 1, T)."""
-    return torch.ones_like(x[:1, :, 0], dtype=torch.bool) if padding is None else ~padding
-
-
-def _own(module: nn.Module, weight: Tensor, frozen: bool) -> None:
-    # A raw tensor, not nn.Linear: RoBERTa's init_bert_params overwrites every nn.Linear it finds. A frozen one is a
-    # buffer: in the state dict, but no optimizer or reducer sees it.
+def own_weight(module: nn.Module, weight: Tensor, frozen: bool) -> None:
+    """Makes ``weight`` the module's parameter; a frozen one its buffer: in the state dict, but no optimizer or reducer
+    sees it."""
+    # A raw tensor, not nn.Linear: RoBERTa's init_bert_params overwrites every nn.Linear it finds.
     if frozen:
         module.register_buffer("weight", weight)
     else:
         module.register_parameter("weight", nn.Parameter(weight))
-
-
-def _at_least_fp32(x: Tensor) -> torch.dtype:
-    return torch.promote_types(x.dtype, torch.float32)

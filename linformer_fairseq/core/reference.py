@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from .attention import LinformerSelfAttention
-from .projection import Convolution, LinearProjection, MeanPool, Projection, RaggedHeads, WindowProjection
+from .projection import LinearProjection, Projection, RaggedHeads
 from .settings import LinformerSettings
+from .windows import Convolution, MeanPool, WindowProjection
 
 # X (t, C) and W_i (D, C) -> E_i X W_i^T (R, D)
 ProjectedLinear = Callable[[Tensor, Tensor], Tensor]

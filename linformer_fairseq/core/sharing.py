@@ -8,8 +8,9 @@
 
 from __future__ import annotations
 
-from .projection import Convolution, LinearProjection, MaxPool, MeanPool, Projection, RaggedHeads
+from .projection import LinearProjection, Projection, RaggedHeads
 from .settings import LinformerSettings, window_length
+from .windows import Convolution, MaxPool, MeanPool
 
 
 def build_shared_projection(settings: LinformerSettings) -> Projection | None:

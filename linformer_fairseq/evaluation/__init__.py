@@ -1,14 +1,12 @@
 """What a finetuned classifier scores on a prepared task."""
 
 from linformer_fairseq.evaluation.classifier import Classifier, load_classifier
-from linformer_fairseq.evaluation.errors import EvaluationError
 from linformer_fairseq.evaluation.predictions import Predictions, predict
 from linformer_fairseq.evaluation.scores import accuracy, f1, majority
 from linformer_fairseq.evaluation.task_data import TaskData, read_task
 
 __all__ = [
     "Classifier",
-    "EvaluationError",
     "Predictions",
     "TaskData",
     "accuracy",

@@ -11,9 +11,9 @@ from fairseq import checkpoint_utils, tasks
 from omegaconf import open_dict
 from torch import nn
 
-from linformer_fairseq.dictionary_file import embedding_rows, read_vocabulary, without_padding
-from linformer_fairseq.evaluation.errors import EvaluationError
-from linformer_fairseq.evaluation.task_data import TaskData, read_labels
+from linformer_fairseq.evaluation.task_data import TaskData
+from linformer_fairseq.files.dictionary import embedding_rows, read_labels, read_vocabulary, without_padding
+from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.tasks import SENTENCE_PREDICTION
 
 _EMBEDDING = "encoder.sentence_encoder.embed_tokens.weight"
@@ -44,36 +44,36 @@ def load_classifier(
         compile_encoder: run its layers through torch.compile, whether it was trained so or not.
 
     Raises:
-        EvaluationError: no such file, no classification head, one for other data, weights that do not fit its options,
+        UserError: no such file, no classification head, one for other data, weights that do not fit its options,
             or no encoder of ours to compile; the message says which.
         ValueError: the file is no checkpoint, or is damaged.
     """
     if not checkpoint.is_file():
-        raise EvaluationError(f"{checkpoint}: no such file; expected a checkpoint of a finetuning")
+        raise UserError(f"{checkpoint}: no such file; expected a checkpoint of a finetuning")
     state = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
     cfg = state["cfg"]
     head = str(getattr(cfg.criterion, "classification_head_name", ""))
     weight = state["model"].get(f"classification_heads.{head}.out_proj.weight")
     if cfg.task._name not in SENTENCE_PREDICTION or weight is None:
-        raise EvaluationError(
+        raise UserError(
             f"{checkpoint}: has no classification head (its task is {cfg.task._name}); finetune it first, with "
             "--task sentence_prediction --criterion sentence_prediction"
         )
     if getattr(cfg.criterion, "regression_target", False):
-        raise EvaluationError(f"{checkpoint}: was trained to predict numbers (regression_target), not classes")
+        raise UserError(f"{checkpoint}: was trained to predict numbers (regression_target), not classes")
     _check_dictionaries(checkpoint, state, int(weight.shape[0]), data)
     with open_dict(cfg):
         cfg.task.data = str(data.folder)
         if "sharing" in cfg.model:
             cfg.model.compile_encoder = compile_encoder
         elif compile_encoder:
-            raise EvaluationError(f"{checkpoint}: is a {cfg.model._name}; only a Linformer's encoder can be compiled")
+            raise UserError(f"{checkpoint}: is a {cfg.model._name}; only a Linformer's encoder can be compiled")
     task = tasks.setup_task(cfg.task)
     model = task.build_model(cfg.model, from_checkpoint=True)
     try:
         model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
     except (RuntimeError, ValueError) as error:
-        raise EvaluationError(f"{checkpoint}: does not fit its own options: {' '.join(str(error).split())}") from error
+        raise UserError(f"{checkpoint}: does not fit its own options: {' '.join(str(error).split())}") from error
     limit = min(int(task.max_positions()), int(model.max_positions()))
     model = model.bfloat16() if bf16 else model.float()
     return Classifier(model.eval().to(device), task, head, device, limit)
@@ -86,7 +86,7 @@ def _check_dictionaries(checkpoint: Path, state: dict[str, Any], classes: int, d
     trained on is still there.
     """
     if classes != len(data.labels):
-        raise EvaluationError(
+        raise UserError(
             f"{checkpoint}: its head tells {classes} classes apart, but {data.folder} has {len(data.labels)} "
             f"({', '.join(data.labels)}); was it finetuned on another task?"
         )
@@ -95,7 +95,7 @@ def _check_dictionaries(checkpoint: Path, state: dict[str, Any], classes: int, d
     rows = state["model"][_EMBEDDING].shape[0] if _EMBEDDING in state["model"] else None
     expected = embedding_rows(data.folder / dictionary, "sharing" in state["cfg"].model)
     if rows is not None and rows != expected:
-        raise EvaluationError(
+        raise UserError(
             f"{checkpoint}: was trained with a dictionary of {rows:,} symbols, but {data.folder / dictionary} makes "
             f"{expected:,} (fairseq's own included); {hint}"
         )
@@ -106,9 +106,7 @@ def _check_dictionaries(checkpoint: Path, state: dict[str, Any], classes: int, d
     ):
         theirs = trained_on / name
         if theirs.is_file() and read(theirs) != read(data.folder / name):
-            raise EvaluationError(
-                f"{checkpoint}: was trained with {theirs}, which differs from {data.folder / name}; {what}"
-            )
+            raise UserError(f"{checkpoint}: was trained with {theirs}, which differs from {data.folder / name}; {what}")
 
 
 def _real_symbols(path: Path) -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,8 @@ import numpy.typing as npt
 import torch
 
 from linformer_fairseq.evaluation.classifier import Classifier
-from linformer_fairseq.evaluation.errors import EvaluationError
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.progress import Progress
 
 
 @dataclass(frozen=True)
@@ -25,19 +27,17 @@ class Predictions:
     """Class numbers, (examples,); None where the split has no labels."""
 
 
-def predict(
-    classifier: Classifier, split: str, batch_size: int, progress: Callable[[int, int], None] = lambda done, total: None
-) -> Predictions:
+def predict(classifier: Classifier, split: str, batch_size: int, show_progress: bool = False) -> Predictions:
     """Classify a split, read as fairseq reads it in training.
 
     Args:
         classifier: see `load_classifier`.
         split: name of one that is there.
         batch_size: examples at once, those of similar length together. The result does not depend on it.
-        progress: called with the number of examples that are done, and of all.
+        show_progress: say on stderr now and then how far it is.
 
     Raises:
-        EvaluationError: an example is longer than the model.
+        UserError: an example is longer than the model.
     """
     dataset = classifier.task.load_dataset(split)
     sizes = np.asarray(dataset.sizes[0])
@@ -45,27 +45,27 @@ def predict(
     too_long = int((sizes > classifier.max_positions).sum())
     if too_long:
         limit = classifier.max_positions
-        raise EvaluationError(
+        raise UserError(
             f"{too_long:,} of {total:,} examples of {split} are longer than the {limit} positions of the model (the "
             f"longest: {sizes.max():,}); prepare the task with --max-positions {limit}"
         )
     predicted = np.zeros(total, dtype=np.int64)
     probability = np.zeros(total, dtype=np.float32)
     targets: npt.NDArray[np.int64] | None = None
-    done = 0
-    for rows in _batches(sizes, batch_size):
-        batch = dataset.collater([dataset[row] for row in rows])
-        with torch.inference_mode():
-            inputs = {key: value.to(classifier.device) for key, value in batch["net_input"].items()}
-            logits, _ = classifier.model(**inputs, features_only=True, classification_head_name=classifier.head)
-            best = logits.softmax(dim=-1, dtype=torch.float32).max(dim=-1)
-        predicted[rows] = best.indices.cpu().numpy()
-        probability[rows] = best.values.cpu().numpy()
-        if "target" in batch:
-            targets = np.zeros(total, dtype=np.int64) if targets is None else targets
-            targets[rows] = batch["target"].view(-1).numpy()
-        done += len(rows)
-        progress(done, total)
+    with Progress(f"evaluating {split}", total, items="examples") if show_progress else nullcontext() as progress:
+        for rows in _batches(sizes, batch_size):
+            batch = dataset.collater([dataset[row] for row in rows])
+            with torch.inference_mode():
+                inputs = {key: value.to(classifier.device) for key, value in batch["net_input"].items()}
+                logits, _ = classifier.model(**inputs, features_only=True, classification_head_name=classifier.head)
+                best = logits.softmax(dim=-1, dtype=torch.float32).max(dim=-1)
+            predicted[rows] = best.indices.cpu().numpy()
+            probability[rows] = best.values.cpu().numpy()
+            if "target" in batch:
+                targets = np.zeros(total, dtype=np.int64) if targets is None else targets
+                targets[rows] = batch["target"].view(-1).numpy()
+            if progress is not None:
+                progress.advance(len(rows))
     return Predictions(predicted, probability, targets)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from linformer_fairseq.evaluation.predictions import Predictions
+from linformer_fairseq.files.atomic import atomic_open
 
 
 def write_predictions(path: Path, identifiers: list[str], labels: tuple[str, ...], found: Predictions) -> None:
@@ -39,13 +39,5 @@ def _write(path: Path, header: tuple[str, ...], rows: Iterable[tuple[str, ...]])
     Raises:
         OSError: it cannot be written; the error's file is ``path``.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("w", encoding="utf-8", newline="\n") as stream:
-            stream.writelines("\t".join(row) + "\n" for row in (header, *rows))
-        temporary.replace(path)
-    except OSError as error:  # that of a full disk names no file, others the temporary one
-        raise OSError(error.errno, error.strerror or str(error), str(path)) from None
-    finally:
-        temporary.unlink(missing_ok=True)
+    with atomic_open(path) as stream:
+        stream.writelines("\t".join(row) + "\n" for row in (header, *rows))

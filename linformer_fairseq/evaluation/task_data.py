@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from linformer_fairseq.dictionary_file import read_symbols
-from linformer_fairseq.evaluation.errors import EvaluationError
-
-# What fairseq-preprocess fills a dictionary up with to a multiple of eight: no classes.
-_FILLER = re.compile(r"madeupword\d{4,}")
+from linformer_fairseq.files.dictionary import read_labels
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.json_records import read_object
 
 
 @dataclass(frozen=True)
@@ -44,52 +40,37 @@ class TaskData:
         """Raise unless there is such a split.
 
         Raises:
-            EvaluationError: naming those that there are.
+            UserError: naming those that there are.
         """
         splits = sorted(path.stem for path in (self.folder / "input0").glob("*.idx"))
         if split not in splits:
-            raise EvaluationError(f"{self.folder}: no split {split!r}; it has: {', '.join(splits) or 'none'}")
+            raise UserError(f"{self.folder}: no split {split!r}; it has: {', '.join(splits) or 'none'}")
 
     def identifiers(self, split: str, count: int) -> list[str]:
         """Each example's number in GLUE's files; its row, from 0, where the folder does not tell.
 
         Raises:
-            EvaluationError: there are more or fewer than ``count``.
+            UserError: there are more or fewer than ``count``.
         """
         path = self.folder / "ids" / f"{split}.txt"
         if not path.is_file():
             return [str(row) for row in range(count)]
         identifiers = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
         if len(identifiers) != count:
-            raise EvaluationError(f"{path}: {len(identifiers):,} lines for {count:,} examples; prepare the task again")
+            raise UserError(f"{path}: {len(identifiers):,} lines for {count:,} examples; prepare the task again")
         return identifiers
-
-
-def read_labels(path: Path) -> list[str]:
-    """The classes of a label dictionary, in the order of a model's outputs."""
-    labels = read_symbols(path)
-    while labels and _FILLER.fullmatch(labels[-1]):
-        labels.pop()
-    return labels
 
 
 def read_task(folder: Path) -> TaskData:
     """Read what the folder says of itself.
 
     Raises:
-        EvaluationError: it is no folder of fairseq's sentence_prediction, or its manifest is damaged.
+        UserError: it is no folder of fairseq's sentence_prediction, or its manifest is damaged.
     """
     dictionaries = [folder / "input0" / "dict.txt", folder / "label" / "dict.txt"]
     for path in dictionaries:
         if not path.is_file():
-            raise EvaluationError(
-                f"{path}: no such file; expected a task as python -m data_prep.prepare_task writes it to --out"
-            )
+            raise UserError(f"{path}: no such file; expected a task as linformer data task writes it to --out")
     manifest = folder / "manifest.json"
-    try:
-        found = json.loads(manifest.read_text(encoding="utf-8")) if manifest.is_file() else {}
-    except ValueError as error:
-        raise EvaluationError(f"{manifest}: damaged ({error}); prepare the task again") from None
-    if not isinstance(found, dict):
-        raise EvaluationError(f"{manifest}: damaged (not an object); prepare the task again")
+    found = read_object(manifest, "prepare the task again") if manifest.is_file() else {}
     return TaskData(folder, tuple(read_labels(dictionaries[1])), found)

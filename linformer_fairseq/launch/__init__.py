@@ -2,6 +2,5 @@
 
 from linformer_fairseq.launch.complete import complete
 from linformer_fairseq.launch.compose import STAGES, compose, config_dir, jobs, resolved
-from linformer_fairseq.launch.errors import LaunchError
 
-__all__ = ["STAGES", "LaunchError", "complete", "compose", "config_dir", "jobs", "resolved"]
+__all__ = ["STAGES", "complete", "compose", "config_dir", "jobs", "resolved"]

@@ -21,18 +21,18 @@ from fairseq.utils import reset_logging
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, open_dict
 
+from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch.complete import complete
 from linformer_fairseq.launch.compose import VERSION_BASE, compose, config_dir, jobs, overrides_for_hydra, register
-from linformer_fairseq.launch.errors import EXPLAINED, LaunchError
-from linformer_fairseq.launch.processes import find_place, torchrun_command
+from linformer_fairseq.launch.processes import detect_rank, torchrun_command
 from linformer_fairseq.launch.run_folder import CONSOLE_LOG, read_record
-from linformer_fairseq.launch.train import train
-from linformer_fairseq.training.stopping import STOPPED_STATUS
+from linformer_fairseq.launch.train import EXPLAINED, train
+from linformer_fairseq.training.signals import STOPPED_STATUS
 
 logger = logging.getLogger(__name__)
 
 COMMANDS = {"pretraining": "pretrain", "finetuning": "finetune"}
-_HANDED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
+_FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 
 
 class Run(NamedTuple):
@@ -46,18 +46,18 @@ def check(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | None
     """Every run that the overrides ask for, with its config, completed. Nothing is started or queued.
 
     Raises:
-        LaunchError: one of them could not start; where there are several the message says which.
+        UserError: one of them could not start; where there are several the message says which.
     """
     wanted = jobs(stage, overrides, folder) if sweep else [list(overrides)]
     runs = []
     for job in wanted:
         try:
             runs.append(Run(job, complete(compose(stage, job, folder))))
-        except LaunchError as error:
-            raise LaunchError(f"{error} (in the run with {' '.join(job)})" if sweep else str(error)) from None
+        except UserError as error:
+            raise UserError(f"{error} (in the run with {' '.join(job)})" if sweep else str(error)) from None
     folders = [run.config.checkpoint.save_dir for run in runs]
     if twice := next((path for path in folders if folders.count(path) > 1), None):
-        raise LaunchError(
+        raise UserError(
             f"several runs of this sweep would be in {twice}: its name does not tell what is swept over; say so in "
             "run.name, as in 'run.name=${run.model}_lr${optimization.lr.0}_s${common.seed}'"
         )
@@ -77,7 +77,7 @@ def launch(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | Non
         exit status: 0 finished, 1 failed, 85 stopped by a signal after a checkpoint, 130 Ctrl-C.
 
     Raises:
-        LaunchError: a run could not start, or trained nothing.
+        UserError: a run could not start, or trained nothing.
     """
     runs = check(stage, overrides, sweep, folder)
     config = runs[0].config
@@ -85,25 +85,25 @@ def launch(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | Non
         return _submit(stage, overrides, sweep, folder)
     if sweep:
         return _sweep(stage, runs, folder)
-    place = find_place(os.environ, config.distributed_training.distributed_world_size)
-    if place is None:
+    rank_info = detect_rank(os.environ, config.distributed_training.distributed_world_size)
+    if rank_info is None:
         words = [COMMANDS[stage], *_folder_option(folder), *overrides]
         command, environment = torchrun_command(config.distributed_training.distributed_world_size, words)
         path = Path(config.checkpoint.save_dir)
         before = _attempts(path)
-        status, told = _child(command, environment, torchrun=True)
+        exit_code, forwarded_signal = _child(command, environment, torchrun=True)
         attempts = _attempts(path)
-        if told == signal.SIGINT:
+        if forwarded_signal == signal.SIGINT:
             raise KeyboardInterrupt
-        if status and len(attempts) > len(before) and attempts[-1]["status"] == "stopped":
+        if exit_code and len(attempts) > len(before) and attempts[-1]["status"] == "stopped":
             logger.warning("stopped in order; the same command goes on from %s", path)
             return STOPPED_STATUS
-        return 128 + told if status and told else status
+        return 128 + forwarded_signal if exit_code and forwarded_signal else exit_code
     reset_logging()
     try:
-        train(config, place, overrides)
+        train(config, rank_info, overrides)
     except (*EXPLAINED, OSError) as error:
-        raise LaunchError(str(error)) from None
+        raise UserError(str(error)) from None
     return 0
 
 
@@ -113,40 +113,40 @@ def _sweep(stage: str, runs: Sequence[Run], folder: Path | None) -> int:
         said = " ".join(run.overrides)
         print(f"==> run {number} of {len(runs)}: {said}", flush=True)
         words = [COMMANDS[stage], *_folder_option(folder), *run.overrides]
-        status, told = _child([sys.executable, "-m", "linformer_fairseq.cli", *words], {})
-        if told:  # whatever the run made of it, no other one begins
-            return status or 128 + told
-        if status:
+        exit_code, forwarded_signal = _child([sys.executable, "-m", "linformer_fairseq.cli", *words], {})
+        if forwarded_signal:  # whatever the run made of it, no other one begins
+            return exit_code or 128 + forwarded_signal
+        if exit_code:
             log = Path(run.config.checkpoint.save_dir) / CONSOLE_LOG
-            failed.append(f"{said} (status {status}{f'; see {log}' if log.exists() else ''})")
+            failed.append(f"{said} (status {exit_code}{f'; see {log}' if log.exists() else ''})")
     for text in failed:
         print(f"failed: {text}", file=sys.stderr)
     return 1 if failed else 0
 
 
 def _child(command: Sequence[str], environment: Mapping[str, str], torchrun: bool = False) -> tuple[int, int]:
-    """Run a command, and pass on the first signal that asks to stop.
+    """Run a command, and forward the first signal that asks to stop.
 
     Returns:
-        its status as a shell would give it, and the number of that signal, 0 without one.
+        its exit code as a shell would give it, and the number of the signal that was forwarded, 0 without one.
     """
-    told: list[int] = []
+    received: list[int] = []
     # In a session of its own: a signal to the whole group, Ctrl-C's for example, would reach it twice.
     with subprocess.Popen(command, env={**os.environ, **environment}, start_new_session=True) as process:
 
-        def pass_on(number: int, frame: FrameType | None) -> None:
-            told.append(number)
-            if len(told) == 1:
-                # torchrun knows SIGTERM and SIGINT, and passes them on to its workers; of SIGUSR1 it would die alone
+        def forward(number: int, frame: FrameType | None) -> None:
+            received.append(number)
+            if len(received) == 1:
+                # torchrun knows SIGTERM and SIGINT, and forwards them to its workers; of SIGUSR1 it would die alone
                 process.send_signal(signal.SIGTERM if torchrun and number != signal.SIGINT else number)
 
-        before = {number: signal.signal(number, pass_on) for number in _HANDED_ON}
+        before = {number: signal.signal(number, forward) for number in _FORWARDED}
         try:
-            status = process.wait()
+            exit_code = process.wait()
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-    return status if status >= 0 else 128 - status, told[0] if told else 0
+    return exit_code if exit_code >= 0 else 128 - exit_code, received[0] if received else 0
 
 
 def _attempts(path: Path) -> list[Mapping[str, object]]:
@@ -162,14 +162,14 @@ def _require_slurm() -> None:
     try:
         subprocess.run(["sinfo", "--noheader"], capture_output=True, text=True, timeout=60, check=True)
     except FileNotFoundError:
-        raise LaunchError(
+        raise UserError(
             "run_config=slurm: sinfo: no such program; this is for a machine that submits to SLURM"
         ) from None
     except subprocess.TimeoutExpired:
-        raise LaunchError("run_config=slurm: SLURM does not answer (sinfo took more than 60 s)") from None
+        raise UserError("run_config=slurm: SLURM does not answer (sinfo took more than 60 s)") from None
     except subprocess.CalledProcessError as error:
         said = error.stderr.strip().split("\n")[0] or f"sinfo ended with status {error.returncode}"
-        raise LaunchError(f"run_config=slurm: SLURM does not answer: {said}") from None
+        raise UserError(f"run_config=slurm: SLURM does not answer: {said}") from None
 
 
 def _submit(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | None) -> int:
@@ -195,14 +195,14 @@ def _submitted(config: DictConfig) -> None:
         with open_dict(config):
             config.run.experiment = hydra_config.runtime.choices.get("experiment")
         completed = complete(config)
-        place = find_place(os.environ, completed.distributed_training.distributed_world_size)
-        if place is None:
-            raise LaunchError("no task of a SLURM job; run_config=slurm is for Hydra's submitit launcher")
+        rank_info = detect_rank(os.environ, completed.distributed_training.distributed_world_size)
+        if rank_info is None:
+            raise UserError("no task of a SLURM job; run_config=slurm is for Hydra's submitit launcher")
         reset_logging()
-        train(completed, place, list(hydra_config.overrides.task))
+        train(completed, rank_info, list(hydra_config.overrides.task))
     except Exception as error:
         # Hydra would keep it for later and end this task with 0, and the others would wait for it.
-        if isinstance(error, (LaunchError, *EXPLAINED)):
+        if isinstance(error, EXPLAINED):
             logger.error("%s", error)
         else:
             logger.exception("the run failed")

@@ -8,10 +8,10 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 import linformer_fairseq
-from linformer_fairseq import shipped_models
+from linformer_fairseq.checkpoints.released_folder import find_weights
+from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch.compose import plain, resolved
 from linformer_fairseq.launch.data import TASKS, check_pretraining_data, check_task_data, prepared
-from linformer_fairseq.launch.errors import LaunchError
 from linformer_fairseq.launch.options import with_defaults
 from linformer_fairseq.launch.pretrained import read_pretrained
 
@@ -40,14 +40,14 @@ def complete(config: DictConfig) -> DictConfig:
         config: as composed; relative paths in it are relative to the working directory.
 
     Raises:
-        LaunchError: something is missing or contradicts something else; nothing was written or queued.
+        UserError: something is missing or contradicts something else; nothing was written or queued.
     """
     config = resolved(config)
     name = Path(str(config.run.name))
     if name == Path() or name.is_absolute() or ".." in name.parts:
-        raise LaunchError(f"run.name={config.run.name}: expected the name of a folder in {config.run.runs}")
+        raise UserError(f"run.name={config.run.name}: expected the name of a folder in {config.run.runs}")
     if config.pretrained:
-        config.pretrained = shipped_models.checkpoint(config.pretrained)
+        config.pretrained = find_weights(config.pretrained)
     for key in _PATHS:
         _make_absolute(config, key)
     with open_dict(config):
@@ -68,7 +68,7 @@ def _check_options(config: DictConfig) -> None:
     try:
         with_defaults(config)
     except OmegaConfBaseException as error:
-        raise LaunchError(plain(error)) from None
+        raise UserError(plain(error)) from None
 
 
 def _make_absolute(config: DictConfig, key: str) -> None:
@@ -79,13 +79,13 @@ def _make_absolute(config: DictConfig, key: str) -> None:
         return
     path = Path(value).absolute()
     if key == "checkpoint.save_dir" and _FORBIDDEN in str(path):
-        raise LaunchError(f"checkpoint.save_dir={value}: fairseq cannot use a path with a colon; choose another folder")
+        raise UserError(f"checkpoint.save_dir={value}: fairseq cannot use a path with a colon; choose another folder")
     node[name] = str(path)
 
 
 def _check_task(config: DictConfig, folder: Path, theirs: str | None) -> None:
     if theirs is not None and config.run.task in TASKS and theirs != config.run.task:
-        raise LaunchError(f"task={config.run.task}, but {folder} was prepared as {theirs}; change task or task.data")
+        raise UserError(f"task={config.run.task}, but {folder} was prepared as {theirs}; change task or task.data")
 
 
 def _check_numbers(config: DictConfig) -> None:
@@ -93,20 +93,20 @@ def _check_numbers(config: DictConfig) -> None:
     for key, least in _LEAST.items():
         value = OmegaConf.select(config, key)
         if value is not None and value < least:
-            raise LaunchError(f"{key}={value}: expected at least {least}")
+            raise UserError(f"{key}={value}: expected at least {least}")
     if not config.optimization.max_update and not config.optimization.max_epoch:
-        raise LaunchError("optimization.max_update=0, and no max_epoch: the run would never end; say how many updates")
+        raise UserError("optimization.max_update=0, and no max_epoch: the run would never end; say how many updates")
     if wrong := [rate for rate in config.optimization.lr if not rate > 0]:
-        raise LaunchError(f"optimization.lr: {wrong[0]}: expected a number above 0")
+        raise UserError(f"optimization.lr: {wrong[0]}: expected a number above 0")
     scheduler = config.lr_scheduler
     last = scheduler.get("total_num_update")
     if last and scheduler.warmup_updates >= float(last):
-        raise LaunchError(
+        raise UserError(
             f"lr_scheduler.warmup_updates={scheduler.warmup_updates}, but the run ends after {float(last):,.0f} "
             "updates, before its learning rate is reached; say a smaller number"
         )
     if config.common.cpu and config.common.fp16 and not config.common.fp16_no_flatten_grads:
-        raise LaunchError("run.precision=fp16 is for GPUs; on a CPU say fp32 or bf16")
+        raise UserError("run.precision=fp16 is for GPUs; on a CPU say fp32 or bf16")
 
 
 def _complete_finetuning(config: DictConfig) -> None:
@@ -119,18 +119,18 @@ def _complete_finetuning(config: DictConfig) -> None:
     _check_task(config, folder, manifest.get("task"))
     given = config.task.max_positions
     if given is not None and given != pretrained.max_positions:
-        raise LaunchError(
+        raise UserError(
             f"task.max_positions={given}, but {checkpoint} has n = {pretrained.max_positions}; leave it out"
         )
     longest = manifest.get("options", {}).get("max_positions")
     if longest is not None and longest > pretrained.max_positions:
-        raise LaunchError(
+        raise UserError(
             f"{folder} was prepared with --max-positions {longest}, but {checkpoint} has n = "
             f"{pretrained.max_positions}; prepare it again with --max-positions {pretrained.max_positions}"
         )
     wanted = config.task.get("num_classes")
     if wanted is not None and wanted != labels:
-        raise LaunchError(
+        raise UserError(
             f"task.num_classes={wanted}, but {folder / 'label' / 'dict.txt'} has {labels} classes; leave it out"
         )
     with open_dict(config):

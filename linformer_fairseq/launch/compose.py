@@ -16,8 +16,8 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException, ValidationError
 
+from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch import resolvers, schema
-from linformer_fairseq.launch.errors import LaunchError
 from linformer_fairseq.launch.options import COMPONENTS, nearest, no_such_option, option_names
 
 STAGES = ("pretraining", "finetuning")
@@ -27,18 +27,17 @@ VERSION_BASE = "1.1"
 
 
 def config_dir() -> Path:
-    """The folder ``configs`` beside the package.
+    """The folder of the project's configs: beside the package in a clone, in the package where it was installed.
 
     Raises:
-        LaunchError: the package was installed without it.
+        UserError: it is in neither place.
     """
-    folder = Path(__file__).resolve().parents[2] / "configs"
-    if not (folder / "pretraining.yaml").is_file():
-        raise LaunchError(
-            f"{folder}: no configs there. They are part of the repository, not of the installed package: install that "
-            "with `pip install --editable` from a clone (scripts/setup.sh does), or give --config-dir"
-        )
-    return folder
+    package = Path(__file__).resolve().parents[1]
+    places = (package.parent / "configs", package / "configs")
+    for folder in places:
+        if (folder / "pretraining.yaml").is_file():
+            return folder
+    raise UserError(f"no configs in {places[0]} or {places[1]}: install the package again, or give --config-dir")
 
 
 def register() -> None:
@@ -59,14 +58,14 @@ def compose(stage: str, overrides: Sequence[str] = (), folder: Path | None = Non
         the config, with interpolations that are not resolved yet.
 
     Raises:
-        LaunchError: there is no such config or option, or a value of another type.
+        UserError: there is no such config or option, or a value of another type.
     """
     with _hydra(folder):
         try:
             words = _as_hydra_takes_them(stage, overrides, folder or config_dir())
             config = hydra_compose(stage, overrides=words, return_hydra_config=True)
         except (HydraException, OmegaConfBaseException) as error:
-            raise LaunchError(plain(error, folder)) from None
+            raise UserError(plain(error, folder)) from None
     with open_dict(config):
         config.run.experiment = config.pop("hydra").runtime.choices.get("experiment")
     return config
@@ -76,7 +75,7 @@ def jobs(stage: str, overrides: Sequence[str], folder: Path | None = None) -> li
     """The overrides of each run of a sweep: every combination of the values, those of the config's own grid too.
 
     Raises:
-        LaunchError: overrides that cannot be read.
+        UserError: overrides that cannot be read.
     """
     with _hydra(folder):
         try:
@@ -89,7 +88,7 @@ def jobs(stage: str, overrides: Sequence[str], folder: Path | None = None) -> li
             swept = parser.parse_overrides([f"{key}={value}" for key, value in grid.items()])
             return [list(job) for job in BasicSweeper.split_arguments([*swept, *given], None)[0]]
         except (HydraException, OmegaConfBaseException) as error:
-            raise LaunchError(plain(error, folder)) from None
+            raise UserError(plain(error, folder)) from None
 
 
 def overrides_for_hydra(stage: str, overrides: Sequence[str], folder: Path | None = None) -> list[str]:
@@ -99,13 +98,13 @@ def overrides_for_hydra(stage: str, overrides: Sequence[str], folder: Path | Non
     such an option is checked here instead, so that each can be set by its plain name, and ``++`` tells Hydra to do so.
 
     Raises:
-        LaunchError: there is no such config or option; the message has the name that comes nearest.
+        UserError: there is no such config or option; the message has the name that comes nearest.
     """
     with _hydra(folder):
         try:
             return _as_hydra_takes_them(stage, overrides, folder or config_dir())
         except (HydraException, OmegaConfBaseException) as error:
-            raise LaunchError(plain(error, folder)) from None
+            raise UserError(plain(error, folder)) from None
 
 
 def _as_hydra_takes_them(stage: str, overrides: Sequence[str], folder: Path) -> list[str]:
@@ -150,14 +149,14 @@ def resolved(config: DictConfig) -> DictConfig:
     """A copy with all interpolations replaced by their values.
 
     Raises:
-        LaunchError: a value that must be given is missing, or two contradict each other.
+        UserError: a value that must be given is missing, or two contradict each other.
     """
     try:
         if missing := sorted(OmegaConf.missing_keys(config)):
-            raise LaunchError(f"{', '.join(missing)}: not given; say {missing[0]}=VALUE")
+            raise UserError(f"{', '.join(missing)}: not given; say {missing[0]}=VALUE")
         copy = OmegaConf.create(OmegaConf.to_container(config, resolve=True, enum_to_str=True))
     except OmegaConfBaseException as error:
-        raise LaunchError(plain(error)) from None
+        raise UserError(plain(error)) from None
     assert isinstance(copy, DictConfig)
     OmegaConf.set_struct(copy, True)
     return copy

@@ -15,7 +15,8 @@ from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY
 from omegaconf import DictConfig, OmegaConf
 
-from linformer_fairseq.launch.errors import LaunchError
+import linformer_fairseq.tasks  # noqa: F401 (registers ours; the models are, by their config)
+from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.models.config import LinformerRobertaConfig
 
 COMPONENTS: dict[str, Collection[str]] = {
@@ -57,12 +58,12 @@ def option_names(config: DictConfig) -> set[str]:
     """Return the dotted names of all options that a composed config has or may be given, and of their groups.
 
     Raises:
-        LaunchError: it names a component, or has an option of the model, that does not exist.
+        UserError: it names a component, or has an option of the model, that does not exist.
     """
     names = {part: OmegaConf.select(config, f"{part}._name") for part in COMPONENTS}
     for part, name in names.items():
         if name is not None and name not in COMPONENTS[part]:
-            raise LaunchError(f"{part}._name={name}: no such {part}{nearest(name, COMPONENTS[part])}")
+            raise UserError(f"{part}._name={name}: no such {part}{nearest(name, COMPONENTS[part])}")
     components = with_defaults(OmegaConf.create({part: {"_name": name} for part, name in names.items()}))
     known = {*_names(OmegaConf.to_container(config)), *_names(OmegaConf.to_container(components))}
     options = {f"model.{name}" for name in model_options(names["model"])}
@@ -72,7 +73,7 @@ def option_names(config: DictConfig) -> set[str]:
     return known | options
 
 
-def no_such_option(name: str, known: Collection[str], config: DictConfig) -> LaunchError:
+def no_such_option(name: str, known: Collection[str], config: DictConfig) -> UserError:
     """Return the error for an option that does not exist, with the name that comes nearest to it.
 
     Args:
@@ -87,7 +88,7 @@ def no_such_option(name: str, known: Collection[str], config: DictConfig) -> Lau
         near = nearest(name, [other for other in known if other.rpartition(".")[0] == group], common=len(group))
     else:  # the group is misspelled or left out
         near = nearest(name, [other for other in known if other.rpartition(".")[2] == last] or known)
-    return LaunchError(f"{name}: no such option{of}{near}")
+    return UserError(f"{name}: no such option{of}{near}")
 
 
 def nearest(name: str, known: Iterable[str], common: int = 0) -> str:

@@ -12,32 +12,21 @@ from typing import Any
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from omegaconf import OmegaConf
 
-from linformer_fairseq import shipped_models
-from linformer_fairseq.compat.checkpoint_loading import CheckpointError, read_checkpoint
+from linformer_fairseq.checkpoints.reading import read_checkpoint
+from linformer_fairseq.checkpoints.released_folder import shipped_models
 from linformer_fairseq.core import parse_projected_dim
-from linformer_fairseq.dictionary_file import embedding_rows
-from linformer_fairseq.launch.errors import LaunchError
+from linformer_fairseq.files.dictionary import embedding_rows
+from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.models.architectures import MODEL
-from linformer_fairseq.models.config import DEFAULTS, EXECUTION
+from linformer_fairseq.models.config import DEFAULTS, OPTIONS_OF_LINFORMER, Role, with_role
 from linformer_fairseq.models.options import fill_defaults
 
 _POSITIONS = "encoder.sentence_encoder.embed_positions.weight"
 _EMBEDDING = "encoder.sentence_encoder.embed_tokens.weight"
 # A position's number begins after the padding symbol's.
 _UNUSED_POSITIONS = 2
-# Options that say how a model is trained, not what it is: a finetuning chooses its own.
-_FREE = EXECUTION | frozenset(
-    {
-        *("dropout", "attention_dropout", "activation_dropout", "pooler_dropout", "encoder_layerdrop"),
-        *("quant_noise_pq", "quant_noise_pq_block_size", "quant_noise_scalar", "spectral_norm_classification_head"),
-        *("load_checkpoint_heads", "pooler_activation_fn", "projection_init", "attention_start"),
-    }
-)
-_LINFORMER = (
-    *("projected_dim", "sharing", "projection", "projection_init", "freeze_projection"),
-    *("projection_step", "row_weights", "short_inputs", "attention_start"),
-    *("compile_encoder", "pad_vocabulary"),
-)
+_FREE = with_role(Role.TRAINING, Role.EXECUTION)
+"""Options that a finetuning chooses for itself."""
 
 
 @dataclass(frozen=True)
@@ -62,25 +51,25 @@ class Pretrained:
                 agree with the checkpoint.
 
         Raises:
-            LaunchError: it does not; both values are named.
+            UserError: it does not; both values are named.
         """
         options = {key: value for key, value in self.options.items() if key not in _FREE}
         for key, value in given.items():
             if value is None:
                 continue
-            if key in _LINFORMER and not self.name.startswith(MODEL):
-                raise LaunchError(f"model.{key}={value}: no option of {self.name}, the model of {self.path}")
+            if key in OPTIONS_OF_LINFORMER and not self.name.startswith(MODEL):
+                raise UserError(f"model.{key}={value}: no option of {self.name}, the model of {self.path}")
             if key in _FREE:
                 options[key] = value
             elif key == "_name":
                 if value != self.name:
-                    raise LaunchError(
+                    raise UserError(
                         f"model._name={value}, but {self.path} was pretrained with {self.name}; leave it out"
                     )
             elif key not in options:
-                raise LaunchError(f"model.{key}={value}: no option of {self.name}, the model of {self.path}")
+                raise UserError(f"model.{key}={value}: no option of {self.name}, the model of {self.path}")
             elif not _same(key, value, options[key]):
-                raise LaunchError(
+                raise UserError(
                     f"model.{key}={value}, but {self.path} was pretrained with {key}={options[key]}; leave it out: "
                     "what the model is, its checkpoint says"
                 )
@@ -90,11 +79,11 @@ class Pretrained:
         """Raise unless the dictionary has the symbols that the model was trained with, as far as their number tells.
 
         Raises:
-            LaunchError: naming both numbers.
+            UserError: naming both numbers.
         """
         expected = embedding_rows(path, self.name.startswith(MODEL))
         if expected != self.symbols:
-            raise LaunchError(
+            raise UserError(
                 f"{self.path} was pretrained with {self.symbols:,} symbols, but {path} makes {expected:,} (fairseq's "
                 "own included); prepare the task with the tokenizer of the pretraining data"
             )
@@ -104,12 +93,12 @@ def read_pretrained(path: Path) -> Pretrained:
     """Read what a checkpoint's model is.
 
     Raises:
-        LaunchError: no such file, no checkpoint, or not one of RoBERTa or Linformer.
+        UserError: no such file, no checkpoint, or not one of RoBERTa or Linformer.
     """
     if not path.is_file():
-        raise LaunchError(
+        raise UserError(
             f"pretrained={path}: no such file; expected a checkpoint of a pretraining, RUN/checkpoint_best.pt, or one "
-            f"of the models that come with the package: {', '.join(shipped_models.names()) or 'none'}"
+            f"of the models that come with the package: {', '.join(shipped_models()) or 'none'}"
         )
     status = path.stat()
     return _read(path, status.st_mtime_ns, status.st_size)
@@ -117,13 +106,10 @@ def read_pretrained(path: Path) -> Pretrained:
 
 @functools.lru_cache(maxsize=1)  # the runs of a sweep begin with the same one
 def _read(path: Path, modified: int, size: int) -> Pretrained:
-    try:
-        state = read_checkpoint(path)
-    except CheckpointError as error:
-        raise LaunchError(str(error)) from None
+    state = read_checkpoint(path)
     weights = state["model"]
     if _POSITIONS not in weights or _EMBEDDING not in weights:
-        raise LaunchError(f"{path}: neither a RoBERTa nor a Linformer RoBERTa (it has no {_POSITIONS})")
+        raise UserError(f"{path}: neither a RoBERTa nor a Linformer RoBERTa (it has no {_POSITIONS})")
     stored = _stored_options(state)
     name = str(stored.get("_name") or stored.get("arch"))
     # n as the weights show it: the config may leave it to the task
@@ -142,7 +128,7 @@ def _stored_options(state: Mapping[str, Any]) -> dict[str, Any]:
 def all_options(name: str, stored: Mapping[str, Any]) -> dict[str, Any]:
     """Every option of a RoBERTa or Linformer: what is stored, and what its architecture fills in."""
     linformer = name.startswith(MODEL)
-    wanted = [option for option in DEFAULTS if linformer or option not in _LINFORMER]
+    wanted = [option for option in DEFAULTS if linformer or option not in OPTIONS_OF_LINFORMER]
     args = Namespace(**{key: stored[key] for key in wanted if stored.get(key) is not None})
     if name in ARCH_CONFIG_REGISTRY:
         ARCH_CONFIG_REGISTRY[name](args)

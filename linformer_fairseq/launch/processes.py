@@ -13,15 +13,15 @@ from dataclasses import dataclass
 
 from torch.distributed import run as torch_run
 
-from linformer_fairseq.launch.errors import LaunchError
+from linformer_fairseq.files.errors import UserError
 
 # torchrun kills its workers that long after it passed a signal on: time for the update that runs and a checkpoint.
 _SHUTDOWN_SECONDS = 600
 
 
 @dataclass(frozen=True)
-class Place:
-    """One process among those of a run."""
+class RankInfo:
+    """Which one of a run's processes a process is."""
 
     rank: int
     world_size: int
@@ -32,44 +32,44 @@ class Place:
 
 
 _SRUN = "srun (SLURM_PROCID, SLURM_STEP_NUM_TASKS)"
-ALONE = Place(0, 1, 0, None, "this command")
+ALONE = RankInfo(0, 1, 0, None, "this command")
 
 
-def find_place(environment: Mapping[str, str], world_size: int) -> Place | None:
-    """This process's place; None where nothing started it as one of many, but many are wanted.
+def detect_rank(environment: Mapping[str, str], world_size: int) -> RankInfo | None:
+    """Find out which process this one is; None where nothing started it as one of many, but many are wanted.
 
     Args:
         environment: the process's variables.
         world_size: processes that the config wants (distributed_training.distributed_world_size).
 
     Raises:
-        LaunchError: another number of processes was started.
+        UserError: another number of processes was started.
     """
-    place = _torchrun(environment) or _slurm(environment)
-    if place is None:
+    info = _torchrun(environment) or _slurm(environment)
+    if info is None:
         return ALONE if world_size == 1 else None
-    if place.world_size != world_size:
-        raise LaunchError(
-            f"{place.started_by} started {place.world_size} processes, but the config is for {world_size} "
+    if info.world_size != world_size:
+        raise UserError(
+            f"{info.started_by} started {info.world_size} processes, but the config is for {world_size} "
             f"(distributed_training.distributed_world_size, by run_config): "
             + (
-                f"{place.world_size} copies would train side by side"
+                f"{info.world_size} copies would train side by side"
                 if world_size == 1
                 else f"{world_size} would wait for each other"
             )
-            + f"; start {world_size}, or say distributed_training.distributed_world_size={place.world_size}"
+            + f"; start {world_size}, or say distributed_training.distributed_world_size={info.world_size}"
         )
-    return place
+    return info
 
 
-def _torchrun(environment: Mapping[str, str]) -> Place | None:
+def _torchrun(environment: Mapping[str, str]) -> RankInfo | None:
     if not {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= environment.keys():
         return None
     rank, size = int(environment["RANK"]), int(environment["WORLD_SIZE"])
-    return Place(rank, size, int(environment.get("LOCAL_RANK", rank)), "env://", "torchrun (RANK, WORLD_SIZE)")
+    return RankInfo(rank, size, int(environment.get("LOCAL_RANK", rank)), "env://", "torchrun (RANK, WORLD_SIZE)")
 
 
-def _slurm(environment: Mapping[str, str]) -> Place | None:
+def _slurm(environment: Mapping[str, str]) -> RankInfo | None:
     # Only inside a step (srun): a batch script or an interactive allocation has SLURM_NTASKS, too, but is one process.
     if "SLURM_STEP_ID" not in environment or "SLURM_PROCID" not in environment:
         return None
@@ -79,10 +79,10 @@ def _slurm(environment: Mapping[str, str]) -> Place | None:
     )
     if size == 1:
         # A shell inside `srun --pty` may start what it likes; one task of a job that is for several may not.
-        return None if int(environment["SLURM_NTASKS"]) == 1 else Place(0, 1, 0, None, _SRUN)
+        return None if int(environment["SLURM_NTASKS"]) == 1 else RankInfo(0, 1, 0, None, _SRUN)
     host = environment.get("MASTER_ADDR") or first_host(environment["SLURM_STEP_NODELIST"])
     port = environment.get("MASTER_PORT") or str(port_of(environment))
-    return Place(rank, size, int(environment.get("SLURM_LOCALID", 0)), f"tcp://{host}:{port}", _SRUN)
+    return RankInfo(rank, size, int(environment.get("SLURM_LOCALID", 0)), f"tcp://{host}:{port}", _SRUN)
 
 
 def port_of(environment: Mapping[str, str]) -> int:
@@ -95,17 +95,17 @@ def first_host(nodes: str) -> str:
     """First of the hosts that SLURM lists, ``node[07-09,12],other`` for example.
 
     Raises:
-        LaunchError: the list cannot be read.
+        UserError: the list cannot be read.
     """
     head, bracket, rest = nodes.split(",", 1)[0].partition("[")
     if bracket:
         head, _, rest = nodes.partition("[")
         numbers, closed, tail = rest.partition("]")
         if not closed:
-            raise LaunchError(f"SLURM_STEP_NODELIST={nodes}: cannot be read; say MASTER_ADDR=HOST")
+            raise UserError(f"SLURM_STEP_NODELIST={nodes}: cannot be read; say MASTER_ADDR=HOST")
         head += numbers.split(",")[0].split("-")[0] + tail.split(",")[0]
     if not head or "[" in head:
-        raise LaunchError(f"SLURM_STEP_NODELIST={nodes}: cannot be read; say MASTER_ADDR=HOST")
+        raise UserError(f"SLURM_STEP_NODELIST={nodes}: cannot be read; say MASTER_ADDR=HOST")
     return head
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from linformer_fairseq import shipped_models
+from linformer_fairseq.checkpoints.released_folder import find_weights
 
 PRECISIONS = ("fp16", "bf16", "fp32")
 
@@ -70,7 +70,7 @@ def run_of(checkpoint: str | None) -> str:
     """
     if not checkpoint:
         raise ValueError("pretrained: not given; say pretrained=runs/NAME/checkpoint_best.pt")
-    return Path(shipped_models.checkpoint(checkpoint)).absolute().parent.name
+    return Path(find_weights(checkpoint)).absolute().parent.name
 
 
 def slurm_tasks() -> int:

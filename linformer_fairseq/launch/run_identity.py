@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from linformer_fairseq.core import projection_defaults
-from linformer_fairseq.launch.errors import LaunchError
-from linformer_fairseq.models.config import DEFAULTS, EXECUTION
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.models.config import Role, with_role
 
 # beside the options of its model
 _FACTS = ("stage", "task", "data", "pretrained", "seed", "lr")
@@ -23,13 +23,13 @@ def check_same_run(path: Path, record: Mapping[str, Any], facts: Mapping[str, An
         facts: what run.json is to say of the run that starts.
 
     Raises:
-        LaunchError: naming what differs, with both values.
+        UserError: naming what differs, with both values.
     """
     if not record:
         return
     for (key, ours), (_, theirs) in zip(_identity(facts), _identity(record), strict=True):
         if ours != theirs:
-            raise LaunchError(
+            raise UserError(
                 f"{path} holds a run with {key} {theirs!r}, but this one has {ours!r}; say another run.name, or move "
                 "its run.json away to go on with the new value"
             )
@@ -42,5 +42,5 @@ def _identity(facts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     # Before these options existed, and in run.json files of that time, every projection was what linear is by default.
     before = projection_defaults("linear", bool(given.get("freeze_projection")))
     model = {"projection_step": 1.0, "attention_start": "random", **before, **given}
-    for key in sorted(DEFAULTS.keys() - EXECUTION):
+    for key in sorted(with_role(Role.MODEL, Role.TRAINING)):
         yield f"model.{key}", model.get(key)

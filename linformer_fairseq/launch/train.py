@@ -15,115 +15,128 @@ from fairseq.distributed import utils as distributed_utils
 from fairseq_cli import train as fairseq_train
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from linformer_fairseq import provenance
-from linformer_fairseq.launch.errors import EXPLAINED, LaunchError
+from linformer_fairseq import patches
+from linformer_fairseq.files import provenance
+from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch.pretrained import all_options
-from linformer_fairseq.launch.processes import Place
+from linformer_fairseq.launch.processes import RankInfo
 from linformer_fairseq.launch.run_folder import CONSOLE_LOG, RunFolder, has_finished, read_record, updates_done
 from linformer_fairseq.launch.run_identity import check_same_run
-from linformer_fairseq.training import not_learning, signals
-from linformer_fairseq.training.control_group import leave
+from linformer_fairseq.training import signals
 from linformer_fairseq.training.joining import join
-from linformer_fairseq.training.progress import Progress
-from linformer_fairseq.training.stopping import Stopped, attach
+from linformer_fairseq.training.process_group import leave
+from linformer_fairseq.training.run_report import PROGRESS
+from linformer_fairseq.training.signals import Stopped
 
 logger = logging.getLogger(__name__)
 
 # What fairseq has no part for; a checkpoint's config is then one that fairseq alone can read.
 _OURS = ("run", "pretrained", "lr")
 
+EXPLAINED = (UserError, MemoryError, torch.OutOfMemoryError)
+"""Ends of a training that say themselves what happened and what to do: no traceback makes them clearer."""
 
-def train(config: DictConfig, place: Place, overrides: Sequence[str]) -> None:
+
+def train(config: DictConfig, rank_info: RankInfo, overrides: Sequence[str]) -> None:
     """Train to the end of the run, or until a signal asks to stop.
 
     Args:
         config: completed.
-        place: this process among those of the run.
+        rank_info: this process among those of the run.
         overrides: as the user typed them, for the record.
 
     Raises:
-        LaunchError: nothing could be trained.
+        UserError: nothing could be trained.
         Stopped: a signal came; a checkpoint is saved.
     """
     signals.listen()
     if not config.common.cpu and not torch.cuda.is_available():
-        raise LaunchError("this run is for GPUs, but torch sees none; say run_config=cpu, or see `linformer doctor`")
+        raise UserError("this run is for GPUs, but torch sees none; say run_config=cpu, or see `linformer doctor`")
     add_defaults(config)
     OmegaConf.set_struct(config, True)
     path = Path(config.checkpoint.save_dir)
     facts = _facts(config, overrides)
-    folder = RunFolder(path) if place.rank == 0 else None
+    folder = RunFolder(path) if rank_info.rank == 0 else None
     record = read_record(path) or {}
     check_same_run(path, record, facts)
     if has_finished(record, config.optimization.max_update):
         logger.info("%s: already finished, after %d updates", path, updates_done(record))
         return
-    hosts = _meet(config, place)
-    not_learning.attach(fairseq_train)
-    progress = attach(fairseq_train)
+    hosts = _meet(config, rank_info)
+    patches.install()  # those of the training program, which is imported by now
     if folder is None:
-        _run(config, progress)
+        _run(config)
         return
     attempt = {
         "updates_at_start": updates_done(record),
         "updates_at_end": None,
-        "world_size": place.world_size,
-        "hardware": {**provenance.hardware(), "hosts": hosts},
+        "world_size": rank_info.world_size,
+        "hardware": {"processor": f"{provenance.machine()} memory", "accelerator": accelerator(), "hosts": hosts},
         "slurm_job": os.environ.get("SLURM_JOB_ID"),
     }
     folder.begin(config, facts, attempt)
-    with _console_log(path), _recorded(folder, progress):
-        _run(config, progress)
+    with _console_log(path), _recorded(folder):
+        _run(config)
 
 
-def _meet(config: DictConfig, place: Place) -> list[str]:
+def accelerator() -> str:
+    """The GPUs of this machine."""
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return f"{gpus} x {torch.cuda.get_device_name(0)}" if gpus else "none"
+
+
+def _meet(config: DictConfig, rank_info: RankInfo) -> list[str]:
     distributed = config.distributed_training
     with open_dict(config):
-        distributed.distributed_rank = place.rank
+        distributed.distributed_rank = rank_info.rank
         distributed.distributed_no_spawn = True
-        distributed.distributed_init_method = place.init_method
+        distributed.distributed_init_method = rank_info.init_method
         # with a GPU for each task alone, every task sees its own as number 0
-        distributed.device_id = place.local_rank % (torch.cuda.device_count() or 1)
-    if not config.common.cpu and place.local_rank >= (devices := torch.cuda.device_count()) > 1:
-        raise LaunchError(
-            f"process {place.local_rank} of this machine finds {devices} GPUs; start as many processes as there are, "
-            f"with distributed_training.distributed_world_size={devices} on one machine"
+        distributed.device_id = rank_info.local_rank % (torch.cuda.device_count() or 1)
+    if not config.common.cpu and rank_info.local_rank >= (devices := torch.cuda.device_count()) > 1:
+        raise UserError(
+            f"process {rank_info.local_rank} of this machine finds {devices} GPUs; start as many processes as there "
+            f"are, with distributed_training.distributed_world_size={devices} on one machine"
         )
-    if place.init_method is None:
+    if rank_info.init_method is None:
         return [os.uname().nodename]
     if not config.common.cpu:
         torch.cuda.set_device(distributed.device_id)
     return join(
-        distributed.distributed_backend, place.init_method, place.rank, place.world_size, config.run.join_timeout
+        distributed.distributed_backend,
+        rank_info.init_method,
+        rank_info.rank,
+        rank_info.world_size,
+        config.run.join_timeout,
     )
 
 
-def _run(config: DictConfig, progress: Progress) -> None:
+def _run(config: DictConfig) -> None:
     fairseq_config = OmegaConf.masked_copy(config, [str(key) for key in config if key not in _OURS])
     OmegaConf.set_struct(fairseq_config, True)
     distributed_utils.call_main(fairseq_config, fairseq_train.main)
     leave()
-    if not progress.trained:
-        raise LaunchError(
+    if not PROGRESS.trained:
+        raise UserError(
             f"no update happened: fairseq found nothing to do with {config.task.data}, max_epoch "
             f"{config.optimization.max_epoch} and stop_min_lr {config.optimization.stop_min_lr:g}; the log says more"
         )
 
 
 @contextmanager
-def _recorded(folder: RunFolder, progress: Progress) -> Iterator[None]:
+def _recorded(folder: RunFolder) -> Iterator[None]:
     try:
         yield
     except Stopped as stopped:
-        folder.end("stopped", progress, f"{stopped.signal} after update {stopped.updates}")
+        folder.end("stopped", PROGRESS, f"{stopped.signal} after update {stopped.updates}")
         raise
     except KeyboardInterrupt:
-        folder.end("stopped", progress, "Ctrl-C")
+        folder.end("stopped", PROGRESS, "Ctrl-C")
         raise
     except BaseException as error:
-        folder.end("failed", progress, f"{type(error).__name__}: {error}".split("\n")[0])
+        folder.end("failed", PROGRESS, f"{type(error).__name__}: {error}".split("\n")[0])
         raise
-    folder.end("finished", progress)
+    folder.end("finished", PROGRESS)
 
 
 @contextmanager
@@ -135,7 +148,7 @@ def _console_log(path: Path) -> Iterator[None]:
     root.addHandler(handler)
     try:
         yield
-    except (LaunchError, *EXPLAINED) as error:
+    except EXPLAINED as error:
         logger.error("the run failed: %s", error)
         raise
     except Exception:

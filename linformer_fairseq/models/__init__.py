@@ -1,7 +1,7 @@
 """The Linformer RoBERTa as fairseq knows it; importing this registers the model and its architectures."""
 
 from linformer_fairseq import registration  # noqa: F401  before anything of fairseq's is used
-from linformer_fairseq.compat.checkpoint_loading import register_upgrade
+from linformer_fairseq.checkpoints.reading import register_upgrade
 
 from . import architectures
 from .config import LinformerRobertaConfig

@@ -4,6 +4,7 @@ No ``from __future__ import annotations`` here: fairseq reads the field types as
 """
 
 from dataclasses import dataclass, field, fields
+from enum import Enum
 from typing import Any, Optional
 
 from fairseq import utils
@@ -16,13 +17,21 @@ from linformer_fairseq.modules import ATTENTION_STARTS
 _ACTIVATIONS = ChoiceEnum(utils.get_available_activation_fns())
 
 
-def _option(default: Any, text: str) -> Any:
-    return field(default=default, metadata={"help": text})
+class Role(Enum):
+    """What an option decides."""
+
+    MODEL = "which model it is: a checkpoint can only be used with the value it was trained with"
+    TRAINING = "how the model is trained or initialized: a finetuning chooses for itself"
+    EXECUTION = "how the model is computed: the function is the same to rounding, so it may change during a run"
+
+
+def _option(default: Any, text: str, role: Role = Role.MODEL) -> Any:
+    return field(default=default, metadata={"help": text, "role": role})
 
 
 @dataclass
 class LinformerRobertaConfig(FairseqDataclass):
-    """Options of ``linformer_roberta``; RoBERTa's own first, Linformer's after them.
+    """Options of ``linformer_roberta``; RoBERTa's own first, those that only Linformer has after them.
 
     A size left at None is the architecture's (``_name`` or ``--arch``), that of the base model if that has none.
     """
@@ -32,11 +41,13 @@ class LinformerRobertaConfig(FairseqDataclass):
     encoder_ffn_embed_dim: Optional[int] = _option(None, "width of the feed-forward layers (base: 3072)")
     encoder_attention_heads: Optional[int] = _option(None, "attention heads H of a layer (base: 12)")
     activation_fn: _ACTIVATIONS = _option("gelu", "activation function of the feed-forward layers")
-    pooler_activation_fn: _ACTIVATIONS = _option("tanh", "activation function of the classification heads")
-    dropout: float = _option(0.1, "dropout on embeddings and on the output of each sublayer")
-    attention_dropout: float = _option(0.1, "dropout on the attention probabilities")
-    activation_dropout: float = _option(0.0, "dropout after the activation in the feed-forward layers")
-    pooler_dropout: float = _option(0.0, "dropout in the classification heads")
+    pooler_activation_fn: _ACTIVATIONS = _option(
+        "tanh", "activation function of the classification heads", Role.TRAINING
+    )
+    dropout: float = _option(0.1, "dropout on embeddings and on the output of each sublayer", Role.TRAINING)
+    attention_dropout: float = _option(0.1, "dropout on the attention probabilities", Role.TRAINING)
+    activation_dropout: float = _option(0.0, "dropout after the activation in the feed-forward layers", Role.TRAINING)
+    pooler_dropout: float = _option(0.0, "dropout in the classification heads", Role.TRAINING)
     encoder_normalize_before: Optional[bool] = _option(
         None, "layer norm before each sublayer instead of after it (pre-norm; base: off)"
     )
@@ -46,38 +57,42 @@ class LinformerRobertaConfig(FairseqDataclass):
         "n, the longest input in tokens; E and F have n columns (default: the task's tokens_per_sample or "
         "max_positions)",
     )
-    load_checkpoint_heads: bool = _option(False, "register and load the classification heads of a checkpoint")
+    load_checkpoint_heads: bool = _option(
+        False, "register and load the classification heads of a checkpoint", Role.TRAINING
+    )
     untie_weights_roberta: bool = _option(False, "do not tie the output layer to the token embeddings")
-    encoder_layerdrop: float = _option(0.0, "probability of leaving out a layer in training (LayerDrop)")
+    encoder_layerdrop: float = _option(0.0, "probability of leaving out a layer in training (LayerDrop)", Role.TRAINING)
     encoder_layers_to_keep: Optional[str] = _option(
         None, "which layers to keep when pruning, as a comma-separated list; a list of k has one entry per kept layer"
     )
     quant_noise_pq: float = _option(
-        0.0, "quantisation noise of the linear layers in training (not with sharing=none); E and F get none"
+        0.0,
+        "quantisation noise of the linear layers in training (not with sharing=none); E and F get none",
+        Role.TRAINING,
     )
-    quant_noise_pq_block_size: int = _option(8, "block size of the quantisation noise")
-    quant_noise_scalar: float = _option(0.0, "scalar quantisation noise in training (not with sharing=none)")
-    spectral_norm_classification_head: bool = _option(False, "spectral normalisation of the classification heads")
+    quant_noise_pq_block_size: int = _option(8, "block size of the quantisation noise", Role.TRAINING)
+    quant_noise_scalar: float = _option(
+        0.0, "scalar quantisation noise in training (not with sharing=none)", Role.TRAINING
+    )
+    spectral_norm_classification_head: bool = _option(
+        False, "spectral normalisation of the classification heads", Role.TRAINING
+    )
     checkpoint_activations: bool = _option(
         False,
         "compute the activations of each layer again in the backward pass, in blocks of positions, instead of keeping "
         "them; keys and values of the projected rows are kept",
+        Role.EXECUTION,
     )
     offload_activations: bool = _option(
         False,
         "keep each layer's input in host memory, and compute the layer again as a whole; implies "
         "checkpoint_activations",
-    )
-    compile_encoder: bool = _option(
-        False, "run the encoder's layers through torch.compile; the first steps take a minute or so longer"
-    )
-    pad_vocabulary: bool = _option(
-        False,
-        "compute the output layer with the vocabulary padded to a multiple of 8, which suits the tensor cores of GPUs; "
-        "logits and checkpoints are the same as without it",
+        Role.EXECUTION,
     )
     min_params_to_wrap: int = _option(
-        DEFAULT_MIN_PARAMS_TO_WRAP, "fewest parameters of a layer that fully sharded data parallel wraps on its own"
+        DEFAULT_MIN_PARAMS_TO_WRAP,
+        "fewest parameters of a layer that fully sharded data parallel wraps on its own",
+        Role.EXECUTION,
     )
 
     projected_dim: Any = _option(
@@ -102,6 +117,7 @@ class LinformerRobertaConfig(FairseqDataclass):
         "what E and F start from: xavier (gain 1/sqrt(2)), normal (std 0.02), jl (variance 1/k), window_means (row "
         "i is the mean of the i-th of k windows; kernels 1/window) "
         "(default: window_means; with projection=linear xavier, or jl if freeze_projection)",
+        Role.TRAINING,
     )
     projection_step: float = _option(
         1.0, "how far an update moves E and F, relative to the learning rate (with Adam and optimizers like it)"
@@ -122,8 +138,20 @@ class LinformerRobertaConfig(FairseqDataclass):
         "what attention looks at before it has learned anything: random (everything alike, RoBERTa's start), "
         "neighbours (half of the heads at near positions: sinusoids as position embeddings, W_k = W_q) "
         "(default: random with projection=linear, else neighbours)",
+        Role.TRAINING,
     )
     freeze_projection: bool = _option(False, "keep E and F as they were drawn instead of training them")
+    compile_encoder: bool = _option(
+        False,
+        "run the encoder's layers through torch.compile; the first steps take a minute or so longer",
+        Role.EXECUTION,
+    )
+    pad_vocabulary: bool = _option(
+        False,
+        "compute the output layer with the vocabulary padded to a multiple of 8, which suits the tensor cores of GPUs; "
+        "logits and checkpoints are the same as without it",
+        Role.EXECUTION,
+    )
 
 
 DEFAULTS: dict[str, Any] = {
@@ -131,10 +159,10 @@ DEFAULTS: dict[str, Any] = {
 }
 """What each option is where nobody says otherwise; None where the architecture, the task or the projection says it."""
 
-EXECUTION = frozenset(
-    {
-        *("checkpoint_activations", "offload_activations", "min_params_to_wrap"),
-        *("compile_encoder", "pad_vocabulary"),
-    }
-)
-"""Options of how a model is computed, which may change in the middle of a run: the function is the same to rounding."""
+OPTIONS_OF_LINFORMER = tuple(DEFAULTS)[tuple(DEFAULTS).index("projected_dim") :]
+"""Those that fairseq's RoBERTa does not have."""
+
+
+def with_role(*roles: Role) -> frozenset[str]:
+    """The names of the options that decide one of these things."""
+    return frozenset(option.name for option in fields(LinformerRobertaConfig) if option.metadata.get("role") in roles)

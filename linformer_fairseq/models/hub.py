@@ -12,8 +12,8 @@ from fairseq.data.data_utils import collate_tokens
 from fairseq.models.roberta import RobertaHubInterface
 from torch import Tensor
 
-from linformer_fairseq.shipped_models import FILE
-from linformer_fairseq.tokenizer_files import find_tokenizer
+from linformer_fairseq.checkpoints.released_folder import WEIGHTS
+from linformer_fairseq.files.tokenizers import find_tokenizer
 
 Tokens = Tensor | Sequence[Tensor]
 
@@ -120,10 +120,10 @@ def load_hub_interface(
         file_utils.load_archive_file(models[model_path]["path"] if model_path in models else model_path)
     )
     if checkpoint_file is None:
-        checkpoint_file = FILE if (model_folder / FILE).is_file() else "model.pt"
+        checkpoint_file = WEIGHTS if (model_folder / WEIGHTS).is_file() else "model.pt"
     if bpe == "auto":
         data_folder = model_folder / data_path if data_path.startswith(".") else Path(data_path)
-        overrides = {**find_tokenizer([data_folder, data_folder / "input0", model_folder]), **overrides}
+        overrides = {**_tokenizer([data_folder, data_folder / "input0", model_folder]), **overrides}
     else:
         overrides["bpe"] = bpe
     loaded = hub_utils.from_pretrained(
@@ -136,3 +136,13 @@ def load_hub_interface(
         **{"compile_encoder": False, **overrides},
     )
     return LinformerHubInterface(loaded["args"], loaded["task"], loaded["models"][0])
+
+
+def _tokenizer(folders: Sequence[Path]) -> dict[str, str]:
+    try:
+        return find_tokenizer(folders)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"{error}. Give the data folder, which has them, as the third argument of from_pretrained, put them "
+            "there, name another tokenizer with bpe=..., or pass bpe=None to work with token ids only"
+        ) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from dataclasses import fields
 from typing import Any
 
 from omegaconf import OmegaConf
@@ -71,21 +72,13 @@ def attention_settings(args: Namespace) -> LinformerSettings:
             where weights are used in slices, which its hooks on whole layers would not see.
     """
     kept = args.encoder_layers_to_keep
-    settings = LinformerSettings(
-        embed_dim=args.encoder_embed_dim,
-        num_heads=args.encoder_attention_heads,
-        num_layers=len(kept.split(",")) if kept else args.encoder_layers,
-        max_positions=args.max_positions,
-        projected_dim=args.projected_dim,
-        sharing=args.sharing,
-        projection=args.projection,
-        projection_init=args.projection_init,
-        freeze_projection=args.freeze_projection,
-        projection_step=args.projection_step,
-        row_weights=args.row_weights,
-        short_inputs=args.short_inputs,
-        attention_dropout=args.attention_dropout,
-    )
+    sizes = {
+        "embed_dim": args.encoder_embed_dim,
+        "num_heads": args.encoder_attention_heads,
+        "num_layers": len(kept.split(",")) if kept else args.encoder_layers,
+    }
+    same_name = {setting.name for setting in fields(LinformerSettings) if setting.init} - sizes.keys()
+    settings = LinformerSettings(**sizes, **{name: getattr(args, name) for name in same_name})
     sliced = not settings.one_dim_per_layer or (settings.sharing == "none" and not settings.is_pooling)
     for option in ("quant_noise_pq", "quant_noise_scalar"):
         noise = getattr(args, option)

@@ -13,7 +13,7 @@ from fairseq.models.roberta import RobertaEncoder, RobertaModel
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
 from torch import Tensor, nn
 
-from linformer_fairseq import shipped_models
+from linformer_fairseq.checkpoints.released_folder import WEIGHTS, shipped_folder, shipped_models
 from linformer_fairseq.core import LinformerSettings
 from linformer_fairseq.modules import LinformerEncoder, LMHead, TokenEmbedding, look_at_neighbours
 
@@ -55,10 +55,7 @@ class LinformerRobertaModel(RobertaModel):
     @classmethod
     def hub_models(cls) -> dict[str, dict[str, str]]:
         """The models that come with the package, by name."""
-        return {
-            name: {"path": str(shipped_models.folder(name)), "checkpoint_file": shipped_models.FILE}
-            for name in shipped_models.names()
-        }
+        return {name: {"path": str(shipped_folder(name)), "checkpoint_file": WEIGHTS} for name in shipped_models()}
 
     @staticmethod
     def add_args(parser: ArgumentParser) -> None:

@@ -14,7 +14,7 @@ from fairseq.data import Dictionary
 from fairseq.models.roberta.model import RobertaLMHead
 from torch import Tensor, nn
 
-from linformer_fairseq.dictionary_file import without_padding
+from linformer_fairseq.files.dictionary import without_padding
 
 MULTIPLE = 8
 """Rows of 8 half-precision numbers are 16 bytes, to which the tensor cores of GPUs want matrices aligned."""

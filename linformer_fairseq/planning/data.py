@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
-from linformer_fairseq.dictionary_file import embedding_rows
-from linformer_fairseq.mmap_files import Damaged, open_dataset
+from linformer_fairseq.files.dictionary import embedding_rows
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.mmap_dataset import open_dataset
 from linformer_fairseq.models.architectures import MODEL
 from linformer_fairseq.tasks import SENTENCE_PREDICTION
 
@@ -41,7 +42,7 @@ def data_of(config: DictConfig) -> Data:
     try:
         vocabulary = embedding_rows(dictionary, str(config.model.get("_name")).startswith(MODEL))
         source = str(dictionary)
-    except (OSError, UnicodeDecodeError):
+    except UserError:
         vocabulary, source = ASSUMED_VOCABULARY, f"assumed, RoBERTa's: {dictionary} cannot be read"
     split = str(config.dataset.train_subset)
     first = folders[0] / ("input0" if classifies else "") / split
@@ -53,7 +54,7 @@ def data_of(config: DictConfig) -> Data:
             return Data(vocabulary, source, int(lengths.sum()), len(lengths))
         tokens = sum(int(open_dataset(folder / split).sizes.sum(dtype=np.int64)) for folder in folders)
         return Data(vocabulary, source, tokens, None)
-    except Damaged as error:
+    except UserError as error:
         return Data(vocabulary, source, None, None, str(error))
 
 

@@ -1,14 +1,12 @@
 """Results: rows from run folders, Table 2 and Figure 3 of the paper from rows. Needs neither torch nor fairseq."""
 
 from linformer_fairseq.results.collect import Collected, collect
-from linformer_fairseq.results.errors import ResultsError
 from linformer_fairseq.results.rows import Row
 from linformer_fairseq.results.store import merge_rows, read_rows
 from linformer_fairseq.results.training_log import TrainingLog, read_log
 
 __all__ = [
     "Collected",
-    "ResultsError",
     "Row",
     "TrainingLog",
     "collect",

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from linformer_fairseq.results.errors import ResultsError
+from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.results.rows import Row
 from linformer_fairseq.results.run_row import find_runs, read_run
 
@@ -26,7 +26,7 @@ def collect(folders: Iterable[Path]) -> Collected:
     """Read all runs in and below ``folders``.
 
     Raises:
-        ResultsError: one of them is no folder.
+        UserError: one of them is no folder.
     """
     found = Collected()
     best: dict[tuple[str, str], tuple[Row, Path]] = {}
@@ -34,7 +34,7 @@ def collect(folders: Iterable[Path]) -> Collected:
     for run in _run_folders(folders):
         try:
             row = read_run(run, seen)
-        except ResultsError as error:
+        except UserError as error:
             found.left_out.append(str(error))
             continue
         if row.key in best:
@@ -56,9 +56,7 @@ def _run_folders(folders: Iterable[Path]) -> list[Path]:
     runs: dict[Path, Path] = {}  # by where they really are: a folder may be given twice, or within another
     for folder in folders:
         if not folder.is_dir():
-            raise ResultsError(
-                f"{folder}: {'is a file' if folder.exists() else 'no such folder'}; give a folder of runs"
-            )
+            raise UserError(f"{folder}: {'is a file' if folder.exists() else 'no such folder'}; give a folder of runs")
         for run in find_runs(folder):
             runs.setdefault(run.resolve(), run)
     return list(runs.values())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 import textwrap
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
+from linformer_fairseq.files.atomic import atomic_open
 from linformer_fairseq.results.figure3 import FIRST_SHARE, Figure, Panel
 from linformer_fairseq.results.perplexity_axes import label_axes
 
@@ -88,12 +88,8 @@ def _shown(panel: Panel) -> list[float]:
 
 
 def _save(canvas: Canvas, path: Path) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.stem}.{os.getpid()}.tmp{path.suffix}")
-    try:
-        # Neither the date nor the version that draws: the file is to change with its rows alone.
-        canvas.savefig(temporary, dpi=130, metadata={"Date": None} if path.suffix == ".svg" else {"Software": None})
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    # Neither the date nor the version that draws: the file is to change with its rows alone.
+    metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
+    with atomic_open(path, "wb") as stream:
+        canvas.savefig(stream, format=path.suffix[1:], dpi=130, metadata=metadata)
     return path

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from linformer_fairseq.results.typed_json import load
+from linformer_fairseq.files.json_records import load
 
 SCHEMA = 1
 

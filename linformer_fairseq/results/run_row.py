@@ -7,25 +7,45 @@ import json
 import math
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from linformer_fairseq import run_json
-from linformer_fairseq.results.errors import ResultsError
+from linformer_fairseq.files import run_record
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.json_records import load
+from linformer_fairseq.files.run_record import Attempt, Record, read_record
 from linformer_fairseq.results.paper import PAPER_LAYERS, PAPER_UPDATES, PAPER_WIDTH
 from linformer_fairseq.results.rows import SCHEMA, Hardware, Model, Pretrained, ProjectedDim, Row, Scale, Score
-from linformer_fairseq.results.run_record import Attempt, Options, Record, read_record
 from linformer_fairseq.results.training_log import TrainingLog, read_log
-from linformer_fairseq.results.typed_json import load
 
 LOG = "train.log"
 _OPTIONS = ("projection_init", "projection_step", "row_weights", "short_inputs", "attention_start")
 
 
+@dataclass(frozen=True)
+class Options:
+    """What is read of the model's options."""
+
+    _name: str
+    encoder_layers: int
+    encoder_embed_dim: int
+    encoder_attention_heads: int
+    max_positions: int
+    projected_dim: ProjectedDim | str | None = None
+    sharing: str | None = None
+    projection: str | None = None
+    projection_init: str | None = None
+    projection_step: float | None = None
+    row_weights: str | None = None
+    short_inputs: str | None = None
+    attention_start: str | None = None
+
+
 def find_runs(folder: Path) -> list[Path]:
     """All run folders in and below ``folder``; those of finetunings lie in that of their pretraining."""
-    return sorted(path.parent for path in folder.rglob(run_json.NAME))
+    return sorted(path.parent for path in folder.rglob(run_record.NAME))
 
 
 def read_run(folder: Path, seen: dict[Path, Row] | None = None) -> Row:
@@ -36,24 +56,24 @@ def read_run(folder: Path, seen: dict[Path, Row] | None = None) -> Row:
         seen: pretrainings that were read already, by folder; more are put in. Many finetunings ask for one of them.
 
     Raises:
-        ResultsError: run.json is damaged, or the run was never started; the text names the folder and says what.
+        UserError: run.json is damaged, or the run was never started; the text names the folder and says what.
     """
     record = read_record(folder)
     if not record.attempts:
-        raise ResultsError(f"{folder}: was never started (no attempts in {run_json.NAME})")
+        raise UserError(f"{folder}: was never started (no attempts in {run_record.NAME})")
     try:
         log = read_log(folder / LOG)
     except FileNotFoundError:
         log = TrainingLog()
     except OSError as error:
-        raise ResultsError(f"{folder / LOG}: cannot be read: {error.strerror or error}") from None
+        raise UserError(f"{folder / LOG}: cannot be read: {error.strerror or error}") from None
     last = record.attempts[-1]
     updates = log.updates if last.updates_at_end is None else last.updates_at_end
     try:
         model = _model(record)
         spans = [_seconds(attempt) for attempt in record.attempts]
     except ValueError as error:
-        raise ResultsError(f"{folder / run_json.NAME}: {error}") from None
+        raise UserError(f"{folder / run_record.NAME}: {error}") from None
     finished = last.status == "finished"
     pretraining, pretrained = _pretraining(folder, record, {} if seen is None else seen)
     return Row(
@@ -128,8 +148,8 @@ def _pretraining(folder: Path, record: Record, seen: dict[Path, Row]) -> tuple[R
     checkpoint = Path(record.pretrained) if record.pretrained else None
     name = record.name.rpartition("/")[0]
     for candidate in ([checkpoint.parent] if checkpoint else []) + [folder.parent]:
-        if candidate not in seen and (candidate / run_json.NAME).is_file():
-            with suppress(ResultsError):  # it is reported where it is collected itself
+        if candidate not in seen and (candidate / run_record.NAME).is_file():
+            with suppress(UserError):  # it is reported where it is collected itself
                 if read_record(candidate).stage == "pretraining":
                     seen[candidate] = read_run(candidate)
         if candidate in seen:

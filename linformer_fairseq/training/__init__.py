@@ -1,27 +1,8 @@
-"""What happens to a training process: checkpoints that can be trusted, faults that are named.
+"""What a training run needs beside fairseq, without replacing anything of it.
 
-``install()`` puts the hooks into fairseq's own functions, so that ``fairseq-train``, ``fairseq-hydra-train`` and
-``linformer`` all have them. One file per behaviour.
+* `joining` makes the processes meet, and `process_group` carries their messages beside gradients;
+* `signals` remembers that the run was asked to stop, and has the exit status that says so;
+* `run_report` has the run's log and its progress.
+
+`linformer_fairseq.patches` and `linformer_fairseq.launch` use them.
 """
-
-from linformer_fairseq.training import (
-    batching,
-    data_workers,
-    epoch_position,
-    lost_process,
-    not_finite,
-    not_learning,
-    recovery,
-    saving,
-    stopping,
-)
-
-__all__ = ["install"]
-
-_HOOKS = (saving, recovery, epoch_position, batching, lost_process, not_finite, not_learning, data_workers, stopping)
-
-
-def install() -> None:
-    """Install every hook. Calling it again changes nothing."""
-    for hook in _HOOKS:
-        hook.install()

@@ -1,6 +1,6 @@
 """The processes of a run meet, or say who is missing.
 
-What fairseq does: it waits for half an hour, and then says that a socket timed out.
+fairseq itself would wait for half an hour, and then say that a socket timed out.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from datetime import timedelta
 
 import torch.distributed as dist
 
-from linformer_fairseq.training.control_group import gather
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.training.process_group import gather
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +21,7 @@ logger = logging.getLogger(__name__)
 _COLLECTIVE = timedelta(minutes=30)
 
 
-class JoinError(RuntimeError):
+class JoinError(UserError, RuntimeError):
     """Not all processes of a run came."""
 
 

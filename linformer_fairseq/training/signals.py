@@ -1,4 +1,4 @@
-"""A signal asks a run to stop; the run looks when it suits it.
+"""A signal that asks a run to stop is remembered, and the run looks when it suits it.
 
 SIGTERM and SIGUSR1 are what people, SLURM (``sbatch --signal``) and torchrun send. SIGUSR2 is submitit's: where
 submitit has put its own handler, that handler is called after the checkpoint is written, and requeues the job.
@@ -12,6 +12,9 @@ import threading
 from types import FrameType
 from typing import Any
 
+# Not one that Python, a shell or SLURM uses themselves: batch scripts take it for "requeue me".
+STOPPED_STATUS = 85
+"""The exit status of a run that was stopped and has saved a checkpoint."""
 STOPPING = (signal.SIGTERM, signal.SIGUSR1)
 _SUBMITIT = signal.SIGUSR2
 
@@ -19,8 +22,23 @@ _received: list[int] = []
 _before: dict[int, Any] = {}
 
 
+class Stopped(SystemExit):
+    """The run ended because a signal asked for it.
+
+    Args:
+        exit_code: of the process: 85 with a checkpoint saved, 128 + the signal's number before the first update.
+        updates: done in all.
+        number: the signal's.
+    """
+
+    def __init__(self, exit_code: int, updates: int, number: int) -> None:
+        super().__init__(exit_code)
+        self.updates = updates
+        self.signal = signal.Signals(number).name
+
+
 def listen() -> None:
-    """From now on the signals are remembered instead of ending the process; calling again changes nothing.
+    """Remember the signals from now on instead of ending the process; calling it again changes nothing.
 
     Outside the main thread nothing happens: Python allows handlers only there.
     """
@@ -44,7 +62,7 @@ def _remember(number: int, frame: FrameType | None) -> None:
 
 
 def received() -> int:
-    """Number of the first signal that came, 0 without one."""
+    """Return the number of the first signal that came, 0 without one."""
     return _received[0] if _received else 0
 
 

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # What the machine must have before set-up may download anything. Sourced by setup.sh, after common.sh.
 #
-# Each check_* adds to the list `missing` a sentence and the command that mends it, so that the user hears of
+# Each check_* adds to the list `missing` a sentence and the command that fixes it, so that the user hears of
 # everything at once instead of one thing per attempt.
 #
 # `repo` comes from common.sh, and setup.sh uses what is set here:
@@ -15,8 +15,8 @@ readonly disk_tmp_cpu=1 disk_tmp_cuda=4
 
 missing=()
 
-need() { # need "what is wrong" "command that mends it"
-    missing+=("$1"$'\n'"      mend it with:  $2")
+need() { # need "what is wrong" "command that fixes it"
+    missing+=("$1"$'\n'"      fix it with:  $2")
 }
 
 python_version() { # python_version INTERPRETER: "3.11.7", or nothing if it does not start or is not CPython

@@ -42,20 +42,20 @@ interrupted() {
 }
 
 # ---- Data. Each program knows what it has finished.
-program() {
-    show python -m "data_prep.$1" "${@:2}"
-    python -m "data_prep.$1" "${@:2}"
+linformer_data() {
+    show linformer data "$@"
+    linformer data "$@"
 }
 
 prepare_text() {
     # Whole documents are held out: with a share below this it would be a handful. A sample of them is validated on.
-    program build_corpus --out "$out/text" --valid-share 0.004 --workers "$jobs" "${text[@]}"
-    program train_sentencepiece --out "$out/tokenizer" --vocab-size "$vocab_size" "$out/text"
-    program binarize --tokenizer "$out/tokenizer" --out "$out/bin" --workers "$jobs" "$out/text"
+    linformer_data corpus --out "$out/text" --valid-share 0.004 --workers "$jobs" "${text[@]}"
+    linformer_data vocabulary --out "$out/tokenizer" --vocab-size "$vocab_size" "$out/text"
+    linformer_data binarize --tokenizer "$out/tokenizer" --out "$out/bin" --workers "$jobs" "$out/text"
 }
 
 prepare_task() { # prepare_task TASK SOURCE N: into $out/TASK, and its bag of words into $out/controls
-    cmp -s -- "$out/bin/dict.txt" "$out/$1/input0/dict.txt" || program prepare_task "$1" --from "$data/$2" \
+    cmp -s -- "$out/bin/dict.txt" "$out/$1/input0/dict.txt" || linformer_data task "$1" --from "$data/$2" \
         --tokenizer "$out/tokenizer" --max-positions "$3" --cut head+tail --out "$out/$1"
     mkdir -p -- "$out/controls"
     [[ -f $out/controls/$1.json ]] ||

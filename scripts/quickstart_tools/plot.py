@@ -7,6 +7,7 @@ import matplotlib
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
+from linformer_fairseq.files.atomic import atomic_open
 from linformer_fairseq.results.perplexity_axes import label_axes
 
 COLOURS = ("#0b6e99", "#d1495b", "#5c8001", "#7d5ba6")
@@ -17,7 +18,7 @@ def plot_perplexity(curves: dict[str, dict[int, float]], path: Path) -> None:
 
     Args:
         curves: perplexity by update, by the model's name; update 0 is the untrained model.
-        path: the file to write, under a temporary name first.
+        path: the file to write.
     """
     figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
     for colour, (name, curve) in zip(COLOURS, curves.items(), strict=False):
@@ -27,8 +28,6 @@ def plot_perplexity(curves: dict[str, dict[int, float]], path: Path) -> None:
     axes.set_xlabel("pretraining updates")
     axes.set_ylabel("validation perplexity of masked tokens (log scale)")
     axes.legend(frameon=False)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.stem}.tmp.png")
-    figure.savefig(temporary, dpi=150)
-    temporary.replace(path)
+    with atomic_open(path, "wb") as stream:
+        figure.savefig(stream, format="png", dpi=150)
     plt.close(figure)

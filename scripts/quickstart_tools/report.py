@@ -7,19 +7,22 @@ perplexity.png. Exit status 1 where a model did not learn.
 """
 
 import argparse
-import json
 import logging
+import platform
 import sys
 from argparse import Namespace
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import torch
 from fairseq import utils
 
-from data_prep.support.errors import DataError
-from data_prep.support.files import write_json, write_text
 from data_prep.support.program import run_program
-from linformer_fairseq.provenance import provenance
+from linformer_fairseq.files.atomic import write_file
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.json_records import read_object, write_json
+from linformer_fairseq.files.provenance import commit, date, machine, versions
+from linformer_fairseq.launch.train import accelerator
 from linformer_fairseq.results import TrainingLog, read_log
 from scripts.quickstart_tools.evaluate import evaluate
 from scripts.quickstart_tools.plot import plot_perplexity
@@ -111,6 +114,19 @@ def markdown(rows: list[list[str]]) -> str:
     return "\n".join([line(rows[0]), rule, *map(line, rows[1:])])
 
 
+def provenance() -> dict[str, str]:
+    """What a reader needs to judge and repeat the figures."""
+    return {
+        "commit": commit(REPOSITORY),
+        "date": date(),
+        "processor": f"{machine()} memory",
+        "accelerator": accelerator(),
+        "threads": str(torch.get_num_threads()),
+        "system": f"{platform.system()} {platform.release()}",
+        **versions(),
+    }
+
+
 def filled_masks(run: Path) -> list[dict[str, object]]:
     """What the Linformer puts for <mask>, through the hub interface."""
     from linformer_fairseq.models import LinformerRobertaModel
@@ -128,13 +144,13 @@ def filled_masks(run: Path) -> list[dict[str, object]]:
 def write_report(run: Path) -> list[str]:
     """Measure everything, write the report's files, print the table; returns what was missed."""
     utils.import_user_module(Namespace(user_dir=str(REPOSITORY / "linformer_fairseq")))
-    stats = json.loads((run / "task_text" / "stats.json").read_text(encoding="utf-8"))
+    stats = read_object(run / "task_text" / "stats.json")
     majority = float(stats["majority_accuracy"])
     measured = {title: measure(run, model) for model, title in MODELS.items()}
     results = {title: result for title, (result, _) in measured.items()}
     plot_perplexity({title: curve for title, (_, curve) in measured.items()}, run / "report" / "perplexity.png")
     masks = filled_masks(run)
-    origin = provenance(REPOSITORY)
+    origin = provenance()
     missed = shortcomings(results, majority)
     parts = [
         markdown(table(results, majority)),
@@ -145,7 +161,7 @@ def write_report(run: Path) -> list[str]:
         "\n".join(f"{name}: {value}" for name, value in origin.items()),
         "\n".join(missed) if missed else "Both models learned.",
     ]
-    write_text(run / "report" / "report.md", "\n\n".join(parts) + "\n")
+    write_file(run / "report" / "report.md", "\n\n".join(parts) + "\n")
     write_json(
         run / "report" / "report.json",
         {
@@ -175,7 +191,7 @@ def main(argv: list[str] | None = None) -> None:
     try:
         missed = write_report(args.run.resolve())
     except ValueError as error:
-        raise DataError(str(error)) from error
+        raise UserError(str(error)) from error
     if missed:
         sys.exit("error: not everything was learned: " + "; ".join(missed))
 

@@ -2,7 +2,7 @@
 
     python -m scripts.reproduce_tools.authors --books books.txt.xz --list books.list.tsv --out work/authors
 
-Writes train.tsv and valid.tsv for `python -m data_prep.prepare_task tsv`. A book is in one split or the other, never
+Writes train.tsv and valid.tsv for `linformer data task tsv`. A book is in one split or the other, never
 in both, so that names and places do not give the answer. Every sentence says a little about its author's
 style, so that what is read beyond the first hundred words should help.
 """
@@ -17,10 +17,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from data_prep.support.draws import share
-from data_prep.support.errors import DataError
-from data_prep.support.files import write_text
+from data_prep.support.hash_fraction import hash_fraction
 from data_prep.support.program import run_program
+from linformer_fairseq.files.atomic import write_file
+from linformer_fairseq.files.errors import UserError
 
 
 def read_books(books: Path, listed: Path) -> dict[str, dict[str, list[str]]]:
@@ -31,7 +31,7 @@ def read_books(books: Path, listed: Path) -> dict[str, dict[str, list[str]]]:
         listed: tab-separated, a line for each book in their order: author, title, number of paragraphs.
 
     Raises:
-        DataError: the two do not belong together.
+        UserError: the two do not belong together.
     """
     found: dict[str, dict[str, list[str]]] = defaultdict(dict)
     with listed.open(encoding="utf-8", newline="") as stream:
@@ -39,7 +39,7 @@ def read_books(books: Path, listed: Path) -> dict[str, dict[str, list[str]]]:
     with lzma.open(books, "rt", encoding="utf-8") as text:
         bodies = list(_documents(text))
     if [len(body) for body in bodies] != [int(title[2]) for title in titles]:
-        raise DataError(f"{listed} does not list the books of {books}: their numbers of paragraphs differ")
+        raise UserError(f"{listed} does not list the books of {books}: their numbers of paragraphs differ")
     for (author, title, _), body in zip(titles, bodies, strict=True):
         found[author][title] = body
     return found
@@ -70,11 +70,11 @@ def split(books: dict[str, dict[str, list[str]]], authors: int, words: int) -> d
     A quarter of an author's books, at least one, is held out, by hash of their titles.
 
     Raises:
-        DataError: fewer authors than wanted have three books.
+        UserError: fewer authors than wanted have three books.
     """
     usable = sorted((name for name, titles in books.items() if len(titles) >= 3), key=lambda name: _size(books[name]))
     if len(usable) < authors:
-        raise DataError(f"--authors {authors}: {len(usable)} authors have three books or more")
+        raise UserError(f"--authors {authors}: {len(usable)} authors have three books or more")
     found: dict[str, list[list[tuple[str, str]]]] = {"train": [], "valid": []}
     for name in usable[-authors:]:
         titles = sorted(books[name], key=_drawn)
@@ -90,7 +90,7 @@ def split(books: dict[str, dict[str, list[str]]], authors: int, words: int) -> d
 
 
 def _drawn(text: str) -> float:
-    return share(hashlib.sha256(text.encode()).digest(), "authors")
+    return hash_fraction(hashlib.sha256(text.encode()).digest(), "authors")
 
 
 def _size(titles: dict[str, list[str]]) -> int:
@@ -113,7 +113,7 @@ def main(argv: list[str] | None = None) -> None:
     rows = split(read_books(args.books, args.list), args.authors, args.words)
     args.out.mkdir(parents=True, exist_ok=True)
     for part, found in rows.items():
-        write_text(args.out / f"{part}.tsv", "".join(f"{name}\t{piece}\n" for name, piece in found))
+        write_file(args.out / f"{part}.tsv", "".join(f"{name}\t{piece}\n" for name, piece in found))
         print(f"{part}: {len(found):,} passages of {args.words:,} words by {len({name for name, _ in found})} authors")
 
 

@@ -19,11 +19,11 @@ from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from data_prep.support.files import write_text
 from data_prep.support.program import run_program
 from data_prep.tasks.definitions import TASKS, Task
 from data_prep.tasks.prepare import open_source
 from data_prep.tasks.rows import Row
+from linformer_fairseq.files.atomic import write_file
 
 PENALTY = 8.0
 """C of the regression, for every task."""
@@ -37,7 +37,7 @@ def scores(task: Task, path: Path) -> dict[str, Any]:
         path: its files.
 
     Raises:
-        DataError: they are missing or damaged.
+        UserError: they are missing or damaged.
     """
     rows: dict[str, list[Row]] = {"train": [], "valid": []}
     for row in open_source(task, [path], "strict").rows():
@@ -76,7 +76,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, required=True, help="JSON file")
     args = parser.parse_args(argv)
     found = scores(TASKS[args.task], args.source)
-    write_text(args.out, json.dumps(found, indent=1) + "\n")
+    write_file(args.out, json.dumps(found, indent=1) + "\n")
     print(f"{args.task}: bag of words {found['bag_of_words']:.1f} %, most frequent answer {found['majority']:.1f} %")
 
 

@@ -7,7 +7,6 @@ The controls that are no runs, DIR/controls/TASK.json, are kept with the results
 """
 
 import argparse
-import json
 import math
 import statistics
 from dataclasses import dataclass
@@ -15,19 +14,19 @@ from pathlib import Path
 
 import numpy as np
 
-from data_prep.support.errors import DataError
-from data_prep.support.files import write_json, write_text
 from data_prep.support.program import run_program
 from data_prep.tasks.definitions import TASKS as OFFICIAL
-from linformer_fairseq.mmap_files import Damaged, open_dataset
+from linformer_fairseq.files.atomic import write_file
+from linformer_fairseq.files.dictionary import FIRST, read_symbols
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.json_records import read_object, write_json
+from linformer_fairseq.files.mmap_dataset import open_dataset
 from linformer_fairseq.results import Row, read_rows
 from linformer_fairseq.results.accuracy import spread
 from linformer_fairseq.results.paper import SOURCE, TASKS
 from linformer_fairseq.results.perplexity import Group, groups, perplexity_table
 from linformer_fairseq.results.selection import model_name, provenance
 
-_SPECIAL = 4
-"""fairseq's symbols before those of a dictionary's file; label ids begin there."""
 _CLOSE = 2.0
 """Points of accuracy that count as close."""
 
@@ -53,14 +52,14 @@ def page(work: Path, results: Path, command: str) -> str:
         command: as it was typed.
 
     Raises:
-        ResultsError, Damaged, OSError: something is missing or damaged.
+        UserError, OSError: something is missing or damaged.
     """
     rows = read_rows(results / "runs.jsonl")
     pretrainings = [row for row in rows if row.stage == "pretraining" and not _untrained(row)]
     finetunings = [row for row in rows if row.stage == "finetuning"]
     tasks = {task: read_task(work, task) for task in TASKS}
     unigram = unigram_perplexity(work / "bin")
-    words = json.loads((work / "text" / "manifest.json").read_text())["splits"]["train"]["words"]
+    words = read_object(work / "text" / "manifest.json")["splits"]["train"]["words"]
     hours = sum(row.wall_seconds for row in rows) / 3600
     (table,), notes = perplexity_table(pretrainings)
     parts = [
@@ -70,7 +69,7 @@ def page(work: Path, results: Path, command: str) -> str:
         "Accuracy beside the paper's is in [table2.md](table2.md) (LaTeX: table2.tex), one row per run in "
         "[runs.jsonl](runs.jsonl); [../README.md](../README.md) tells its fields.",
         "## How small",
-        _scale_table(pretrainings, words, symbols(work / "bin" / "dict.txt")),
+        _scale_table(pretrainings, words, len(read_symbols(work / "bin" / "dict.txt"))),
         "## Perplexity",
         _table(table.rows),
         notes[0],
@@ -100,15 +99,10 @@ def read_task(work: Path, name: str) -> Task:
     for split in ("train", "valid"):
         dataset = open_dataset(work / name / "label" / split)
         ids = np.fromfile(work / name / "label" / f"{split}.bin", dataset.dtype)
-        counts[split] = np.bincount(ids)[_SPECIAL:]
+        counts[split] = np.bincount(ids)[FIRST:]
     train, valid = counts["train"], counts["valid"]
-    control = json.loads((work / "controls" / f"{name}.json").read_text())
+    control = read_object(work / "controls" / f"{name}.json")
     return Task(int(train.sum()), int(valid.sum()), 100 * float(valid.max() / valid.sum()), control["bag_of_words"])
-
-
-def symbols(dictionary: Path) -> int:
-    """Entries of a dictionary's file."""
-    return len(dictionary.read_text(encoding="utf-8").splitlines())
 
 
 def unigram_perplexity(folder: Path) -> float:
@@ -116,7 +110,7 @@ def unigram_perplexity(folder: Path) -> float:
     ids = {
         split: np.fromfile(folder / f"{split}.bin", open_dataset(folder / split).dtype) for split in ("train", "valid")
     }
-    counts = np.bincount(ids["train"], minlength=symbols(folder / "dict.txt") + _SPECIAL) + 0.1
+    counts = np.bincount(ids["train"], minlength=len(read_symbols(folder / "dict.txt")) + FIRST) + 0.1
     return math.exp(-float(np.log(counts / counts.sum())[ids["valid"]].mean()))
 
 
@@ -250,10 +244,10 @@ def main(argv: list[str] | None = None) -> None:
     args = parser.parse_args(argv)
     try:
         text = page(args.work, args.results, args.command)
-    except (ValueError, Damaged, OSError) as error:
-        raise DataError(str(error)) from error
-    write_text(args.results / "README.md", text)
-    controls = {name: json.loads((args.work / "controls" / f"{name}.json").read_text()) for name in TASKS}
+    except (ValueError, OSError) as error:
+        raise UserError(str(error)) from error
+    write_file(args.results / "README.md", text)
+    controls = {name: read_object(args.work / "controls" / f"{name}.json") for name in TASKS}
     write_json(args.results / "controls.json", controls)
 
 

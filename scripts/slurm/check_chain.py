@@ -13,8 +13,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from linformer_fairseq.dictionary_file import read_vocabulary, without_padding
-from linformer_fairseq.launch import LaunchError, compose, resolved
+from linformer_fairseq.files.dictionary import read_vocabulary, without_padding
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.launch import compose, resolved
 from linformer_fairseq.launch.complete import complete
 from linformer_fairseq.launch.data import check_task_data
 
@@ -26,7 +27,7 @@ def check(processes: str, pretraining: Sequence[str], tasks: Sequence[str], fine
         the checkpoint that the pretraining will write.
 
     Raises:
-        LaunchError: what one of the runs would stop at.
+        UserError: what one of the runs would stop at.
     """
     os.environ["SLURM_NTASKS"] = processes
     config = complete(compose("pretraining", ["run_config=srun", *pretraining]))
@@ -41,7 +42,7 @@ def check(processes: str, pretraining: Sequence[str], tasks: Sequence[str], fine
             resolved(compose("finetuning", [*own, *keys]))
         check_task_data(Path(data))
         if without_padding(read_vocabulary(Path(data) / "input0" / "dict.txt")) != symbols:
-            raise LaunchError(
+            raise UserError(
                 f"{task}={data}: its dictionary is not that of {config.task.data}; prepare the task with the tokenizer "
                 "of the pretraining data"
             )
@@ -59,7 +60,7 @@ def main(words: Sequence[str]) -> int:
     pretraining, tasks, finetuning = groups
     try:
         print(check(words[0], pretraining, tasks, finetuning))
-    except LaunchError as error:
+    except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0

@@ -18,6 +18,7 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
 from linformer_fairseq.models import LinformerRobertaConfig, LinformerRobertaModel
+from tests.checkpoint_files import make_state
 
 WORDS = 40
 
@@ -72,15 +73,7 @@ def directly(tokens_per_sample: int = 512, **options: Any) -> Any:
 
 def save_checkpoint(path: Path, cfg: Any, state_dict: dict[str, Any]) -> Path:
     """Writes what fairseq's trainer writes, as far as loading reads it."""
-    plain = OmegaConf.to_container(cfg, resolve=True, enum_to_str=True) if OmegaConf.is_config(cfg) else cfg
-    state = {
-        "args": None,
-        "cfg": plain,
-        "model": state_dict,
-        "optimizer_history": [{"optimizer_name": "FairseqAdam", "lr_scheduler_state": {}, "num_updates": 0}],
-        "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
-    }
-    torch.save(state, path)
+    torch.save(make_state(0, state_dict, cfg), path)
     return path
 
 

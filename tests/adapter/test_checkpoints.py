@@ -15,9 +15,9 @@ import torch
 from fairseq import checkpoint_utils
 from omegaconf import OmegaConf
 
+from linformer_fairseq.checkpoints.writing import write_checkpoint
 from linformer_fairseq.launch.pretrained import read_pretrained
 from linformer_fairseq.models import LinformerRobertaModel
-from linformer_fairseq.training.saving import write_checkpoint
 from tests.adapter.building import directly, from_command_line, from_hydra, save_checkpoint
 
 OPTIONS: dict[str, Any] = {

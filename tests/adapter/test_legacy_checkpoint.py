@@ -21,16 +21,16 @@ pytest.importorskip("fairseq", reason="fairseq is not installed: only core can b
 
 import torch
 from fairseq import checkpoint_utils
-from fairseq.data import Dictionary, indexed_dataset
 from fairseq.models.roberta import RobertaModel
 from fairseq.models.transformer import TransformerConfig
 from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
 from omegaconf import OmegaConf
 from torch import nn
 
-from linformer_fairseq.compat.checkpoint_loading import CheckpointError
+from linformer_fairseq.checkpoints.reading import CheckpointError
 from linformer_fairseq.models import LinformerRobertaModel
 from tests.adapter.building import from_command_line, save_checkpoint
+from tests.binarised import write_items, write_labels
 
 N, RATIO, LAYERS, WIDTH, HEADS = 32, 4, 3, 16, 2
 MODES = {
@@ -140,20 +140,10 @@ def test_a_real_one_gives_its_features_and_logits(mode: str) -> None:
 
 def write_task(folder: Path, dictionary: Path) -> Path:
     """Eight sentences of two classes for training and as many for validation, with a given dictionary."""
-    for name in ("input0", "label"):
-        (folder / name).mkdir(parents=True)
-    shutil.copy(dictionary, folder / "input0" / "dict.txt")
-    labels = Dictionary()
-    for name in ("0", "1"):
-        labels.add_symbol(name)
-    labels.save(str(folder / "label" / "dict.txt"))
-    rows = [(torch.tensor([0, 4 + i, 14 + i, 2]), torch.tensor([labels.nspecial + i % 2, 2])) for i in range(8)]
     for split in ("train", "valid"):
-        for name, column in (("input0", 0), ("label", 1)):
-            builder = indexed_dataset.make_builder(str(folder / name / f"{split}.bin"), impl="mmap", vocab_size=45)
-            for row in rows:
-                builder.add_item(row[column])
-            builder.finalize(str(folder / name / f"{split}.idx"))
+        write_items(folder / "input0" / split, [[0, 4 + i, 14 + i, 2] for i in range(8)])
+    shutil.copy(dictionary, folder / "input0" / "dict.txt")
+    write_labels(folder, ("0", "1"), {split: [i % 2 for i in range(8)] for split in ("train", "valid")})
     return folder
 
 

@@ -16,8 +16,8 @@ from fairseq import checkpoint_utils
 from fairseq.criterions.masked_lm import MaskedLmLoss
 from fairseq.data import Dictionary
 
-from data_prep.tokenizers import dictionary as dictionary_file
-from linformer_fairseq.compat.checkpoint_loading import CheckpointError
+from linformer_fairseq.checkpoints.reading import CheckpointError
+from linformer_fairseq.files import dictionary as dictionary_file
 from linformer_fairseq.models import LinformerRobertaConfig, LinformerRobertaModel
 from linformer_fairseq.modules.vocabulary import MULTIPLE, real_symbols
 from tests.adapter.building import WORDS, from_command_line, from_hydra, make_dictionary, save_checkpoint

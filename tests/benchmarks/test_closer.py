@@ -12,7 +12,9 @@ from benchmarks.__main__ import main
 from benchmarks.efficiency import closer, profile
 from benchmarks.efficiency.one_layer import Pass
 from benchmarks.measuring import ROOT
+from linformer_fairseq.files.dictionary import EOS, FIRST
 from tests.benchmarks.conftest import TINY
+from tests.binarised import write_items, write_labels
 
 
 def test_the_profile_adds_up(tmp_path):
@@ -77,20 +79,7 @@ def test_padding_by_window(tmp_path, refused):
 
 def _task(folder):
     """A task of 16 sentences, half of them with 3 words and half with 11; each gets a symbol in front."""
-    from fairseq.data import Dictionary, indexed_dataset
-
-    words, labels = Dictionary(), Dictionary()
-    words.add_symbol("a")
-    for label in "01":
-        labels.add_symbol(label)
-    lengths = [3, 11] * 8
-    parts = {"input0": (words, [["a"] * (length - 1) for length in lengths]), "label": (labels, [["0"]] * 16)}
-    for part, (dictionary, lines) in parts.items():
-        (folder / part).mkdir(parents=True)
-        dictionary.save(str(folder / part / "dict.txt"))
-        builder = indexed_dataset.make_builder(str(folder / part / "train.bin"), "mmap", vocab_size=len(dictionary))
-        for line in lines:
-            ids = dictionary.encode_line(" ".join(line), add_if_not_exist=False, append_eos=part == "input0")
-            builder.add_item(ids)
-        builder.finalize(str(folder / part / "train.idx"))
+    write_items(folder / "input0" / "train", [[FIRST] * (length - 1) + [EOS] for length in [3, 11] * 8])
+    (folder / "input0" / "dict.txt").write_text("a 1\n")
+    write_labels(folder, ("0", "1"), {"train": [0] * 16})
     return folder

@@ -48,7 +48,7 @@ def test_a_folder_is_no_file_for_results(tmp_path, refused):
 
 
 @pytest.mark.slow
-def test_the_command_runs_the_clones_program(tmp_path):
+def test_the_command_runs_the_program(tmp_path):
     words = ["benchmark", "report", "--results", str(tmp_path)]
     done = subprocess.run(
         [sys.executable, "-m", "linformer_fairseq.cli", *words], cwd=tmp_path, capture_output=True, text=True
@@ -59,16 +59,6 @@ def test_the_command_runs_the_clones_program(tmp_path):
 
 def test_options_go_to_the_program(monkeypatch):
     seen = []
-    monkeypatch.setattr(
-        benchmark.subprocess, "run", lambda words, check: seen.append(words) or subprocess.CompletedProcess(words, 3)
-    )
+    monkeypatch.setattr(benchmark, "main", lambda words, prog: seen.append((words, prog)) or 3)
     assert main(["benchmark", "inference", "--lengths", "64", "128", "--help"]) == 3
-    assert seen == [
-        [sys.executable, ROOT / "benchmarks" / "__main__.py", "inference", "--lengths", "64", "128", "--help"]
-    ]
-
-
-def test_without_a_clone_it_says_so(monkeypatch, tmp_path, capsys: pytest.CaptureFixture[str]):
-    monkeypatch.setattr(benchmark, "CLONE", tmp_path)
-    assert main(["benchmark", "report"]) == 1
-    assert "clone the repository" in capsys.readouterr().err
+    assert seen == [(["inference", "--lengths", "64", "128", "--help"], "linformer benchmark")]

@@ -7,11 +7,11 @@ import sys
 import pytest
 import torch
 
-from benchmarks.efficiency.errors import BenchmarkError
 from benchmarks.efficiency.models import hugging_face
 from benchmarks.efficiency.models.registry import MODELS, build, missing
 from benchmarks.efficiency.sizes import Sizes
 from linformer_fairseq.core import layer
+from linformer_fairseq.files.errors import UserError
 
 TINY = Sizes(layers=2, width=16, ffn=64, heads=2, vocabulary=50)
 SLOW = {"linformer_compiled", "linformer_core_compiled", "roberta_sdpa_core_compiled", "roberta_hf"}
@@ -85,5 +85,5 @@ def test_a_transformers_that_does_not_import_is_said(monkeypatch):
             raise OSError("Could not load this library: _torchaudio.abi3.so")
 
     monkeypatch.setitem(sys.modules, "transformers", Broken())
-    with pytest.raises(BenchmarkError, match="_torchaudio.*linformer doctor"):
+    with pytest.raises(UserError, match="_torchaudio.*linformer doctor"):
         hugging_face.roberta(TINY, 12, None)

@@ -8,7 +8,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.efficiency import memory, operations, paper, rate
-from benchmarks.efficiency.errors import BenchmarkError
 from benchmarks.efficiency.memory import is_out_of_memory, no_more_than_there_is, peak_of
 from benchmarks.efficiency.models.registry import build
 from benchmarks.efficiency.plots import spread
@@ -16,6 +15,7 @@ from benchmarks.efficiency.rate import calls as rate_calls  # as it is before co
 from benchmarks.efficiency.search import largest
 from benchmarks.efficiency.sizes import Sizes
 from benchmarks.efficiency.timing import in_rounds, quartiles, times_faster
+from linformer_fairseq.files.errors import UserError
 
 TINY = Sizes(layers=3, width=16, ffn=40, heads=2, vocabulary=50)
 CPU = torch.device("cpu")
@@ -110,7 +110,7 @@ def test_the_share_of_the_limit_is_taken_round_by_round():
     assert limit.by_round == [10.0, 5.0, 20.0] and limit.median == 10.0
     # A machine that is half as fast in the second round and twice as fast in the third has the same shares.
     assert limit.share(16.0, [2.0, 4.0, 1.0]) == pytest.approx(0.8)
-    with pytest.raises(BenchmarkError, match="no memory"):
+    with pytest.raises(UserError, match="no memory"):
         rate.Limit.of({}, {"slow": RuntimeError("no memory")}, ["slow"])
 
 

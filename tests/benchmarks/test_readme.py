@@ -10,8 +10,8 @@ import pytest
 
 from benchmarks.__main__ import main
 from benchmarks.efficiency import readme
-from benchmarks.efficiency.errors import BenchmarkError
 from benchmarks.measuring import ROOT
+from linformer_fairseq.files.errors import UserError
 from tests.benchmarks.test_report import cell, result
 
 PAGE = "before\n<!-- figure2 -->\nold\n<!-- /figure2 -->\nbetween\n<!-- mine -->\nkept\n<!-- /mine -->\n"
@@ -23,7 +23,7 @@ def test_the_pages_say_what_was_measured(name):
     assert readme.filled(page, ROOT / "results") == page, "run `linformer benchmark readme`"
 
 
-def test_the_readme_has_a_place_for_each_part():
+def test_the_pages_have_a_place_for_each_part():
     page = "".join((ROOT / name).read_text(encoding="utf-8") for name in readme.PAGES)
     assert [name for name in readme.PARTS if f"<!-- {name} -->" not in page] == []
 
@@ -47,8 +47,21 @@ def test_what_stands_between_markers_is_made_anew(tmp_path):
     assert readme.filled(page, tmp_path) == page
 
 
+def test_the_short_table_has_how_many_times_faster_ours_is(tmp_path):
+    folder = tmp_path / "efficiency"
+    folder.mkdir()
+    assert readme.speed(tmp_path) == []
+    cells = [cell("linformer", 512, 128, 2.0, 1024), cell("roberta_sdpa_core", 512, None, 3.0, 1024)]
+    content = json.dumps(result(cells, preset="figure2", projected_dims=[128]))
+    (folder / "inference_figure2_cpu_float32.json").write_text(content)
+    head, _, *rows = readme.speed(tmp_path)
+    assert head == "| times as fast as | forward pass, n = 512 |"
+    assert rows[:2] == ["| dense rival | 1.50 |", "| Hugging Face's RoBERTa | - |"]
+    assert "some machine" in rows[-1]
+
+
 def test_a_marker_without_its_other_half_is_said(tmp_path):
-    with pytest.raises(BenchmarkError, match="<!-- /figure2 -->"):
+    with pytest.raises(UserError, match="<!-- /figure2 -->"):
         readme.filled("<!-- figure2 -->\ntext\n", tmp_path)
 
 

@@ -145,4 +145,4 @@ def test_no_results_or_other_files_are_said(tmp_path, refused):
     (tmp_path / "a.json").write_text("{}")
     assert "holds no results" in refused("report", "--results", str(tmp_path))
     (tmp_path / "a.json").write_text("{")
-    assert "is no JSON" in refused("report", "--results", str(tmp_path))
+    assert "not JSON" in refused("report", "--results", str(tmp_path))

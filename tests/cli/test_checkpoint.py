@@ -9,10 +9,10 @@ pytest.importorskip("fairseq")
 
 import torch
 
+from linformer_fairseq.checkpoints import folder as folder_module
+from linformer_fairseq.checkpoints.writing import write_checkpoint
 from linformer_fairseq.cli import main
-from linformer_fairseq.training import examine
-from linformer_fairseq.training.saving import write_checkpoint
-from tests.training.checkpoint_files import damage, state_after
+from tests.checkpoint_files import damage, make_state
 
 Save = Callable[[Path, int], Path]
 
@@ -20,7 +20,7 @@ Save = Callable[[Path, int], Path]
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     for name, updates in (("1_2", 2), ("1_1400", 1400), ("last", 1400), ("best", 2)):
-        write_checkpoint(state_after(updates), str(tmp_path / f"checkpoint_{name}.pt"))
+        write_checkpoint(make_state(updates), str(tmp_path / f"checkpoint_{name}.pt"))
     return tmp_path
 
 
@@ -56,7 +56,7 @@ def test_damaged_folder_is_only_looked_at(folder: Path, capsys: pytest.CaptureFi
 def test_set_aside(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("last", "1_1400", "best"):  # a run would not look at the best one: older than what it goes on from
         damage(folder / f"checkpoint_{name}.pt")
-    write_checkpoint(state_after(700), str(folder / "checkpoint_1_700.pt"))
+    write_checkpoint(make_state(700), str(folder / "checkpoint_1_700.pt"))
     status, output = _verify(capsys, "--set-aside", folder)
     assert status == 0
     assert output.splitlines()[-4:] == [
@@ -82,7 +82,7 @@ def test_nothing_sound(folder: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 def test_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     theirs, weights = folder / "theirs.pt", folder / "weights.pt"
-    torch.save(state_after(5), theirs)
+    torch.save(make_state(5), theirs)
     torch.save({"weight": torch.ones(2)}, weights)
     status, output = _verify(capsys, theirs, folder / "checkpoint_last.pt")
     assert status == 0 and f"{theirs}: no checksum, but readable, 5 updates" in output
@@ -115,8 +115,8 @@ def test_each_file_is_read_once(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
-    check = examine.check_bytes
-    monkeypatch.setattr(examine, "check_bytes", lambda path: (read.append(path.name), check(path))[1])
+    check = folder_module.check_bytes
+    monkeypatch.setattr(folder_module, "check_bytes", lambda path: (read.append(path.name), check(path))[1])
     _verify(capsys, folder)
     assert sorted(read) == sorted(path.name for path in folder.iterdir())
 
@@ -124,7 +124,7 @@ def test_each_file_is_read_once(
 def test_several_folders(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bad = tmp_path / "bad"
     bad.mkdir()
-    write_checkpoint(state_after(5), str(bad / "checkpoint_last.pt"))
+    write_checkpoint(make_state(5), str(bad / "checkpoint_last.pt"))
     damage(bad / "checkpoint_last.pt")
     status, output = _verify(capsys, bad, folder)
     assert status == 1

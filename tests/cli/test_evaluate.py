@@ -20,17 +20,16 @@ import torch
 from fairseq import options, tasks
 from fairseq.data import NestedDictionaryDataset
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from omegaconf import OmegaConf
 
 import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
 from data_prep import prepare_task
-from data_prep.tokenizers import dictionary
 from linformer_fairseq import cli
+from linformer_fairseq.checkpoints import writing
 from linformer_fairseq.core import layer
 from linformer_fairseq.evaluation import f1, majority
-from linformer_fairseq.training import saving
+from linformer_fairseq.files import dictionary
+from tests.checkpoint_files import damage, make_state
 from tests.data_prep.small_tokenizers import make_gpt2, make_sentencepiece, text
-from tests.training.checkpoint_files import damage
 
 _SIZES = ["--encoder-layers", "2", "--encoder-embed-dim", "16", "--encoder-ffn-embed-dim", "16"]
 _SIZES += ["--encoder-attention-heads", "2", "--projected-dim", "8"]
@@ -49,15 +48,7 @@ def write_checkpoint(data: Path, path: Path, *flags: str, task: str = "sentence_
     for parameter in model.parameters():
         if parameter.dim() > 1:
             torch.nn.init.normal_(parameter, std=0.5)
-    state = {
-        "cfg": OmegaConf.to_container(cfg, resolve=True, enum_to_str=True),
-        "model": model.state_dict(),
-        "optimizer_history": [
-            {"criterion_name": "x", "optimizer_name": "x", "lr_scheduler_state": {}, "num_updates": 0}
-        ],
-        "extra_state": {"epoch": 1, "train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
-    }
-    torch.save(state, path)
+    torch.save(make_state(0, model.state_dict(), cfg), path)
     return path
 
 
@@ -311,7 +302,7 @@ def test_checkpoints_that_do_not_fit(
     torch.save(state, tmp_path / "unfit.pt")
     assert "unfit.pt: does not fit its own options" in fails(capsys, tmp_path / "unfit.pt", data)
     damaged = write_checkpoint(data, tmp_path / "damaged.pt")
-    saving.write_checkpoint(torch.load(damaged), str(damaged))
+    writing.write_checkpoint(torch.load(damaged), str(damaged))
     damage(damaged)
     message = fails(capsys, damaged, data)
     assert f"{damaged}: cannot be read as a checkpoint: its bytes do not give the SHA-256 that stands in it" in message

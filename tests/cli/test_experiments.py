@@ -76,8 +76,8 @@ def test_no_experiments(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_the_table_in_the_readme_is_what_the_command_prints():
-    page = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+def test_the_table_in_the_docs_is_what_the_command_prints():
+    page = (REPOSITORY / "docs" / "cluster.md").read_text(encoding="utf-8")
     assert page.count("<!-- experiments -->") == page.count("<!-- /experiments -->") == 1
     found = page.split("<!-- experiments -->")[1].split("<!-- /experiments -->")[0].strip().splitlines()
     assert found == experiments.markdown(experiments.rows()), (

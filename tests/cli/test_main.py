@@ -8,7 +8,8 @@ import types
 import pytest
 
 from linformer_fairseq import cli
-from linformer_fairseq.cli.command import Command, CommandError
+from linformer_fairseq.cli import Command
+from linformer_fairseq.files.errors import UserError
 
 
 def test_help_names_every_command(capsys):
@@ -26,7 +27,7 @@ def test_every_command_has_help_with_a_description(name, capsys):
     with pytest.raises(SystemExit) as stop:
         cli.main([name, "--help"])
     assert stop.value.code == 0
-    description = (cli.COMMANDS[name].module.__doc__ or "").strip().splitlines()[0]
+    description = (cli.COMMANDS[name].declare.__doc__ or "").strip().splitlines()[0]
     assert description and description in capsys.readouterr().out
 
 
@@ -47,8 +48,17 @@ def test_wrong_usage_exits_with_2(argv, capsys):
 
 def install_command(monkeypatch, run):
     """Add a command `fake` whose `run` is the given function."""
-    module = types.SimpleNamespace(__doc__="A command.", add_arguments=lambda parser: None, run=run)
-    monkeypatch.setitem(cli.COMMANDS, "fake", Command(module, "a command"))
+    monkeypatch.setitem(cli.COMMANDS, "fake", Command("a command", lambda parser: None, "fake"))
+    monkeypatch.setitem(sys.modules, "linformer_fairseq.cli.fake", types.SimpleNamespace(run=run))
+
+
+def test_a_package_that_is_missing_is_named(monkeypatch, capsys):
+    monkeypatch.setitem(cli.COMMANDS, "fake", Command("a command", lambda parser: None, "evaluate"))
+    monkeypatch.delitem(sys.modules, "linformer_fairseq.cli.evaluate", raising=False)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert cli.main(["fake"]) == 1
+    said = capsys.readouterr().err
+    assert "torch is not installed" in said and "linformer doctor" in said
 
 
 def test_exit_status_is_the_commands(monkeypatch):
@@ -58,7 +68,7 @@ def test_exit_status_is_the_commands(monkeypatch):
 
 def test_a_commands_error_is_one_line_and_status_1(monkeypatch, capsys):
     def run(arguments: argparse.Namespace) -> int:
-        raise CommandError("no such file: x.pt")
+        raise UserError("no such file: x.pt")
 
     install_command(monkeypatch, run)
     assert cli.main(["fake"]) == 1
@@ -76,7 +86,8 @@ def test_an_interrupt_is_status_130(monkeypatch):
 PRINTS_MUCH = """
 import sys
 from linformer_fairseq import cli
-cli.COMMANDS["doctor"].module.run = lambda arguments: [print("line", number) for number in range(100_000)] and 0
+from linformer_fairseq.cli import doctor
+doctor.run = lambda arguments: [print("line", number) for number in range(100_000)] and 0
 sys.exit(cli.main(["doctor"]))
 """
 

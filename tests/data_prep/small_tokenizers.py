@@ -5,7 +5,9 @@ import json
 import random
 from pathlib import Path
 
-from data_prep.tokenizers import dictionary, gpt2_bpe, sentencepiece_model
+from data_prep.tokenizers import gpt2_bpe, sentencepiece_model
+from linformer_fairseq.files import dictionary
+from linformer_fairseq.files.tokenizers import SENTENCEPIECE
 
 WORDS = ["the", "a", "value", "list", "returns", "raises", "error", "given", "index", "key", "is", "empty", "file"]
 _MERGES = ["Ġ t", "h e", "Ġt he", "Ġ a", "i n", "e r", "Ġ v", "a l", "Ġv al", "u e", "Ġval ue", "Ã ©"]
@@ -51,7 +53,7 @@ def make_sentencepiece(folder: Path, *, byte_fallback: bool = True) -> Path:
         num_threads=1,
         minloglevel=2,
     )
-    path = folder / sentencepiece_model.NAME
+    path = folder / SENTENCEPIECE
     path.write_bytes(model.getvalue())
     pieces = sentencepiece_model.pieces_of(sentencepiece_model.load_processor(path), path)
     dictionary.write(folder / dictionary.NAME, ((piece, 1) for piece in pieces.values()))

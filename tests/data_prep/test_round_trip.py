@@ -24,7 +24,7 @@ from data_prep.corpus.run import CorpusOptions
 from data_prep.corpus.splits import Shares
 from data_prep.sources import parse_source
 from data_prep.tokenizers import load_tokenizer
-from linformer_fairseq.tokenizer_files import find_tokenizer
+from linformer_fairseq.files.tokenizers import find_tokenizer
 from tests.data_prep.small_tokenizers import make_gpt2, make_sentencepiece
 
 _DATA = os.environ.get("LINFORMER_DATA")

@@ -11,7 +11,7 @@ from data_prep.corpus.text_shards import read_documents, shard_files
 from data_prep.stdlib.docstrings import Docstring, docstrings, topics
 from data_prep.stdlib.task import task_examples
 from data_prep.stdlib.wrapped_text import fingerprint, paragraphs
-from data_prep.support.errors import DataError
+from linformer_fairseq.files.errors import UserError
 from tests.data_prep.processes import bytes_of, start
 
 CORPUS_OPTIONS = ("--deduplicate", "paragraphs", "--valid-share", "0.06", "stdlib")
@@ -66,7 +66,7 @@ def test_docstrings_know_where_they_stand(tmp_path: Path) -> None:
 
 
 def test_missing_topics_are_said(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"no pydoc_data.topics.*text of your own"):
+    with pytest.raises(UserError, match=r"no pydoc_data.topics.*text of your own"):
         topics(tmp_path)
 
 
@@ -116,7 +116,7 @@ def test_a_text_of_two_packages_is_no_example() -> None:
     source += [Docstring("package0", "g", long.format("X")), Docstring("package1", "g", long.format("x"))]
     train, valid = task_examples(source)
     assert len(train) + len(valid) == 6 * 70
-    with pytest.raises(DataError, match="only 5 packages"):
+    with pytest.raises(UserError, match="only 5 packages"):
         task_examples([item for item in source if item.package != "package5"])
 
 

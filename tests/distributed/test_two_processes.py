@@ -13,7 +13,7 @@ import torch
 from fairseq import checkpoint_utils
 
 import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
-from linformer_fairseq.compat.checkpoint_loading import read_checkpoint
+from linformer_fairseq.checkpoints.reading import read_checkpoint
 
 Settings = dict[str, Any]
 

@@ -13,7 +13,7 @@ pytest.importorskip("fairseq")
 import torch
 from fairseq import checkpoint_utils
 
-from linformer_fairseq.compat.checkpoint_loading import read_checkpoint
+from linformer_fairseq.checkpoints.reading import read_checkpoint
 from tests.equality import same
 
 Train = Callable[..., str]

@@ -14,7 +14,7 @@ pytest.importorskip("fairseq")
 
 import torch
 
-from linformer_fairseq.compat.checkpoint_loading import read_checkpoint
+from linformer_fairseq.checkpoints.reading import read_checkpoint
 
 
 @pytest.mark.slow

@@ -14,8 +14,8 @@ import torch
 from fairseq import checkpoint_utils
 
 import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
-from data_prep.tokenizers import dictionary
-from linformer_fairseq.compat.checkpoint_loading import read_checkpoint
+from linformer_fairseq.checkpoints.reading import read_checkpoint
+from linformer_fairseq.files import dictionary
 from tests.equality import same
 
 Train = Callable[..., str]

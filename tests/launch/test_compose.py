@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 from fairseq.models.roberta import RobertaModel
 
-from linformer_fairseq.launch import LaunchError, complete, compose, config_dir, jobs, resolved
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.launch import complete, compose, config_dir, jobs, resolved
 from linformer_fairseq.launch.application import check, launch
 from linformer_fairseq.launch.compose import overrides_for_hydra
 from linformer_fairseq.models.config import LinformerRobertaConfig
+from tests.binarised import write_items
 
 
 def test_the_papers_run_by_one_experiment() -> None:
@@ -74,7 +76,7 @@ def test_cpu_takes_what_fairseq_needs_there() -> None:
 )
 def test_what_is_wrong_is_said(monkeypatch: pytest.MonkeyPatch, words: list[str], message: str) -> None:
     monkeypatch.delenv("SLURM_NTASKS", raising=False)
-    with pytest.raises(LaunchError, match=message.replace("(", "\\(")):
+    with pytest.raises(UserError, match=message.replace("(", "\\(")):
         resolved(compose("pretraining", words))
 
 
@@ -94,29 +96,29 @@ def test_what_is_wrong_is_said(monkeypatch: pytest.MonkeyPatch, words: list[str]
     ],
 )
 def test_values_that_would_train_nothing_useful_are_refused(own_data: Path, word: str, message: str) -> None:
-    with pytest.raises(LaunchError, match=f"^{re.escape(message)}"):
+    with pytest.raises(UserError, match=f"^{re.escape(message)}"):
         complete(compose("pretraining", [f"task.data={own_data}", "run_config=cpu", word]))
 
 
 def test_a_finetuning_wants_a_checkpoint() -> None:
-    with pytest.raises(LaunchError, match="^pretrained: not given; say pretrained=runs/NAME/checkpoint_best.pt"):
+    with pytest.raises(UserError, match="^pretrained: not given; say pretrained=runs/NAME/checkpoint_best.pt"):
         resolved(compose("finetuning", ["task=sst2", "task.data=x"]))
 
 
 def test_without_a_slurm_nothing_is_submitted(own_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = [f"task.data={own_data}", "run_config=slurm"]
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(LaunchError, match="run_config=slurm: sinfo: no such program"):
+    with pytest.raises(UserError, match="run_config=slurm: sinfo: no such program"):
         launch("pretraining", words, sweep=False)
     sinfo = tmp_path / "sinfo"
     sinfo.write_text("#!/bin/sh\necho 'sinfo: error: nobody is there' >&2\nexit 1\n")
     sinfo.chmod(0o755)
-    with pytest.raises(LaunchError, match="run_config=slurm: SLURM does not answer: sinfo: error: nobody is there"):
+    with pytest.raises(UserError, match="run_config=slurm: SLURM does not answer: sinfo: error: nobody is there"):
         launch("pretraining", words, sweep=False)
 
 
 def test_a_task_has_to_be_chosen() -> None:
-    with pytest.raises(LaunchError, match="You must specify 'task'"):
+    with pytest.raises(UserError, match="You must specify 'task'"):
         compose("finetuning", ["task.data=x", "pretrained=y"])
 
 
@@ -153,7 +155,7 @@ def test_the_grid_of_a_sweep() -> None:
 
 
 def test_runs_of_a_sweep_that_would_share_a_folder_are_refused(own_data: Path) -> None:
-    with pytest.raises(LaunchError, match="several runs of this sweep would be in .*_s1: its name does not tell"):
+    with pytest.raises(UserError, match="several runs of this sweep would be in .*_s1: its name does not tell"):
         check("pretraining", [f"task.data={own_data}", "optimization.lr=[1e-4],[5e-4]"], sweep=True)
     apart = "run.name=x_${optimization.lr.0}"
     assert len(check("pretraining", [f"task.data={own_data}", "optimization.lr=[1e-4],[5e-4]", apart], sweep=True)) == 2
@@ -181,13 +183,13 @@ def test_runs_of_a_sweep_that_would_share_a_folder_are_refused(own_data: Path) -
     ],
 )
 def test_a_misspelled_name_is_refused_with_the_nearest(words: list[str], near: str) -> None:
-    with pytest.raises(LaunchError) as refused:
+    with pytest.raises(UserError) as refused:
         compose("pretraining", words)
     assert str(refused.value).endswith(f"did you mean {near}?") and "\n" not in str(refused.value)
 
 
 def test_another_models_option_is_refused_and_the_model_named() -> None:
-    with pytest.raises(LaunchError, match="^model.projection: .* roberta_base$"):
+    with pytest.raises(UserError, match="^model.projection: .* roberta_base$"):
         compose("pretraining", ["model=roberta_base", "model.projection=linear"])
 
 
@@ -195,7 +197,7 @@ def test_a_misspelled_option_in_a_config_of_ones_own_is_refused(tmp_path: Path) 
     folder = Path(shutil.copytree(config_dir(), tmp_path / "configs"))
     with (folder / "model" / "roberta_mini.yaml").open("a") as stream:
         stream.write("  droput: 0.5\n")
-    with pytest.raises(LaunchError, match="model.droput.*model.dropout"):
+    with pytest.raises(UserError, match="model.droput.*model.dropout"):
         compose("pretraining", ["model=roberta_mini"], folder)
 
 
@@ -261,33 +263,30 @@ def test_paths_are_relative_to_where_the_user_stands(
 @pytest.mark.parametrize("missing", ["dict.txt", "train.idx", "train.bin", "valid.idx", "valid.bin"])
 def test_missing_data_are_said(own_data: Path, missing: str) -> None:
     (own_data / missing).unlink()
-    with pytest.raises(LaunchError, match=f"task.data: .*{missing}: no such file; scripts/prepare_pretraining.sh"):
+    with pytest.raises(UserError, match=f"task.data: .*{missing}: no such file; `linformer data pretraining`"):
         complete(compose("pretraining", [f"task.data={own_data}"]))
 
 
 def test_a_tasks_data_are_no_pretraining_data(task_data: Path) -> None:
-    with pytest.raises(LaunchError, match=f"task.data: {task_data}: a task's data, for finetuning; scripts/prep"):
+    with pytest.raises(UserError, match=f"{task_data}: a task's data, .*`linformer data pretraining`"):
         complete(compose("pretraining", [f"task.data={task_data}"]))
 
 
 def test_empty_and_truncated_data_are_said(own_data: Path) -> None:
-    from fairseq.data import indexed_dataset
-
     with (own_data / "valid.bin").open("r+b") as stream:
         stream.truncate(10)
-    with pytest.raises(LaunchError, match="valid.bin"):
+    with pytest.raises(UserError, match="valid.bin"):
         complete(compose("pretraining", [f"task.data={own_data}"]))
-    builder = indexed_dataset.make_builder(str(own_data / "train.bin"), impl="mmap", vocab_size=64)
-    builder.finalize(str(own_data / "train.idx"))
-    with pytest.raises(LaunchError, match="train.idx: holds nothing to train or validate on"):
+    write_items(own_data / "train", [])
+    with pytest.raises(UserError, match="train.idx: holds nothing to train or validate on"):
         complete(compose("pretraining", [f"task.data={own_data}"]))
 
 
 def test_a_missing_folder_is_said(tmp_path: Path) -> None:
-    with pytest.raises(LaunchError, match="task.data: .*absent: no such folder"):
+    with pytest.raises(UserError, match="task.data: .*absent: no such folder"):
         complete(compose("pretraining", [f"task.data={tmp_path / 'absent'}"]))
 
 
 def test_a_colon_in_the_run_folder_is_refused(own_data: Path, tmp_path: Path) -> None:
-    with pytest.raises(LaunchError, match="checkpoint.save_dir=.*a:b.*fairseq cannot use a path with a colon"):
+    with pytest.raises(UserError, match="checkpoint.save_dir=.*a:b.*fairseq cannot use a path with a colon"):
         complete(compose("pretraining", [f"task.data={own_data}", f"run.runs='{tmp_path}/a:b'"]))

@@ -9,8 +9,9 @@ import pytest
 
 pytest.importorskip("fairseq")
 
-from data_prep.tokenizers import dictionary
-from linformer_fairseq.launch import LaunchError, complete, compose
+from linformer_fairseq.files import dictionary
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.launch import complete, compose
 from linformer_fairseq.launch.pretrained import Pretrained
 
 pytestmark = pytest.mark.slow
@@ -44,7 +45,7 @@ def test_how_fast_it_is_trained_is_the_finetunings_choice(words: list[str]) -> N
 
 def test_a_roberta_has_no_option_of_linformer() -> None:
     roberta = Pretrained(Path("some.pt"), "roberta_base", {"dropout": 0.1, "encoder_layers": 12}, 512, 100)
-    with pytest.raises(LaunchError, match="compile_encoder=True: no option of roberta_base"):
+    with pytest.raises(UserError, match="compile_encoder=True: no option of roberta_base"):
         roberta.model_options({"compile_encoder": True})
     assert roberta.model_options({"compile_encoder": None, "dropout": 0.2})["dropout"] == 0.2
 
@@ -71,12 +72,12 @@ def test_the_same_said_twice_is_no_contradiction(words: list[str]) -> None:
     ],
 )
 def test_contradictions_are_refused(words: list[str], word: str, message: str) -> None:
-    with pytest.raises(LaunchError, match=message):
+    with pytest.raises(UserError, match=message):
         complete(compose("finetuning", [*words, word]))
 
 
 def test_pretraining_data_are_no_tasks_data(words: list[str], tiny_corpus: Path) -> None:
-    with pytest.raises(LaunchError, match=f"{tiny_corpus}: data for pretraining, without labels; scripts/prepare_task"):
+    with pytest.raises(UserError, match=f"{tiny_corpus}: data for pretraining, without labels; `linformer data task`"):
         complete(compose("finetuning", [*words, f"task.data={tiny_corpus}"]))
 
 
@@ -85,7 +86,7 @@ def test_another_dictionary_is_refused(words: list[str], task_data: Path, tmp_pa
     shutil.copytree(task_data, other)
     with (other / "input0" / "dict.txt").open("a") as stream:
         stream.write("more 1\n")
-    with pytest.raises(LaunchError, match="was pretrained with 65 symbols, but .* makes 66"):
+    with pytest.raises(UserError, match="was pretrained with 65 symbols, but .* makes 66"):
         complete(compose("finetuning", [*words, f"task.data={other}"]))
 
 
@@ -96,7 +97,7 @@ def test_a_padded_dictionary_is_the_same(words: list[str], task_data: Path, tmp_
     assert complete(compose("finetuning", [*words, f"task.data={other}"])).task.data == str(other)
     roberta = Pretrained(Path("some.pt"), "roberta_base", {}, 512, 72)  # fairseq's has rows for the padding
     roberta.check_dictionary(other / "input0" / "dict.txt")
-    with pytest.raises(LaunchError, match="72 symbols, but .* makes 65"):
+    with pytest.raises(UserError, match="72 symbols, but .* makes 65"):
         roberta.check_dictionary(task_data / "input0" / "dict.txt")
 
 
@@ -104,7 +105,7 @@ def test_longer_examples_than_the_model_takes_are_refused(words: list[str], task
     other = tmp_path / "other"
     shutil.copytree(task_data, other)
     (other / "manifest.json").write_text('{"options": {"max_positions": 64}}')
-    with pytest.raises(LaunchError, match="prepared with --max-positions 64, but .* n = 32"):
+    with pytest.raises(UserError, match="prepared with --max-positions 64, but .* n = 32"):
         complete(compose("finetuning", [*words, f"task.data={other}"]))
 
 
@@ -112,12 +113,12 @@ def test_data_of_another_task_are_refused(words: list[str], task_data: Path, tmp
     other = tmp_path / "other"
     shutil.copytree(task_data, other)
     (other / "manifest.json").write_text('{"task": "qnli", "options": {"max_positions": 32}}')
-    with pytest.raises(LaunchError, match="task=sst2, but .* was prepared as qnli; change task or task.data"):
+    with pytest.raises(UserError, match="task=sst2, but .* was prepared as qnli; change task or task.data"):
         complete(compose("finetuning", [*words, f"task.data={other}"]))
     assert complete(compose("finetuning", [*words, f"task.data={other}", "task=qnli"])).run.task == "qnli"
 
 
 def test_a_file_that_is_no_checkpoint_is_refused(words: list[str], tmp_path: Path) -> None:
     (tmp_path / "some.pt").write_text("text")
-    with pytest.raises(LaunchError, match="some.pt: cannot be read as a checkpoint"):
+    with pytest.raises(UserError, match="some.pt: cannot be read as a checkpoint"):
         complete(compose("finetuning", [*words, f"pretrained={tmp_path / 'some.pt'}"]))

@@ -1,11 +1,11 @@
-"""A process finds its place among those of a run, and a wrong number of them is refused."""
+"""A process finds out its rank, and a wrong number of processes is refused."""
 
 from __future__ import annotations
 
 import pytest
 
-from linformer_fairseq.launch import LaunchError
-from linformer_fairseq.launch.processes import ALONE, find_place, first_host, torchrun_command
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.launch.processes import ALONE, detect_rank, first_host, torchrun_command
 
 TORCHRUN = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "MASTER_ADDR": "a", "MASTER_PORT": "1"}
 SRUN = {
@@ -20,33 +20,33 @@ SRUN = {
 
 
 def test_alone() -> None:
-    assert find_place({}, 1) == ALONE
+    assert detect_rank({}, 1) == ALONE
 
 
 def test_torchrun() -> None:
-    place = find_place(TORCHRUN, 4)
-    assert place is not None
-    assert (place.rank, place.world_size, place.local_rank, place.init_method) == (3, 4, 1, "env://")
+    info = detect_rank(TORCHRUN, 4)
+    assert info is not None
+    assert (info.rank, info.world_size, info.local_rank, info.init_method) == (3, 4, 1, "env://")
 
 
 def test_srun() -> None:
-    place = find_place(SRUN, 4)
-    assert place is not None
-    assert (place.rank, place.world_size, place.local_rank) == (2, 4, 1)
-    assert place.init_method == "tcp://gpu07:20017"
-    given = find_place({**SRUN, "MASTER_ADDR": "head", "MASTER_PORT": "4000"}, 4)
+    info = detect_rank(SRUN, 4)
+    assert info is not None
+    assert (info.rank, info.world_size, info.local_rank) == (2, 4, 1)
+    assert info.init_method == "tcp://gpu07:20017"
+    given = detect_rank({**SRUN, "MASTER_ADDR": "head", "MASTER_PORT": "4000"}, 4)
     assert given is not None and given.init_method == "tcp://head:4000"
 
 
 def test_a_batch_script_is_not_a_task() -> None:
     batch = {key: value for key, value in SRUN.items() if "STEP" not in key}
-    assert find_place(batch, 1) == ALONE
+    assert detect_rank(batch, 1) == ALONE
 
 
 def test_many_are_wanted_and_nothing_started_them() -> None:
-    assert find_place({}, 2) is None
+    assert detect_rank({}, 2) is None
     # a shell inside `srun --pty`
-    assert find_place({**SRUN, "SLURM_NTASKS": "1", "SLURM_STEP_NUM_TASKS": "1"}, 8) is None
+    assert detect_rank({**SRUN, "SLURM_NTASKS": "1", "SLURM_STEP_NUM_TASKS": "1"}, 8) is None
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ def test_many_are_wanted_and_nothing_started_them() -> None:
     ],
 )
 def test_another_number_is_refused(environment: dict[str, str], world_size: int, message: str) -> None:
-    with pytest.raises(LaunchError, match=message):
-        find_place(environment, world_size)
+    with pytest.raises(UserError, match=message):
+        detect_rank(environment, world_size)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_the_first_of_slurms_hosts(nodes: str, host: str | None) -> None:
     if host is not None:
         assert first_host(nodes) == host
         return
-    with pytest.raises(LaunchError, match="cannot be read; say MASTER_ADDR=HOST"):
+    with pytest.raises(UserError, match="cannot be read; say MASTER_ADDR=HOST"):
         first_host(nodes)
 
 

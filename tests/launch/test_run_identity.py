@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from linformer_fairseq.launch import LaunchError
+from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch.run_identity import check_same_run
 
 FACTS: dict[str, Any] = {
@@ -43,7 +43,7 @@ def test_a_run_older_than_an_option_goes_on_with_what_it_was(record: dict[str, A
     older = {**FACTS, "model": {**FACTS["model"], **record}}
     check_same_run(Path("runs/a"), older, {**FACTS, "model": {**FACTS["model"], **record, **_BEFORE, **now}})
     for name, value in (("row_weights", "affine"), ("short_inputs", "stretch"), ("attention_start", "neighbours")):
-        with pytest.raises(LaunchError, match=f"model.{name} '{_BEFORE[name]}', but this one has '{value}'"):
+        with pytest.raises(UserError, match=f"model.{name} '{_BEFORE[name]}', but this one has '{value}'"):
             check_same_run(Path("runs/a"), older, {**FACTS, "model": {**older["model"], **now, name: value}})
 
 
@@ -65,5 +65,5 @@ def test_how_a_model_is_computed_may_change(option: str) -> None:
     ],
 )
 def test_another_run_is_refused(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(LaunchError, match=message):
+    with pytest.raises(UserError, match=message):
         check_same_run(Path("runs/a"), FACTS, {**FACTS, **change})

@@ -104,7 +104,7 @@ def test_one_run_at_a_time_in_a_folder(linformer: Linformer, pretraining: Words,
 
     held = RunFolder(tmp_path / "runs" / NAME)
     output = linformer(*pretraining(3), cwd=tmp_path, status=1)
-    assert f"runs/{NAME}: another run trains in this folder (process " in output and "Traceback" not in output
+    assert f"runs/{NAME}: another process is writing to this folder (process " in output and "Traceback" not in output
     del held
 
 

@@ -6,27 +6,23 @@ import re
 import shutil
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
-from fairseq.data.indexed_dataset import MMapIndexedDataset
 from omegaconf import open_dict
 
 from linformer_fairseq import launch
 from linformer_fairseq.planning import plan, report
 from linformer_fairseq.planning.data import ASSUMED_VOCABULARY
 from linformer_fairseq.planning.memory import GIB
+from tests.binarised import write_items
 from tests.planning.conftest import N
 
 LINFORMER, ROBERTA = "linformer_roberta", "roberta"
 
 
 def write_split(prefix, lengths):
-    """An index of items with these lengths, and as many ids."""
-    prefix.parent.mkdir(parents=True, exist_ok=True)
-    with MMapIndexedDataset.Index.writer(str(prefix.with_suffix(".idx")), np.uint16) as index:
-        index.write(lengths)
-    np.full(sum(lengths), 2, np.uint16).tofile(prefix.with_suffix(".bin"))
+    """Items of these lengths."""
+    write_items(prefix, [[2] * length for length in lengths])
 
 
 @pytest.fixture

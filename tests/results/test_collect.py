@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from linformer_fairseq.results import ResultsError, collect
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.results import collect
 from tests.results.examples import attempt, run_folder, validation
 
 LOG = [validation(20, ppl=60)]
@@ -64,8 +65,8 @@ def test_a_damaged_pretraining_is_reported_once_and_its_finetunings_are_read(tmp
 
 
 def test_no_folder(tmp_path: Path) -> None:
-    with pytest.raises(ResultsError, match="gone: no such folder"):
+    with pytest.raises(UserError, match="gone: no such folder"):
         collect([tmp_path / "gone"])
     (tmp_path / "file").touch()
-    with pytest.raises(ResultsError, match="file: is a file; give a folder of runs"):
+    with pytest.raises(UserError, match="file: is a file; give a folder of runs"):
         collect([tmp_path / "file"])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from linformer_fairseq.results import ResultsError
+from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.results.rows import Hardware, Pretrained, Score, from_line, to_line
 from linformer_fairseq.results.run_row import find_runs, read_run
 from tests.results.examples import attempt, record, run_folder, training, validation
@@ -195,6 +195,6 @@ def test_a_damaged_record_is_named(tmp_path: Path, case: str) -> None:
     folder = tmp_path / "the_run"
     folder.mkdir()
     (folder / "run.json").write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(ResultsError, match=message) as error:
+    with pytest.raises(UserError, match=message) as error:
         read_run(folder)
     assert str(error.value).startswith(str(folder))

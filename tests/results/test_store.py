@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from linformer_fairseq.results import ResultsError, merge_rows, read_rows
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.results import merge_rows, read_rows
 from linformer_fairseq.results.rows import to_line
 from tests.results.examples import finetuned, row
 
@@ -62,17 +63,17 @@ def test_a_damaged_line_is_named_and_nothing_is_overwritten(tmp_path: Path, line
     path = tmp_path / "runs.jsonl"
     path.write_text(to_line(row("a")) + line + "\n" + to_line(row("b")))
     before = path.read_bytes()
-    with pytest.raises(ResultsError, match=message):
+    with pytest.raises(UserError, match=message):
         read_rows(path)
-    with pytest.raises(ResultsError, match=message):
+    with pytest.raises(UserError, match=message):
         merge_rows(path, [row("c")])
     assert path.read_bytes() == before
 
 
 def test_no_file(tmp_path: Path) -> None:
-    with pytest.raises(ResultsError, match="no such file; make it with: linformer results collect DIR"):
+    with pytest.raises(UserError, match="no such file; make it with: linformer results collect DIR"):
         read_rows(tmp_path / "runs.jsonl")
-    with pytest.raises(ResultsError, match="cannot be read: Is a directory"):
+    with pytest.raises(UserError, match="cannot be read: Is a directory"):
         read_rows(tmp_path)
 
 
@@ -85,7 +86,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mon
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(ResultsError, match=r"runs.jsonl: cannot be written: No space left on device"):
+    with pytest.raises(UserError, match=r"runs.jsonl: cannot be written: No space left on device"):
         merge_rows(path, [row("b")])
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["runs.jsonl"]

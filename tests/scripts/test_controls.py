@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("sklearn")
 
-from data_prep.support.errors import DataError
+from linformer_fairseq.files.errors import UserError
 from scripts.reproduce_tools import authors, bag_of_words
 
 
@@ -53,12 +53,12 @@ def test_no_book_is_on_both_sides(library: tuple[Path, Path], tmp_path: Path) ->
     assert not books["train"] & books["valid"]
     for label, piece in rows["train"] + rows["valid"]:
         assert label == f"Author_{piece[1]}" and len(piece.split()) == 25
-    with pytest.raises(DataError, match="--authors 4: 3 authors"):
+    with pytest.raises(UserError, match="--authors 4: 3 authors"):
         authors.main([*words[:-1], "4"])
 
 
 def test_a_list_of_other_books_is_refused(library: tuple[Path, Path]) -> None:
     text, table = library
     table.write_text(table.read_text().replace("\t3\n", "\t2\n", 1))
-    with pytest.raises(DataError, match="does not list the books"):
+    with pytest.raises(UserError, match="does not list the books"):
         authors.read_books(text, table)

@@ -1,4 +1,4 @@
-"""scripts/setup.sh on machines that lack something: it says what, and how to mend it, before any download."""
+"""scripts/setup.sh on machines that lack something: it says what, and how to fix it, before any download."""
 
 import os
 import shlex
@@ -91,7 +91,7 @@ def test_everything_missing_is_said_at_once(machine):
     (machine.programs / "g++").unlink()
     machine.add_python("python3", "3.12.4", has_venv=False, include="/no/such/folder")
     said = machine.refusal()
-    assert said.count("mend it with:") == 3
+    assert said.count("fix it with:") == 3
 
 
 def test_wrong_usage(machine):

@@ -11,39 +11,30 @@ import pytest
 
 pytest.importorskip("fairseq")
 
-import torch
-from fairseq.data import indexed_dataset
 
-from data_prep.support.errors import DataError
+from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.results import merge_rows
 from linformer_fairseq.results.rows import Row, Score
 from scripts.reproduce_tools import page as tool
+from tests.binarised import write_items
 from tests.results.examples import finetuned, model, row, scale
 
 SIZE = (2, 128)
 SCALE = scale(2, 128, 600)
 
 
-def write(prefix: Path, items: list[list[int]], symbols: int = 100) -> None:
-    prefix.parent.mkdir(parents=True, exist_ok=True)
-    builder = indexed_dataset.make_builder(f"{prefix}.bin", impl="mmap", vocab_size=symbols)
-    for item in items:
-        builder.add_item(torch.tensor(item))
-    builder.finalize(f"{prefix}.idx")
-
-
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
     """Data whose counts are known: 4 symbols beside fairseq's own, 10 and 4 labels for each task."""
     folder = tmp_path / "work"
-    write(folder / "bin" / "train", [[4, 4, 4, 5, 2], [4, 5, 6, 2]])
-    write(folder / "bin" / "valid", [[4, 7, 2]])
+    write_items(folder / "bin" / "train", [[4, 4, 4, 5, 2], [4, 5, 6, 2]])
+    write_items(folder / "bin" / "valid", [[4, 7, 2]])
     (folder / "bin" / "dict.txt").write_text("a 1\nb 1\nc 1\nd 1\n")
     (folder / "text").mkdir()
     (folder / "text" / "manifest.json").write_text(json.dumps({"splits": {"train": {"words": 1_234_567}}}))
     for task in ("sst2", "imdb", "qnli", "qqp"):
-        write(folder / task / "label" / "train", [[4]] * 6 + [[5]] * 4)
-        write(folder / task / "label" / "valid", [[5]] * 3 + [[4]])
+        write_items(folder / task / "label" / "train", [[4]] * 6 + [[5]] * 4)
+        write_items(folder / task / "label" / "valid", [[5]] * 3 + [[4]])
         (folder / "controls").mkdir(exist_ok=True)
         (folder / "controls" / f"{task}.json").write_text(json.dumps({"bag_of_words": 81.5}))
     return folder
@@ -125,5 +116,5 @@ def test_official_numbers_stand_beside_the_numbers_of_examples(work: Path) -> No
 
 def test_what_is_missing_is_named(work: Path) -> None:
     (work / "qqp" / "label" / "valid.idx").unlink()
-    with pytest.raises(DataError, match="qqp/label/valid.idx: missing"):
+    with pytest.raises(UserError, match="qqp/label/valid.idx: missing"):
         made(work, [small("linformer_s1", 100.0)])

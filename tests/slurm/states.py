@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from linformer_fairseq.compat.checkpoint_loading import read_checkpoint
+from linformer_fairseq.checkpoints.reading import read_checkpoint
 
 
 def attempts(run: Path) -> list[dict[str, Any]]:

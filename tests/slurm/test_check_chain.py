@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("fairseq")
 
-from data_prep.tokenizers import dictionary
-from linformer_fairseq.launch import LaunchError
+from linformer_fairseq.files import dictionary
+from linformer_fairseq.files.errors import UserError
 from scripts.slurm.check_chain import check
 
 
@@ -41,13 +41,13 @@ def test_a_sound_chain_and_where_its_finetunings_start(keys: list[str], task_dat
 def test_what_is_wrong_is_said(
     keys: list[str], task_data: Path, more: list[str], task: str, finetuning: list[str], said: str
 ) -> None:
-    with pytest.raises(LaunchError, match=said):
+    with pytest.raises(UserError, match=said):
         check("2", [*keys, *more], [f"sst2={task or task_data}"], finetuning)
 
 
 def test_a_learning_rate_that_is_no_number(keys: list[str], task_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LINFORMER_LRS", "1e-4 fast")
-    with pytest.raises(LaunchError, match="fast"):
+    with pytest.raises(UserError, match="fast"):
         check("2", keys, [f"sst2={task_data}"], [])
 
 
@@ -64,5 +64,5 @@ def test_a_task_of_another_tokenizer(keys: list[str], task_data: Path, tmp_path:
     for file in (task_data / "input0").iterdir():
         (other / "input0" / file.name).write_bytes(file.read_bytes())
     (other / "input0" / "dict.txt").write_text("other 1\n")
-    with pytest.raises(LaunchError, match="its dictionary is not that of"):
+    with pytest.raises(UserError, match="its dictionary is not that of"):
         check("2", keys, [f"sst2={other}"], [])

@@ -11,13 +11,14 @@ import pytest
 pytest.importorskip("fairseq")
 
 import numpy as np
-import torch
 from fairseq import tasks
-from fairseq.data import Dictionary, indexed_dataset
 from fairseq.data.iterators import EpochBatchIterator
 from omegaconf import OmegaConf
 
 import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
+from linformer_fairseq.files import dictionary
+from linformer_fairseq.files.dictionary import EOS, FIRST
+from tests.binarised import write_items, write_labels
 
 TRAIN, VALID, LONGEST = 3001, 301, 200
 MakeTask = Callable[..., Any]
@@ -28,26 +29,17 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Sentences of 3 to 200 tokens, most of them short, in two classes."""
     folder = tmp_path_factory.mktemp("mixed")
     generator = np.random.default_rng(1)
-    words, labels = Dictionary(), Dictionary()
-    for number in range(50):
-        words.add_symbol(f"word{number}")
-    for name in ("no", "yes"):
-        labels.add_symbol(name)
-    for part, dictionary in (("input0", words), ("label", labels)):
-        (folder / part).mkdir()
-        dictionary.save(str(folder / part / "dict.txt"))
+    words = 50
+    dictionary.write(folder / "input0" / "dict.txt", [(f"word{number}", 1) for number in range(words)])
+    classes = {}
     for split, count in (("train", TRAIN), ("valid", VALID)):
-        prefixes = {part: str(folder / part / split) for part in ("input0", "label")}
-        builders = {
-            part: indexed_dataset.make_builder(f"{prefix}.bin", impl="mmap", vocab_size=60)
-            for part, prefix in prefixes.items()
-        }
-        for length in np.clip(generator.lognormal(3, 0.8, count), 3, LONGEST - 1).astype(int):
-            sentence = [*generator.integers(words.nspecial, len(words), length - 1), words.eos()]
-            builders["input0"].add_item(torch.tensor(sentence))
-            builders["label"].add_item(torch.tensor([labels.nspecial + sentence[0] % 2, labels.eos()]))
-        for part, prefix in prefixes.items():
-            builders[part].finalize(f"{prefix}.idx")
+        sentences = [
+            [*generator.integers(FIRST, FIRST + words, length - 1), EOS]
+            for length in np.clip(generator.lognormal(3, 0.8, count), 3, LONGEST - 1).astype(int)
+        ]
+        write_items(folder / "input0" / split, sentences)
+        classes[split] = [sentence[0] % 2 for sentence in sentences]
+    write_labels(folder, ("no", "yes"), classes)
     return folder
 
 

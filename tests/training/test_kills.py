@@ -15,9 +15,8 @@ import pytest
 pytest.importorskip("fairseq")
 
 
-from linformer_fairseq.compat.checkpoint_loading import read_checkpoint
-from linformer_fairseq.training.checkpoint_folder import checkpoints
-from linformer_fairseq.training.examine import State, examine
+from linformer_fairseq.checkpoints.folder import State, checkpoints, examine
+from linformer_fairseq.checkpoints.reading import read_checkpoint
 from tests.equality import same
 from tests.training.warm_training import start_warm
 

@@ -21,7 +21,7 @@ def full_model(sizes: Sizes, n: int, dropout: float = 0.0) -> Any:
     from fairseq.models.roberta import RobertaModel
     from fairseq.models.roberta.model import base_architecture
 
-    register()  # mends fairseq
+    register()  # patches fairseq
 
     options = Namespace(**encoder_options(sizes, n, dropout))
     base_architecture(options)
@@ -45,7 +45,7 @@ def _example() -> Any:
     """Its module, loaded beside our model although both register the name linformer_roberta."""
     from fairseq import models
 
-    register()  # mends fairseq, and registers our model first
+    register()  # patches fairseq, and registers our model first
 
     name = "fairseq.examples.linformer.linformer_src.models.linformer_roberta"
     if name in sys.modules:

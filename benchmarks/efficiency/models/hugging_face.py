@@ -6,9 +6,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from benchmarks.efficiency.errors import BenchmarkError
 from benchmarks.efficiency.models.embeddings import PADDING
 from benchmarks.efficiency.sizes import Sizes
+from linformer_fairseq.files.errors import UserError
 
 
 class HuggingFace(nn.Module):
@@ -28,12 +28,12 @@ def roberta(sizes: Sizes, n: int, k: int | None) -> HuggingFace:
     """With torch's fused attention.
 
     Raises:
-        BenchmarkError: transformers is there, but does not import.
+        UserError: transformers is there, but does not import.
     """
     try:
         from transformers import RobertaConfig, RobertaModel
     except OSError as error:  # a library that does not load; transformers imports torchaudio wherever there is one
-        raise BenchmarkError(f"transformers does not import: {error}; `linformer doctor` says what to do") from error
+        raise UserError(f"transformers does not import: {error}; `linformer doctor` says what to do") from error
 
     more: dict[str, Any] = {"attn_implementation": "sdpa"}
     config = RobertaConfig(

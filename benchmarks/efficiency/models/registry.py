@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from benchmarks.efficiency.errors import BenchmarkError
 from benchmarks.efficiency.sizes import Sizes
+from linformer_fairseq.files.errors import UserError
 
 FAIRSEQ, HUGGING_FACE, LUCIDRAINS, PYTORCH_PEER = "fairseq", "transformers", "linformer", "linformer_pytorch"
 DISTRIBUTIONS = {
@@ -74,14 +74,14 @@ def check_names(names: Sequence[str]) -> None:
     """Names that a user gave.
 
     Raises:
-        BenchmarkError: one is unknown, or what it needs is not installed.
+        UserError: one is unknown, or what it needs is not installed.
     """
     for name in names:
         if name not in MODELS:
-            raise BenchmarkError(f"there is no model {name!r}; expected some of {', '.join(MODELS)}")
+            raise UserError(f"there is no model {name!r}; expected some of {', '.join(MODELS)}")
         if reason := missing(name):
             there = ", ".join(other for other in MODELS if not missing(other))
-            raise BenchmarkError(f"model {name}: {reason}; here are {there}")
+            raise UserError(f"model {name}: {reason}; here are {there}")
 
 
 def missing(name: str) -> str:

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 pytest.importorskip("fairseq")
 
 from data_prep.binarize import binarize, main
-from data_prep.binarizing import inputs, mmap_dataset, parts, plan
-from data_prep.support.errors import DataError
-from data_prep.tokenizers import EOS, load_tokenizer
+from data_prep.binarizing import inputs, parts, plan
+from data_prep.tokenizers import load_tokenizer
+from linformer_fairseq.files.dictionary import EOS
+from linformer_fairseq.files.errors import UserError
 from tests.data_prep.small_tokenizers import make_gpt2, make_sentencepiece, text
 
 
@@ -201,43 +201,6 @@ def test_files_are_splits_called_by_their_names(tokenizers: dict[str, Path], tmp
     assert read == {"train": ["a list", "naïve", "", "x"], "held out": ["the value", ""], "third": ["the value"]}
 
 
-@pytest.mark.parametrize(("vocabulary", "dtype"), [(60_000, np.uint16), (70_000, np.int32)])
-def test_element_type_holds_the_ids(tmp_path: Path, vocabulary: int, dtype: type) -> None:
-    from fairseq.data.indexed_dataset import MMapIndexedDataset
-
-    ids = [np.array([vocabulary - 1, 4, EOS]), np.array([EOS])]
-    assert mmap_dataset.write(tmp_path / "x", ids, vocabulary) == (2, 4)
-    dataset = MMapIndexedDataset(str(tmp_path / "x"))
-    assert [dataset[i].tolist() for i in range(2)] == [[vocabulary - 1, 4, EOS], [EOS]]
-    assert dataset._index.dtype == dtype
-
-
-def test_an_index_is_fairseqs_byte_for_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fairseq.data import indexed_dataset
-
-    monkeypatch.setattr(mmap_dataset, "_CHUNK", 7)  # several chunks
-    import torch
-
-    ids = [np.arange(4, 4 + size % 11) for size in range(1, 60)]
-    mmap_dataset.write(tmp_path / "ours", ids, 100)
-    builder = indexed_dataset.make_builder(str(tmp_path / "theirs.bin"), impl="mmap", vocab_size=100)
-    for item in ids:
-        builder.add_item(torch.from_numpy(item))
-    builder.finalize(str(tmp_path / "theirs.idx"))
-    for suffix in ("bin", "idx"):
-        assert (tmp_path / f"ours.{suffix}").read_bytes() == (tmp_path / f"theirs.{suffix}").read_bytes()
-
-
-def test_an_interrupted_write_leaves_no_files(tmp_path: Path) -> None:
-    def ids():  # type: ignore[no-untyped-def]
-        yield np.array([4, EOS])
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        mmap_dataset.write(tmp_path / "x", ids(), 100)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_much_unknown_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tokenizer = make_sentencepiece(tmp_path / "tokenizer", byte_fallback=False)
     path = tmp_path / "train.txt"
@@ -250,7 +213,7 @@ def test_much_unknown_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 def test_what_cannot_be_binarised_is_refused(tokenizers: dict[str, Path], tmp_path: Path) -> None:
     def refusal(*paths: Path, **options: Any) -> str:
-        with pytest.raises(DataError) as caught:
+        with pytest.raises(UserError) as caught:
             binarize(list(paths), tokenizers["gpt2"], tmp_path / "bin", **{"workers": 1, **options})
         assert not list((tmp_path / "bin").rglob("*.bin"))
         return str(caught.value)

@@ -16,7 +16,7 @@ import pytest
 
 from data_prep.binarize import binarize
 from data_prep.binarizing import inputs, plan
-from data_prep.support.errors import DataError
+from linformer_fairseq.files.errors import UserError
 from tests.data_prep import processes
 from tests.data_prep.processes import bytes_of, kill_at_random, saved_state, wait_for, wait_for_empty_group
 from tests.data_prep.small_tokenizers import make_gpt2, make_sentencepiece, text
@@ -184,7 +184,7 @@ def test_a_second_run_at_the_same_time_is_refused(
     out = tmp_path / "bin"
     process = start(out, "--workers", 2)
     wait_for(lambda: (out / ".unfinished").is_dir(), process)
-    with pytest.raises(DataError, match="another process is writing to this folder"):
+    with pytest.raises(UserError, match="another process is writing to this folder"):
         binarize([corpus], tokenizer, out, workers=1)
     assert process.communicate() and process.returncode == 0
 
@@ -207,7 +207,7 @@ def test_other_inputs_start_afresh(
     binarize([source], tokenizer, tmp_path / "new", workers=1, shards=shards)
     assert bytes_of(out) == bytes_of(tmp_path / "new")
     source.write_text(text(40, seed=3), encoding="utf-8")
-    with pytest.raises(DataError, match="holds finished data of other inputs"):
+    with pytest.raises(UserError, match="holds finished data of other inputs"):
         binarize([source], tokenizer, out, workers=1, shards=shards)
 
 
@@ -256,7 +256,7 @@ def test_text_that_changes_meanwhile_is_refused(
         return encoded
 
     monkeypatch.setattr(program, "encode_part", change)
-    with pytest.raises(DataError, match=r"changed while it was read|became shorter while it was read|not UTF-8"):
+    with pytest.raises(UserError, match=r"changed while it was read|became shorter while it was read|not UTF-8"):
         binarize([source], tokenizer, tmp_path / "bin", workers=1)
     monkeypatch.undo()
     binarize([source], tokenizer, tmp_path / "bin", workers=1)
@@ -269,7 +269,7 @@ def test_invalid_utf8_is_shown_with_file_and_byte(tokenizer: Path, tmp_path: Pat
     line = good.index(b"\n", len(good) // 2) + 1
     source.write_bytes(good[:line] + b"caf\xe9\n" + good[line:])
     number = good.count(b"\n", 0, line) + 1
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(UserError) as caught:
         binarize([source], tokenizer, tmp_path / "bin", workers=workers)
     assert f"{source}, line {number:,}: not UTF-8: byte 0xe9 at offset {line + 3:,};" in str(caught.value)
     source.write_bytes(good)
@@ -284,7 +284,7 @@ def test_compressed_text_is_told_as_that(tokenizer: Path, tmp_path: Path, kind: 
     compress["bzip2"] = lambda data: bz2.compress(data, 1)  # its level is in its first bytes
     source = tmp_path / name
     source.write_bytes(compress[kind](b"good text\n" * 100))
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(UserError) as caught:
         binarize([source], tokenizer, tmp_path / "out")
     assert f"{source}: is compressed ({kind}), plain text was expected" in str(caught.value)
     assert "data_prep.build_corpus, which reads .gz" in str(caught.value)
@@ -309,18 +309,18 @@ def test_a_dictionary_of_another_tokenizer_is_refused(tokenizer: Path, tmp_path:
     other = make_sentencepiece(tmp_path / "other")
     (other / "dict.txt").write_bytes((tokenizer / "dict.txt").read_bytes())
     (tmp_path / "train.txt").write_text("a")
-    with pytest.raises(DataError, match="this dictionary does not fit the tokenizer"):
+    with pytest.raises(UserError, match="this dictionary does not fit the tokenizer"):
         binarize([tmp_path / "train.txt"], other, tmp_path / "bin", workers=1)
 
 
 def test_a_folder_of_other_things_is_left_alone(tokenizer: Path, tmp_path: Path) -> None:
     (tmp_path / "train.txt").write_text("a")
-    with pytest.raises(DataError, match="this folder holds other files"):
+    with pytest.raises(UserError, match="this folder holds other files"):
         binarize([tmp_path / "train.txt"], tokenizer, tmp_path, workers=1)
     assert [path.name for path in tmp_path.iterdir()] == ["train.txt"]
 
 
 def test_a_word_without_end_is_shown_with_its_place(tokenizer: Path, tmp_path: Path) -> None:
     (tmp_path / "train.txt").write_text("a line\n" + "x" * 1_200_000 + "\n")
-    with pytest.raises(DataError, match=r"train.txt, in the lines from byte \d+ on: 1,200,000 characters without"):
+    with pytest.raises(UserError, match=r"train.txt, in the lines from byte \d+ on: 1,200,000 characters without"):
         binarize([tmp_path / "train.txt"], tokenizer, tmp_path / "bin", workers=1)

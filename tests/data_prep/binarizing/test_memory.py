@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from benchmarks.measuring import run
-from data_prep.binarizing.mmap_dataset import element_type
-from data_prep.tokenizers import EOS, load_tokenizer
+from data_prep.tokenizers import load_tokenizer
+from linformer_fairseq.files.dictionary import EOS
+from linformer_fairseq.files.mmap_dataset import element_type
 from tests.data_prep.small_tokenizers import WORDS, make_gpt2, make_sentencepiece
 
 pytestmark = pytest.mark.slow

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from data_prep.binarizing import parts
-from data_prep.support.errors import DataError
+from linformer_fairseq.files.errors import UserError
 
 
 def lines_of(path: Path, wanted: int) -> list[bytes]:
@@ -41,7 +41,7 @@ def test_parts_hold_every_line_once_and_in_order(
         if text.strip():
             assert lines_of(path, wanted) == text.encode().removesuffix(b"\n").split(b"\n")
         else:
-            with pytest.raises(DataError, match="no text in it"):
+            with pytest.raises(UserError, match="no text in it"):
                 lines_of(path, wanted)
 
 

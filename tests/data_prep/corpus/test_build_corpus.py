@@ -11,7 +11,7 @@ from data_prep import build_corpus
 from data_prep.corpus import checks, text_shards
 from data_prep.corpus.cleaning import digest
 from data_prep.corpus.text_shards import read_documents, shard_files
-from data_prep.support.errors import DataError
+from linformer_fairseq.files.errors import UserError
 from tests.data_prep.documents import make_documents, write
 from tests.data_prep.processes import bytes_of
 
@@ -214,13 +214,13 @@ def test_what_is_written_is_not_read(documents: list[str], tmp_path: Path) -> No
     assert not (folder / "out").exists()
     glob = folder / "**" / "*.txt"
     run(folder / "out", glob)
-    with pytest.raises(DataError, match="reads what is in there"):
+    with pytest.raises(UserError, match="reads what is in there"):
         run(folder / "out", glob)
 
 
 def test_too_small_shards_are_refused(documents: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_shards, "_MOST", 10)
-    with pytest.raises(DataError, match="--shard-bytes 100: makes more than 10 files"):
+    with pytest.raises(UserError, match="--shard-bytes 100: makes more than 10 files"):
         run(tmp_path / "out", write(tmp_path / "a.txt", documents), "--shard-bytes", 100)
 
 
@@ -259,7 +259,7 @@ def test_invalid_utf8_is_an_error_or_replaced(documents: list[str], tmp_path: Pa
 
 
 def _error(out: Path, *words: object) -> str:
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(UserError) as caught:
         run(out, *words)
     assert not {path.name for path in out.glob("*")} - {".unfinished"}
     return str(caught.value)
@@ -324,10 +324,10 @@ def test_finished_is_finished(documents: list[str], tmp_path: Path, monkeypatch:
     first = run(tmp_path / "out", source)
     monkeypatch.setattr(build_corpus, "Run", None)  # nothing is read again
     assert run(tmp_path / "out", source) == first
-    with pytest.raises(DataError, match="other inputs or options"):
+    with pytest.raises(UserError, match="other inputs or options"):
         run(tmp_path / "out", source, "--valid-share", 0.3)
     (tmp_path / "out" / "train" / "00000.txt").write_text("cut")
-    with pytest.raises(DataError, match="has changed since it was written"):
+    with pytest.raises(UserError, match="has changed since it was written"):
         run(tmp_path / "out", source)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from data_prep.corpus.seen import Seen
-from data_prep.support.errors import DataError
+from linformer_fairseq.files.errors import UserError
 
 
 def test_the_first_position_wins_and_keeps_winning(tmp_path: Path) -> None:
@@ -21,7 +21,7 @@ def test_the_first_position_wins_and_keeps_winning(tmp_path: Path) -> None:
 
 def test_a_damaged_table_is_said(tmp_path: Path) -> None:
     (tmp_path / "seen").write_bytes(b"no table at all" * 1000)
-    with pytest.raises(DataError, match="not a database, as after a crash of the machine; delete"):
+    with pytest.raises(UserError, match="not a database, as after a crash of the machine; delete"):
         Seen(tmp_path / "seen")
 
 
@@ -30,6 +30,6 @@ def test_a_full_disk_is_said(tmp_path: Path) -> None:
     seen._table.execute("COMMIT")
     seen._table.execute("PRAGMA max_page_count = 4")
     seen._table.execute("BEGIN")
-    with pytest.raises(DataError, match="full.*run the same command again"):
+    with pytest.raises(UserError, match="full.*run the same command again"):
         for number in range(10_000):
             seen.is_first(number.to_bytes(16, "big"), number)

@@ -16,7 +16,7 @@ import pytest
 import zstandard
 
 from data_prep.sources import IterableUnit, Record, Unit, parse_source
-from data_prep.support.errors import DataError
+from linformer_fairseq.files.errors import UserError
 from tests.data_prep.hub_server import parquet_bytes
 
 TEXTS = [f"Document {n}: naïve Ω\nsecond line {'x' * (n % 50)}" for n in range(300)]
@@ -75,12 +75,12 @@ def test_compressed_files_that_are_cut_off_or_damaged(name: str, ending: str, tm
     for keep in (len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:keep])
         with pytest.raises(
-            DataError, match=rf"^{re.escape(str(path))}: the \w+ file ends too early, after [\d,]+ bytes"
+            UserError, match=rf"^{re.escape(str(path))}: the \w+ file ends too early, after [\d,]+ bytes"
         ):
             texts(path)
     middle = len(whole) // 2
     path.write_bytes(whole[:middle] + bytes(byte ^ 0x5A for byte in whole[middle : middle + 64]) + whole[middle + 64 :])
-    with pytest.raises(DataError, match=re.escape(str(path))):  # of one kind or another: the text may suffer first
+    with pytest.raises(UserError, match=re.escape(str(path))):  # of one kind or another: the text may suffer first
         texts(path)
 
 
@@ -90,7 +90,7 @@ def test_what_follows_a_compressed_file_is_not_left_out_in_silence(ending: str, 
     path.write_bytes(COMPRESS[ending](PLAIN) + bytes(1024))  # padding
     assert texts(path) == TEXTS
     path.write_bytes(COMPRESS[ending](PLAIN) + b"rubbish" + COMPRESS[ending](PLAIN))
-    with pytest.raises(DataError, match=r"a.txt\.\w+: the \w+ file cannot be decompressed near byte [\d,]+ of it"):
+    with pytest.raises(UserError, match=r"a.txt\.\w+: the \w+ file cannot be decompressed near byte [\d,]+ of it"):
         texts(path)
 
 
@@ -98,7 +98,7 @@ def test_what_follows_a_compressed_file_is_not_left_out_in_silence(ending: str, 
 def test_parquet_that_is_cut_off(keep: int, tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     path.write_bytes(FORMATS["a.parquet"][:keep])
-    with pytest.raises(DataError, match=f"{re.escape(str(path))}: not a whole parquet file .*fetch or make it again"):
+    with pytest.raises(UserError, match=f"{re.escape(str(path))}: not a whole parquet file .*fetch or make it again"):
         texts(path)
 
 
@@ -108,7 +108,7 @@ def test_parquet_with_a_damaged_page_says_after_which_row(tmp_path: Path) -> Non
     second_group = pyarrow.parquet.read_metadata(io.BytesIO(damaged)).row_group(1).column(1).data_page_offset
     damaged[second_group : second_group + 40] = bytes(40)
     path.write_bytes(damaged)
-    with pytest.raises(DataError, match=f"{re.escape(str(path))}, after row 70: not a whole parquet file"):
+    with pytest.raises(UserError, match=f"{re.escape(str(path))}, after row 70: not a whole parquet file"):
         texts(path)
 
 
@@ -125,7 +125,7 @@ def test_parquet_with_a_damaged_page_says_after_which_row(tmp_path: Path) -> Non
 def test_parquet_with_other_columns(columns: dict[str, list[object]], said: str, tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     path.write_bytes(parquet_bytes(columns))
-    with pytest.raises(DataError, match=f"^{re.escape(str(path))}(:|,) {said}"):
+    with pytest.raises(UserError, match=f"^{re.escape(str(path))}(:|,) {said}"):
         list(only(path, max_document_bytes=64).documents())
 
 
@@ -134,7 +134,7 @@ def test_parquet_with_bytes_that_are_not_utf8(tmp_path: Path) -> None:
     column = pyarrow.Array.from_buffers(pyarrow.string(), 2, binary.buffers())  # what a careless writer makes
     path = tmp_path / "a.parquet"
     pyarrow.parquet.write_table(pyarrow.table({"text": column}), path)
-    with pytest.raises(DataError, match="row 2: not UTF-8: byte 0xff at offset 1 of the text.*--errors replace"):
+    with pytest.raises(UserError, match="row 2: not UTF-8: byte 0xff at offset 1 of the text.*--errors replace"):
         texts(path)
     assert [record[::2] for record in only(path).documents("replace")] == [("good", False), ("b\ufffdd", True)]
 
@@ -159,14 +159,14 @@ def test_parquet_with_bytes_that_are_not_utf8(tmp_path: Path) -> None:
 def test_names_and_contents_that_do_not_agree(name: str, content: bytes, said: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_bytes(content)
-    with pytest.raises(DataError, match=f"^{re.escape(str(path))}: {said}"):
+    with pytest.raises(UserError, match=f"^{re.escape(str(path))}: {said}"):
         parse_source(str(path))
 
 
 def test_compressed_twice_is_told_when_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "a.txt.gz"
     path.write_bytes(gzip.compress(gzip.compress(PLAIN)))
-    with pytest.raises(DataError, match="its content is gzip, plain text was expected"):
+    with pytest.raises(UserError, match="its content is gzip, plain text was expected"):
         texts(path)
 
 
@@ -174,7 +174,7 @@ def test_compressed_twice_is_told_when_it_is_read(tmp_path: Path) -> None:
 def test_files_without_a_document(name: str, raw: bytes, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_bytes(raw or _no_rows())
-    with pytest.raises(DataError, match=f"^{re.escape(str(path))}: no document in it"):
+    with pytest.raises(UserError, match=f"^{re.escape(str(path))}: no document in it"):
         texts(path)
 
 
@@ -212,7 +212,7 @@ def test_a_folder_is_read_with_all_below_it_in_order(folder: Path) -> None:
 
 def test_strange_files_in_a_folder_are_named_not_dropped(folder: Path) -> None:
     (folder / "a" / "notes.doc").write_text("x")
-    with pytest.raises(DataError, match=r"folder: 1 of its 4 files are of no known format \(\S+notes.doc\).*glob"):
+    with pytest.raises(UserError, match=r"folder: 1 of its 4 files are of no known format \(\S+notes.doc\).*glob"):
         parse_source(str(folder))
     assert _names(f"{folder},format=text") == ["notes.doc", "wiki_00", "z.txt", "b.txt"]
 
@@ -220,7 +220,7 @@ def test_strange_files_in_a_folder_are_named_not_dropped(folder: Path) -> None:
 def test_globs(folder: Path) -> None:
     assert _names(folder / "**" / "*.txt") == ["z.txt", "b.txt"]
     assert _names(folder / "*") == ["wiki_00", "z.txt", "b.txt"]
-    with pytest.raises(DataError, match=r"\*.jsonl: no file matches"):
+    with pytest.raises(UserError, match=r"\*.jsonl: no file matches"):
         parse_source(str(folder / "*.jsonl"))
 
 
@@ -235,10 +235,10 @@ def test_places_with_nothing_to_read(tmp_path: Path) -> None:
     for place, said in (("missing.txt", "no such file"), ("empty", "no files in this folder"), ("gone.txt", "no such")):
         (tmp_path / "gone.txt").unlink(missing_ok=True)
         (tmp_path / "gone.txt").symlink_to("nowhere")
-        with pytest.raises(DataError, match=f"{place}: {said}"):
+        with pytest.raises(UserError, match=f"{place}: {said}"):
             parse_source(str(tmp_path / place))
     os.mkfifo(tmp_path / "pipe.txt")
-    with pytest.raises(DataError, match="pipe.txt: not a regular file"):
+    with pytest.raises(UserError, match="pipe.txt: not a regular file"):
         parse_source(str(tmp_path / "pipe.txt"))
 
 
@@ -260,7 +260,7 @@ def test_places_with_nothing_to_read(tmp_path: Path) -> None:
 def test_endings_that_mean_nothing(ending: str, said: str, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(PLAIN)
-    with pytest.raises(DataError, match=re.escape(said)):
+    with pytest.raises(UserError, match=re.escape(said)):
         parse_source(f"{path}{ending}")
 
 
@@ -279,7 +279,7 @@ def test_a_group_over_the_limit_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("aaaa\n\nbbbb\n\ncccc\n")
     assert texts(f"{path},group=3") == ["aaaa\nbbbb\ncccc"]
-    with pytest.raises(DataError, match="a.txt, line 1: the document of 3 records that begins here is longer than 12"):
+    with pytest.raises(UserError, match="a.txt, line 1: the document of 3 records that begins here is longer than 12"):
         list(only(f"{path},group=3", max_document_bytes=12).documents())
 
 
@@ -292,7 +292,7 @@ def test_a_file_that_changes_under_the_reader_is_told(tmp_path: Path) -> None:
     list(unit.documents())
     path.write_bytes(PLAIN + b"more")
     assert only(path).identity() != before
-    with pytest.raises(DataError, match="a.txt: it was changed while it was read"):
+    with pytest.raises(UserError, match="a.txt: it was changed while it was read"):
         unit.provenance()
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from data_prep.sources.formats import Reader, ReadOptions, read_json_lines, read_wikiextractor
 from data_prep.sources.lines import Limits
 from data_prep.sources.source import Errors, Record
-from data_prep.support.errors import DataError
+from linformer_fairseq.files.errors import UserError
 
 
 def read(
@@ -42,20 +42,20 @@ def test_json_lines_in_any_blocks(texts: list[str], ascii_only: bool, block: int
         ('{"text": "cut', r"f, line 2, column \d+: not JSON \(Unterminated string.*near .*cut.*one JSON object a line"),
         ('["a"]', r"f, line 2: expected a JSON object, found .*jq"),
         ('{"body": "x", "a": 1}', r"f, line 2: no 'text' in the record, which has \['a', 'body'\].*field=KEY"),
-        ('{"text": null}', r"f, line 2: 'text' is null, a string was expected; mend the record or leave it out"),
-        ('{"text": 12}', r"f, line 2: 'text' is 12, a string was expected; mend the record or leave it out"),
+        ('{"text": null}', r"f, line 2: 'text' is null, a string was expected; fix the record or leave it out"),
+        ('{"text": 12}', r"f, line 2: 'text' is 12, a string was expected; fix the record or leave it out"),
         ('{"text": "\\ud83d alone"}', r"f, line 2: half a surrogate pair \(\\ud83d\) at character 0.*--errors replace"),
         ('{"a":' * 100_000, r"f, line 2: JSON nested too deeply"),
         ('{"text": "x", "id": ' + "1" * 5_000 + "}", r"f, line 2: an integer of more than 4,300 digits"),
     ],
 )
 def test_bad_records_are_placed(line: str, said: str) -> None:
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(UserError, match=said):
         read(read_json_lines, '{"text": "good"}\n' + line + "\n")
 
 
 def test_an_array_over_several_lines_is_recognised() -> None:
-    with pytest.raises(DataError, match="line 1, column 2: not JSON.*one JSON array; make lines of it with: jq"):
+    with pytest.raises(UserError, match="line 1, column 2: not JSON.*one JSON array; make lines of it with: jq"):
         read(read_json_lines, '[\n {"text": "a"}\n]')
 
 
@@ -67,7 +67,7 @@ def test_replacing_in_json() -> None:
         ("\ufffd alone", True),
         ("\U0001f600", False),
     ]
-    with pytest.raises(DataError, match="f, line 1: not UTF-8: byte 0xff at offset 11"):
+    with pytest.raises(UserError, match="f, line 1: not UTF-8: byte 0xff at offset 11"):
         read(read_json_lines, raw)
 
 
@@ -118,5 +118,5 @@ def test_wikiextractor_with_json(with_title: bool) -> None:
     ids=["cut off", "a lost end", "text between", "no articles"],
 )
 def test_wikiextractor_that_is_not_whole(raw: str, said: str) -> None:
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(UserError, match=said):
         read(read_wikiextractor, raw)

@@ -54,7 +54,7 @@ _REPOSITORIES = {
 
 _PROGRAM = """
 import json, sys
-from data_prep.support.errors import DataError
+from linformer_fairseq.files.errors import UserError
 from data_prep.sources import parse_source
 for spec, skip in json.loads(sys.argv[1]):
     result = {"units": [], "said": ""}
@@ -63,7 +63,7 @@ for spec, skip in json.loads(sys.argv[1]):
             records = [list(record) for record in unit.documents(skip=skip)]
             found = {"name": unit.name, "records": records, "size": unit.size, "position": unit.position()}
             result["units"].append({**found, "identity": unit.identity(), "provenance": unit.provenance()})
-    except DataError as error:
+    except UserError as error:
         result["said"] = str(error)
     print(json.dumps(result))
 """

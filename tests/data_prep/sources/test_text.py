@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from data_prep.sources.formats import ReadOptions, read_text_blocks
 from data_prep.sources.lines import Limits
 from data_prep.sources.source import Errors, Record
-from data_prep.support.errors import DataError
+from linformer_fairseq.files.errors import UserError
 
 
 def read(
@@ -64,7 +64,7 @@ def test_only_line_feeds_end_lines() -> None:
 def test_bytes_that_are_not_utf8_are_placed_exactly(block: int) -> None:
     raw = "\ufeffé\r\n\r\ngood\r\nb".encode() + b"\xe9d\n"
     offset = raw.index(b"\xe9d")
-    with pytest.raises(DataError, match=f"t.txt, line 4: not UTF-8: byte 0xe9 at offset {offset};"):
+    with pytest.raises(UserError, match=f"t.txt, line 4: not UTF-8: byte 0xe9 at offset {offset};"):
         read(raw, block=block)
     assert read(raw, "replace", block=block) == [
         ("é", "t.txt, line 1", False),
@@ -73,13 +73,13 @@ def test_bytes_that_are_not_utf8_are_placed_exactly(block: int) -> None:
 
 
 def test_a_character_cut_off_by_the_end_of_the_file() -> None:
-    with pytest.raises(DataError, match="line 1: not UTF-8: byte 0xe2 at offset 4"):
+    with pytest.raises(UserError, match="line 1: not UTF-8: byte 0xe2 at offset 4"):
         read(b"abcd\xe2\x82")
 
 
 @pytest.mark.parametrize("block", [8, 1 << 20])
 def test_nul_bytes_are_binary_data(block: int) -> None:
-    with pytest.raises(DataError, match="t.txt, line 3: NUL byte at offset 12:.*UTF-16"):
+    with pytest.raises(UserError, match="t.txt, line 3: NUL byte at offset 12:.*UTF-16"):
         read(b"text\n\nbinary\0more\n", block=block)
     assert read(b"a\0b\n", "replace") == [("a\ufffdb", "t.txt, line 1", True)]
 
@@ -92,7 +92,7 @@ def test_nul_bytes_are_binary_data(block: int) -> None:
 @pytest.mark.parametrize("block", [1, 10, 1000])
 def test_a_document_over_the_limit_is_named(raw: bytes, line: int, block: int) -> None:
     with pytest.raises(
-        DataError, match=f"t.txt, line {line}: the document .* longer than 64 bytes.*--max-document-bytes"
+        UserError, match=f"t.txt, line {line}: the document .* longer than 64 bytes.*--max-document-bytes"
     ):
         read(raw, block=block, limit=64)
     assert len(read(raw, block=block, limit=120)) >= 2
@@ -101,7 +101,7 @@ def test_a_document_over_the_limit_is_named(raw: bytes, line: int, block: int) -
 _PEAK = r"""
 import re, sys
 from pathlib import Path
-from data_prep.support.errors import DataError
+from linformer_fairseq.files.errors import UserError
 from data_prep.sources import parse_source
 (unit,) = parse_source(sys.argv[1], int(sys.argv[2])).units
 def peak():  # not getrusage's, which a process inherits from the one that started it
@@ -109,7 +109,7 @@ def peak():  # not getrusage's, which a process inherits from the one that start
 before = peak()
 try:
     print([len(record.text) for record in unit.documents()])
-except DataError as error:
+except UserError as error:
     print(error)
 print((peak() - before) // 1024)
 """

@@ -2,15 +2,14 @@
 
 import errno
 import json
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from data_prep.support.errors import DataError
 from data_prep.support.step import Step, file_state
+from linformer_fairseq.files.errors import UserError
 from tests.data_prep.processes import bytes_of
 
 KEY = {"program": "test", "option": 1}
@@ -73,7 +72,7 @@ class Moments:
         patch.setattr(Path, "replace", replace)
         patch.setattr(shutil, "rmtree", rmtree)
         # A killed process cleans nothing up, and the system lets go of its lock.
-        patch.setattr(Step, "__exit__", lambda step, *_: os.close(step._lock))
+        patch.setattr(Step, "__exit__", lambda step, *_: step._lock.release())
 
     def _pass(self) -> None:
         self._left -= 1
@@ -149,7 +148,7 @@ def test_an_error_leaves_what_was_there(tmp_path: Path) -> None:
     work(tmp_path / "old", redo=True)
     before = bytes_of(tmp_path / "old")
     with (
-        pytest.raises(DataError, match="No space left on device; make room"),
+        pytest.raises(UserError, match="No space left on device; make room"),
         Step(tmp_path / "old", KEY, True) as step,
     ):
         (step.outputs / "half").write_text("x")
@@ -170,7 +169,7 @@ def test_unfinished_work_is_kept_for_the_same_step_only(tmp_path: Path, capsys: 
 
 
 def test_one_at_a_time(tmp_path: Path) -> None:
-    with Step(tmp_path, KEY), pytest.raises(DataError, match="another process is writing"), Step(tmp_path, KEY):
+    with Step(tmp_path, KEY), pytest.raises(UserError, match="another process is writing"), Step(tmp_path, KEY):
         pass
     with Step(tmp_path, KEY):
         pass
@@ -178,24 +177,24 @@ def test_one_at_a_time(tmp_path: Path) -> None:
 
 def test_what_is_not_ours_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("mine")
-    with pytest.raises(DataError, match="holds other files"), Step(tmp_path, KEY):
+    with pytest.raises(UserError, match="holds other files"), Step(tmp_path, KEY):
         pass
     assert bytes_of(tmp_path) == {"thesis.tex": b"mine"}
-    with pytest.raises(DataError, match="is a file"), Step(tmp_path / "thesis.tex", KEY):
+    with pytest.raises(UserError, match="is a file"), Step(tmp_path / "thesis.tex", KEY):
         pass
 
 
 def test_finished_data_of_other_options_is_left_alone(tmp_path: Path) -> None:
     work(tmp_path)
     before = bytes_of(tmp_path)
-    with pytest.raises(DataError, match="other inputs or options"):
+    with pytest.raises(UserError, match="other inputs or options"):
         work(tmp_path, {**KEY, "option": 2})
     assert bytes_of(tmp_path) == before
     (tmp_path / "y.txt").unlink()
-    with pytest.raises(DataError, match="y.txt: is missing or has changed"):
+    with pytest.raises(UserError, match="y.txt: is missing or has changed"):
         work(tmp_path)
     (tmp_path / "manifest.json").write_text("{")
-    with pytest.raises(DataError, match="not JSON"):
+    with pytest.raises(UserError, match="not JSON"):
         work(tmp_path)
 
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from data_prep.support.errors import DataError
 from data_prep.support.workers import ordered_map
+from linformer_fairseq.files.errors import UserError
 from tests.conftest import REPOSITORY
 from tests.data_prep.processes import wait_for_empty_group
 
@@ -30,7 +30,7 @@ def slow_first(number: int) -> tuple[int, int]:
 
 def fail_at_three(number: int) -> int:
     if number == 3:
-        raise DataError("number 3 is bad")
+        raise UserError("number 3 is bad")
     return number
 
 
@@ -66,12 +66,12 @@ def test_only_a_few_items_are_taken_ahead() -> None:
 def test_an_error_in_a_worker_is_raised_here(workers: int) -> None:
     results = ordered_map(fail_at_three, range(10), workers)
     assert [next(results) for _ in range(3)] == [0, 1, 2]
-    with pytest.raises(DataError, match="number 3 is bad"):
+    with pytest.raises(UserError, match="number 3 is bad"):
         list(results)
 
 
 def test_a_worker_that_dies_is_said() -> None:
-    with pytest.raises(DataError, match=r"a worker process died.*fewer --workers"):
+    with pytest.raises(UserError, match=r"a worker process died.*fewer --workers"):
         list(ordered_map(die, range(3), 2))
 
 
@@ -87,19 +87,19 @@ def test_a_worker_that_dies_while_it_writes_its_result_is_said() -> None:
         time.sleep(1)
         yield from (2, 3)
 
-    with pytest.raises(DataError, match="a worker process died"):
+    with pytest.raises(UserError, match="a worker process died"):
         for _ in ordered_map(die_while_writing, items(), 2):
             pass
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_initializer_that_fails_is_an_error_here(workers: int) -> None:
-    with pytest.raises(DataError, match="number 3 is bad"):
+    with pytest.raises(UserError, match="number 3 is bad"):
         list(ordered_map(slow_first, range(3), workers, fail_at_three, (3,)))
 
 
 def test_no_workers_are_refused() -> None:
-    with pytest.raises(DataError, match="--workers 0"):
+    with pytest.raises(UserError, match="--workers 0"):
         list(ordered_map(slow_first, range(3), 0))
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.support.errors import DataError
 from data_prep.tasks.cutting import CUTS, cut, positions, shares, smallest
+from linformer_fairseq.files.errors import UserError
 
 _LENGTHS = st.lists(st.integers(0, 60), min_size=1, max_size=2)
 
@@ -60,7 +60,7 @@ def test_the_model_sees_no_more_than_that(
     assert first["tokens"] == [*whole[:19], 2]
     assert second["tokens"] == [0, *encode("why"), 2, *encode("good")]
     assert "1 cut to 20 positions (head)" in capsys.readouterr().out
-    with pytest.raises(DataError, match="--max-positions 5: expected at least 6"):
+    with pytest.raises(UserError, match="--max-positions 5: expected at least 6"):
         prepare("qnli", path, options=("--max-positions", 5))
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from data_prep.support.errors import DataError
 from data_prep.tasks import glue as glue_module
+from linformer_fairseq.files.errors import UserError
 
 Prepare = Callable[..., Path]
 ReadBack = Callable[..., list[dict[str, Any]]]
@@ -106,7 +106,7 @@ def test_a_bad_table_is_told_and_nothing_written(
             (sst2 / "SST-2" / f"{name}.tsv").unlink()
         else:
             glue("SST-2", **{name: content})
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(UserError) as caught:
         prepare("sst2", sst2)
     assert expected in str(caught.value)
     assert {path.name for path in tmp_path.iterdir()} == {"glue"}
@@ -116,9 +116,9 @@ def test_a_bad_table_is_told_and_nothing_written(
 
 
 def test_no_such_source(prepare: Prepare, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="absent: no such file or folder; expected GLUE's SST-2.zip"):
+    with pytest.raises(UserError, match="absent: no such file or folder; expected GLUE's SST-2.zip"):
         prepare("sst2", tmp_path / "absent")
-    with pytest.raises(DataError, match="sst2 is one folder or file, 2 were given"):
+    with pytest.raises(UserError, match="sst2 is one folder or file, 2 were given"):
         prepare("sst2", tmp_path, tmp_path)
 
 
@@ -159,7 +159,7 @@ def test_only_ten_are_shown_and_strict_makes_them_an_error(
     prepare: Prepare, glue: Callable[..., Path], sst2: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     glue("SST-2", train=_BAD_ROWS + "x\n" * 8, test="index\tsentence\n0\tgood\n1\n")
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(UserError) as caught:
         prepare("sst2", sst2, options=("--strict",))
     message = str(caught.value)
     assert message.startswith("14 rows are no examples and --strict was given; nothing was written")
@@ -208,7 +208,7 @@ def test_a_truncated_or_foreign_zip(prepare: Prepare, sst2: Path, make_zip: Call
     tables = {f"SST-2/{path.name}": path.read_bytes() for path in (sst2 / "SST-2").iterdir()}
     path = make_zip("SST-2.zip", tables)
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(DataError, match="SST-2.zip: truncated, damaged, or no zip file"):
+    with pytest.raises(UserError, match="SST-2.zip: truncated, damaged, or no zip file"):
         prepare("sst2", path)
 
 
@@ -218,7 +218,7 @@ def test_a_damaged_member(prepare: Prepare, sst2: Path, make_zip: Callable[..., 
     data = bytearray(path.read_bytes())
     data[60] ^= 0xFF
     path.write_bytes(data)
-    with pytest.raises(DataError, match="SST-2.zip: .*damaged"):
+    with pytest.raises(UserError, match="SST-2.zip: .*damaged"):
         prepare("sst2", path)
 
 
@@ -239,10 +239,10 @@ def test_zips_that_are_refused(
     prepare: Prepare, sst2: Path, make_zip: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tables = {f"SST-2/{path.name}": path.read_bytes() for path in (sst2 / "SST-2").iterdir()}
-    with pytest.raises(DataError, match="holds SST-2/dev.tsv twice: .*"):
+    with pytest.raises(UserError, match="holds SST-2/dev.tsv twice: .*"):
         prepare("sst2", make_zip("two.zip", {**tables, "old/SST-2/dev.tsv": b"x"}))
-    with pytest.raises(DataError, match="there is no QNLI/train.tsv in it"):
+    with pytest.raises(UserError, match="there is no QNLI/train.tsv in it"):
         prepare("qnli", make_zip("one.zip", tables))
     monkeypatch.setattr(glue_module, "MAX_MEMBER", 50)
-    with pytest.raises(DataError, match="SST-2/train.tsv would unpack to 69 bytes, which no official file has"):
+    with pytest.raises(UserError, match="SST-2/train.tsv would unpack to 69 bytes, which no official file has"):
         prepare("sst2", make_zip("bomb.zip", tables))

@@ -11,8 +11,8 @@ import pytest
 
 pytest.importorskip("datasets")
 
-from data_prep.support.errors import DataError
 from data_prep.tasks.definitions import TASKS
+from linformer_fairseq.files.errors import UserError
 from tests.data_prep.hub_server import HubServer, closed_port_endpoint, hub_environment, parquet_bytes
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -114,13 +114,13 @@ def test_bad_parquet_files(prepare: Callable[..., Path], tmp_path: Path) -> None
     for name in names.values():
         (folder / name).write_bytes(good)
     (folder / names["validation"]).write_bytes(good[:-20])
-    with pytest.raises(DataError, match="validation-0.parquet: truncated, damaged, or no parquet file"):
+    with pytest.raises(UserError, match="validation-0.parquet: truncated, damaged, or no parquet file"):
         prepare("sst2", folder)
     (folder / names["validation"]).write_bytes(parquet_bytes({"text": ["good"], "label": [1]}))
-    with pytest.raises(DataError, match="validation-0.parquet: no column sentence; it has: text, label"):
+    with pytest.raises(UserError, match="validation-0.parquet: no column sentence; it has: text, label"):
         prepare("sst2", folder)
     (folder / names["validation"]).unlink()
-    with pytest.raises(DataError, match=r"no validation-\*.parquet; fetch the whole folder sst2"):
+    with pytest.raises(UserError, match=r"no validation-\*.parquet; fetch the whole folder sst2"):
         prepare("sst2", folder)
     odd = {"sentence": ["good", None, "bad", "why"], "label": [1, 0, 7, -1]}
     (folder / names["validation"]).write_bytes(parquet_bytes(odd))

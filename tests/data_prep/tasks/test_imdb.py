@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from data_prep.support.errors import DataError
 from data_prep.tasks import tar as tar_module
 from data_prep.tasks.imdb import one_line
+from linformer_fairseq.files.errors import UserError
 
 Prepare = Callable[..., Path]
 
@@ -117,7 +117,7 @@ def test_a_truncated_tar(prepare: Prepare, tmp_path: Path, ending: str) -> None:
     cuts = [1, 512, 1024, 1024 * 7, 1024 * 7 + 100] if ending == ".tar" else [3, len(whole) // 2, len(whole) - 1]
     for keep in cuts:
         path.write_bytes(whole[:keep])
-        with pytest.raises(DataError, match="aclImdb.tar") as caught:
+        with pytest.raises(UserError, match="aclImdb.tar") as caught:
             prepare("imdb", path)
         assert "\n" not in str(caught.value)
         assert {entry.name for entry in tmp_path.iterdir()} == {path.name}
@@ -129,10 +129,10 @@ def test_a_truncated_tar(prepare: Prepare, tmp_path: Path, ending: str) -> None:
 def test_an_archive_that_is_no_tar(prepare: Prepare, make_zip: Callable[..., Path], name: str) -> None:
     path = make_zip(name, {f"aclImdb/{review}": text.encode() for review, text in _REVIEWS.items()})
     expected = f"{name}: is zip; expected aclImdb as a folder or as a tar .*; unpack it and give the folder"
-    with pytest.raises(DataError, match=expected):
+    with pytest.raises(UserError, match=expected):
         prepare("imdb", path)
     path.write_bytes(b"%PDF-1.4")
-    with pytest.raises(DataError, match=f"{name}: is PDF; expected aclImdb as a folder or as a tar"):
+    with pytest.raises(UserError, match=f"{name}: is PDF; expected aclImdb as a folder or as a tar"):
         prepare("imdb", path)
 
 
@@ -140,16 +140,16 @@ def test_a_damaged_tar(prepare: Prepare, tmp_path: Path) -> None:
     data = bytearray(tar_bytes({**_REVIEWS}))
     data[1024 * 3 + 10] ^= 0xFF  # in the fourth header: tarfile alone would take it for the end
     (tmp_path / "aclImdb.tar").write_bytes(data)
-    with pytest.raises(DataError, match="aclImdb.tar: is damaged; fetch it again"):
+    with pytest.raises(UserError, match="aclImdb.tar: is damaged; fetch it again"):
         prepare("imdb", tmp_path / "aclImdb.tar")
     (tmp_path / "aclImdb.tar.gz").write_bytes(data)
-    with pytest.raises(DataError, match="its name says a gzip file, its content does not look so"):
+    with pytest.raises(UserError, match="its name says a gzip file, its content does not look so"):
         prepare("imdb", tmp_path / "aclImdb.tar.gz")
     (tmp_path / "junk.tar").write_bytes(b"junk" * 1000)
-    with pytest.raises(DataError, match="junk.tar: truncated, damaged, or no tar"):
+    with pytest.raises(UserError, match="junk.tar: truncated, damaged, or no tar"):
         prepare("imdb", tmp_path / "junk.tar")
     (tmp_path / "empty.tar").write_bytes(b"")
-    with pytest.raises(DataError, match="empty.tar: the file is empty"):
+    with pytest.raises(UserError, match="empty.tar: the file is empty"):
         prepare("imdb", tmp_path / "empty.tar")
 
 
@@ -172,7 +172,7 @@ def _member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfi
 def test_members_that_are_refused(prepare: Prepare, tmp_path: Path, member: tarfile.TarInfo, expected: str) -> None:
     path = tmp_path / "aclImdb.tar.gz"
     path.write_bytes(gzip.compress(tar_bytes({**_REVIEWS}, member)))
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(UserError) as caught:
         prepare("imdb", path)
     assert expected in str(caught.value) and "it is refused" in str(caught.value)
     assert {entry.name for entry in tmp_path.iterdir()} == {path.name}
@@ -185,25 +185,25 @@ def test_bombs(prepare: Prepare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     task = prepare("imdb", path)  # large, but no more than a member may be
     assert "1,048,577 bytes: no review is that long" in (task / "rejected.tsv").read_text()
     monkeypatch.setattr(tar_module, "MAX_MEMBER", 2**20)
-    with pytest.raises(DataError, match="'aclImdb/train/unsup/9_0.txt' would unpack to 3,145,728 bytes"):
+    with pytest.raises(UserError, match="'aclImdb/train/unsup/9_0.txt' would unpack to 3,145,728 bytes"):
         prepare("imdb", path)
     # A header of 3 MB, which tarfile would read into memory before anybody is asked.
     long_name = tarfile.TarInfo("aclImdb/" + "x" * (3 * 2**20))
     path.write_bytes(gzip.compress(tar_bytes({**_REVIEWS}, long_name)))
-    with pytest.raises(DataError, match="over 1,048,576 bytes without a new member"):
+    with pytest.raises(UserError, match="over 1,048,576 bytes without a new member"):
         prepare("imdb", path)
     # Zeros without end after the end mark.
     path.write_bytes(gzip.compress(tar_bytes({**_REVIEWS}) + bytes(3 * 2**20)))
-    with pytest.raises(DataError, match="over 1,048,576 bytes without a new member"):
+    with pytest.raises(UserError, match="over 1,048,576 bytes without a new member"):
         prepare("imdb", path)
 
 
 def test_folders_that_are_refused(prepare: Prepare, folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="absent: no such file or folder; expected aclImdb"):
+    with pytest.raises(UserError, match="absent: no such file or folder; expected aclImdb"):
         prepare("imdb", tmp_path / "absent")
     for path in (folder / "aclImdb" / "test" / "neg").iterdir():
         path.unlink()
-    with pytest.raises(DataError, match="no reviews in test/neg; expected aclImdb as it is unpacked"):
+    with pytest.raises(UserError, match="no reviews in test/neg; expected aclImdb as it is unpacked"):
         prepare("imdb", folder)
 
 
@@ -218,17 +218,17 @@ def test_files_that_are_no_reviews(prepare: Prepare, folder: Path) -> None:
     assert "88_9.txt\t1\t" in rejected
     assert manifest(task)["splits"]["train"]["counts"]["rejected"] == 3
     (place / "5_9.txt").write_bytes(b"good\nfilm \xe9t\xe9")
-    with pytest.raises(DataError, match="5_9.txt, line 2: not UTF-8: byte 0xe9 at offset 10"):
+    with pytest.raises(UserError, match="5_9.txt, line 2: not UTF-8: byte 0xe9 at offset 10"):
         prepare("imdb", folder)
 
 
 def test_a_member_that_occurs_twice(prepare: Prepare, tmp_path: Path) -> None:
     path = tmp_path / "aclImdb.tar"
     path.write_bytes(tar_bytes({**_REVIEWS, "../aclImdb/x": "", "./train/pos/2_9.txt": "again"}))
-    with pytest.raises(DataError, match="points outside"):
+    with pytest.raises(UserError, match="points outside"):
         prepare("imdb", path)
     path.write_bytes(tar_bytes({**_REVIEWS, "./train/pos/2_9.txt": "again"}))
-    with pytest.raises(DataError, match="2_9.txt: this member occurs twice"):
+    with pytest.raises(UserError, match="2_9.txt: this member occurs twice"):
         prepare("imdb", path)
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from data_prep.support.errors import DataError
 from data_prep.tasks.examples import Limit, collect
 from data_prep.tasks.rows import Row
 from data_prep.tokenizers import load_tokenizer
+from linformer_fairseq.files.errors import UserError
 
 
 def rows(split: str, labels: list[str | None]) -> Iterator[Row]:
@@ -21,7 +21,7 @@ def test_a_split_has_labels_for_all_or_for_none(tokenizer_folder: Path) -> None:
     for labels in (["a", "b", "a"], [None, None, None]):
         assert collect(rows("test", labels), ("a", "b"), tokenizer, Limit()).splits["test"].labels == labels
     for mixed, count in ((["a", None, "b"], 1), ([None, None, "b"], 2)):
-        with pytest.raises(DataError, match=f"^test: {count} of 3 examples have no label; expected one for all"):
+        with pytest.raises(UserError, match=f"^test: {count} of 3 examples have no label; expected one for all"):
             collect(rows("test", mixed), ("a", "b"), tokenizer, Limit())
 
 
@@ -33,6 +33,6 @@ def test_a_mixed_test_set_of_the_hub_is_refused(prepare: Callable[..., Path], tm
     for name, labels in (("train", [1, 0, 1]), ("validation", [1, 0, 1]), ("test", [1, -1, 0])):
         content = parquet_bytes({"sentence": [f"{name} {number}" for number in range(3)], "label": labels})
         (tmp_path / "sst2" / f"{name}-0.parquet").write_bytes(content)
-    with pytest.raises(DataError, match="test: 1 of 3 examples have no label"):
+    with pytest.raises(UserError, match="test: 1 of 3 examples have no label"):
         prepare("sst2", tmp_path / "sst2")
     assert not (tmp_path / "task").exists()

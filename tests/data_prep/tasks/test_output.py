@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from data_prep import prepare_task
-from data_prep.support.errors import DataError
 from data_prep.support.step import Step
+from linformer_fairseq.files.errors import UserError
 
 Prepare = Callable[..., Path]
 ROOT = Path(__file__).resolve().parents[3]
@@ -32,14 +32,14 @@ def test_other_files_are_left_alone(prepare: Prepare, sst2: Path, tmp_path: Path
     out = tmp_path / "out"
     out.mkdir()
     (out / "thesis.tex").write_text("x")
-    with pytest.raises(DataError, match="this folder holds other files"):
+    with pytest.raises(UserError, match="this folder holds other files"):
         prepare("sst2", sst2, out=out)
     (out / "thesis.tex").unlink()
     prepare("sst2", sst2, out=out)
     (out / "input0" / "notes.txt").write_text("x")
-    with pytest.raises(DataError, match="input0/notes.txt: was not made by this program"):
+    with pytest.raises(UserError, match="input0/notes.txt: was not made by this program"):
         prepare("sst2", sst2, out=out)
-    with pytest.raises(DataError, match="is a file"):
+    with pytest.raises(UserError, match="is a file"):
         prepare("sst2", sst2, out=out / "manifest.json")
     assert (out / "input0" / "notes.txt").read_text() == "x"
 
@@ -56,10 +56,10 @@ def test_the_same_task_is_replaced_and_another_is_not(
     second = contents(folder)
     assert second != first
     rows = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n1\t1\t2\tgood\tbad\t0\n"
-    with pytest.raises(DataError, match="holds finished data of other inputs or options"):
+    with pytest.raises(UserError, match="holds finished data of other inputs or options"):
         prepare("qqp", glue("QQP", train=rows, dev=rows))
     glue("SST-2", dev="broken\n")
-    with pytest.raises(DataError, match="wrong header"):
+    with pytest.raises(UserError, match="wrong header"):
         prepare("sst2", sst2)
     assert contents(folder) == second, "a failed run leaves the earlier result"
     assert {path.name for path in tmp_path.iterdir()} == {"glue", "task"}
@@ -76,7 +76,7 @@ def test_what_a_killed_run_left_is_replaced(prepare: Prepare, sst2: Path, tmp_pa
 def test_two_runs_at_once(prepare: Prepare, sst2: Path, tmp_path: Path) -> None:
     with (
         Step(tmp_path / "task", {}),
-        pytest.raises(DataError, match="another process is writing to this folder"),
+        pytest.raises(UserError, match="another process is writing to this folder"),
     ):
         prepare("sst2", sst2)
 

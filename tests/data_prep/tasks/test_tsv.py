@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from data_prep.support.errors import DataError
+from linformer_fairseq.files.errors import UserError
 
 
 def write(folder: Path, **files: str) -> list[Path]:
@@ -68,7 +68,7 @@ def test_labels_are_those_of_the_first_file(
 def test_bad_rows_are_refused(
     prepare: Callable[..., Path], tmp_path: Path, train: str, valid: str, expected: str
 ) -> None:
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(UserError) as caught:
         prepare("tsv", *write(tmp_path, train=train, valid=valid), options=("--strict",))
     assert expected in str(caught.value)
     assert not (tmp_path / "task").exists()
@@ -86,9 +86,9 @@ def test_training_data_of_one_class_is_warned_of(
 
 def test_files_that_are_refused(prepare: Callable[..., Path], tmp_path: Path) -> None:
     (train,) = write(tmp_path, train="a\tx\n")
-    with pytest.raises(DataError, match="valid.tsv: no such file"):
+    with pytest.raises(UserError, match="valid.tsv: no such file"):
         prepare("tsv", train, tmp_path / "valid.tsv")
-    with pytest.raises(DataError, match="the first file gives the labels and has to be train.tsv"):
+    with pytest.raises(UserError, match="the first file gives the labels and has to be train.tsv"):
         prepare("tsv", tmp_path / "valid.tsv", train)
-    with pytest.raises(DataError, match="not distinct"):
+    with pytest.raises(UserError, match="not distinct"):
         prepare("tsv", train, train)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from data_prep import gpt2_bpe
-from data_prep.support.errors import DataError
 from data_prep.tokenizers.gpt2_bpe import byte_letters
+from linformer_fairseq.files.errors import UserError
 from tests.data_prep.hub_server import HubServer, closed_port_endpoint, hub_environment
 from tests.data_prep.processes import bytes_of, start
 
@@ -78,7 +78,7 @@ def test_files_that_cannot_be_used_leave_nothing_behind(
     (folder / name).unlink(missing_ok=True)
     if content is not None:
         (folder / name).write_bytes(content)
-    with pytest.raises(DataError, match=said) as raised:
+    with pytest.raises(UserError, match=said) as raised:
         gpt2_bpe.install(tmp_path / "out", folder)
     assert str(folder) in str(raised.value)
     assert not (tmp_path / "out").exists()
@@ -90,7 +90,7 @@ def test_other_files_are_left_alone(folder: Path, tmp_path: Path) -> None:
     gpt2_bpe.install(out, folder)  # the same
     before = bytes_of(out)
     (folder / "dict.txt").write_text("".join(f"{n} 0\n" for n in reversed(range(258))))
-    with pytest.raises(DataError, match="dict.txt: is another one; give a new or an empty folder"):
+    with pytest.raises(UserError, match="dict.txt: is another one; give a new or an empty folder"):
         gpt2_bpe.install(out, folder)
     assert bytes_of(out) == before
 

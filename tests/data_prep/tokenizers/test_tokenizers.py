@@ -11,8 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from data_prep.support.errors import DataError
-from data_prep.tokenizers import EOS, UNK, Tokenizer, copy_tokenizer, dictionary, load_tokenizer, tokenizer
+from data_prep.tokenizers import Tokenizer, copy_tokenizer, load_tokenizer, tokenizer
+from linformer_fairseq.files import dictionary
+from linformer_fairseq.files.dictionary import EOS, UNK
+from linformer_fairseq.files.errors import UserError
 from tests.data_prep.processes import bytes_of
 from tests.data_prep.small_tokenizers import make_gpt2, make_sentencepiece, text
 
@@ -106,7 +108,7 @@ def test_long_lines_have_the_ids_of_their_whole(
 
 
 def test_a_word_without_end_is_refused(loaded: Tokenizer) -> None:
-    with pytest.raises(DataError, match="1,000,001 characters without a blank between words.*they begin with 'xxx"):
+    with pytest.raises(UserError, match="1,000,001 characters without a blank between words.*they begin with 'xxx"):
         loaded.encode("a b " * 100_000 + "x" * 1_000_001 + " b")
 
 
@@ -136,7 +138,7 @@ def test_it_is_found_from_a_folder_or_a_file_and_copied(folder: Path, loaded: To
 
 def test_a_dictionary_of_another_order_gives_its_ids(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
-    symbols = dictionary.read(tmp_path / "dict.txt")
+    symbols = dictionary.read_symbols(tmp_path / "dict.txt")
     dictionary.write(tmp_path / "dict.txt", [(symbol, 1) for symbol in [*reversed(symbols), "madeupword0000"]])
     assert load_tokenizer(tmp_path).encode("the value").tolist() == fairseq_ids(tmp_path, ["the value"])[0]
 
@@ -169,24 +171,24 @@ def test_damaged_files_are_named(
 ) -> None:
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     (tmp_path / name).write_bytes(change((tmp_path / name).read_bytes()))
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(UserError) as caught:
         load_tokenizer(tmp_path)
     assert expected in str(caught.value) and name in str(caught.value)
 
 
 def test_folders_without_or_with_two_tokenizers_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no tokenizer; expected a folder"):
+    with pytest.raises(UserError, match="no tokenizer; expected a folder"):
         load_tokenizer(tmp_path)
-    with pytest.raises(DataError, match="no tokenizer; expected a folder"):
+    with pytest.raises(UserError, match="no tokenizer; expected a folder"):
         load_tokenizer(tmp_path / "absent")
     make_gpt2(tmp_path)
     make_sentencepiece(tmp_path)
-    with pytest.raises(DataError, match="holds two tokenizers"):
+    with pytest.raises(UserError, match="holds two tokenizers"):
         load_tokenizer(tmp_path)
     (tmp_path / "encoder.json").unlink()
     (tmp_path / "vocab.bpe").unlink()
     (tmp_path / "dict.txt").unlink()
-    with pytest.raises(DataError, match=r"dict.txt: no such file"):
+    with pytest.raises(UserError, match=r"dict.txt: no such file"):
         load_tokenizer(tmp_path)
 
 
@@ -213,26 +215,6 @@ def test_a_padded_dictionary_keeps_every_id(folder: Path, loaded: Tokenizer, tmp
     before = (tmp_path / "dict.txt").read_bytes()
     dictionary.pad(tmp_path / "dict.txt")
     assert (tmp_path / "dict.txt").read_bytes() == before
-
-
-def test_padding_goes_on_after_fillers_that_are_there(tmp_path: Path) -> None:
-    """As in RoBERTa's dictionary, which ends with three."""
-    path = tmp_path / "dict.txt"
-    path.write_text("a 1\nmadeupword0000 0\nmadeupword0001 0")
-    dictionary.pad(path)
-    assert path.read_text().split("\n") == ["a 1", "madeupword0000 0", "madeupword0001 0", "<mask> 0", ""]
-    path.write_text("a 1\nb 1\nmadeupword0000 0\nmadeupword0001 0\n")
-    dictionary.pad(path)
-    names = [f"madeupword{number:04d}" for number in range(9)]
-    assert dictionary.read(path) == ["a", "b", *names[:2], "<mask>", *names[2:]]
-    assert dictionary.index(path, ["a", "b"]) == {"a": 4, "b": 5, "madeupword0000": 6, "madeupword0001": 7}
-
-
-def test_a_piece_behind_mask_is_no_padding(tmp_path: Path) -> None:
-    path = tmp_path / "dict.txt"
-    path.write_text("a 1\n<mask> 0\nb 1\n")
-    with pytest.raises(DataError, match="such as '<mask>'"):
-        dictionary.index(path, ["a", "b"])
 
 
 def test_unknown_pieces_become_unk(tmp_path: Path) -> None:

@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from data_prep import train_sentencepiece
-from data_prep.support.errors import DataError
-from data_prep.tokenizers import EOS, UNK, dictionary, sentencepiece_model
 from data_prep.train_sentencepiece import TrainingOptions, sample, train
+from linformer_fairseq.files import dictionary, tokenizers
+from linformer_fairseq.files.dictionary import EOS, UNK
+from linformer_fairseq.files.errors import UserError
 from tests.data_prep.documents import make_documents, write
 from tests.data_prep.processes import bytes_of
 
@@ -25,9 +26,9 @@ def options(**changes: object) -> TrainingOptions:
 @pytest.mark.parametrize("normalization", ["nmt_nfkc", "identity"])
 def test_dictionary_and_model_belong_together(text: Path, tmp_path: Path, algorithm: str, normalization: str) -> None:
     tokenizer = train([text], tmp_path, options(algorithm=algorithm, normalization=normalization))
-    symbols = dictionary.read(tmp_path / "dict.txt")
+    symbols = dictionary.read_symbols(tmp_path / "dict.txt")
     assert len(tokenizer) == 4 + len(symbols) and 450 < len(symbols) <= 500
-    assert not set(symbols) & set(dictionary.SPECIAL)
+    assert not set(symbols) & {*dictionary.SPECIAL, dictionary.MASK}
     counts = [int(line.rsplit(" ", 1)[1]) for line in (tmp_path / "dict.txt").read_text(encoding="utf-8").splitlines()]
     lines = [line for line in text.read_text(encoding="utf-8").split("\n") if line]
     assert sum(counts) == sum(len(ids) for ids in tokenizer.encode_lines(lines))
@@ -49,7 +50,7 @@ def test_a_corpus_gives_its_train_alone(tmp_path: Path, text: Path) -> None:
         write(tmp_path / "corpus" / split / "00000.txt", make_documents(300, seed))
     train([tmp_path / "corpus"], tmp_path / "a", options())
     train([tmp_path / "corpus" / "train" / "00000.txt"], tmp_path / "b", options())
-    model = sentencepiece_model.NAME
+    model = tokenizers.SENTENCEPIECE
     assert (tmp_path / "a" / model).read_bytes() == (tmp_path / "b" / model).read_bytes()
 
 
@@ -120,7 +121,7 @@ def test_what_cannot_be_trained_on_is_refused(
     path = tmp_path / "a.txt"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(UserError) as caught:
         train([path], tmp_path / "out", options(**changes))
     assert expected in str(caught.value)
     assert not list((tmp_path / "out").glob("[a-z]*"))

@@ -1,0 +1,74 @@
+"""A folder of binarised data: which datasets it holds, their dictionaries, and the tokenizer that reads them."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from linformer_fairseq.files.dictionary import EOS, SPECIAL, read_symbols
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.tokenizers import find_tokenizer
+
+_HINT = "copy the tokenizer that the data was made with there again"
+
+
+def find_datasets(folder: Path) -> list[Path]:
+    """Paths without suffix of all .idx and .bin in ``folder`` and the folders in it: shards, input0, label, ..."""
+    places = [folder, *sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))]
+    found = {path.with_suffix("") for place in places for path in place.glob("*.idx")}
+    # A lone .bin counts where it is called like a split; others, such as pytorch_model.bin, are none of our business.
+    found |= {
+        path.with_suffix("")
+        for place in places
+        for split in ("train", "valid", "test")
+        for path in place.glob(f"{split}*.bin")
+    }
+    return sorted(found, key=lambda path: (path.parent != folder, path))
+
+
+def dictionary_of(prefix: Path) -> Path | None:
+    """The dict.txt of a dataset; with two languages (``train.de-en.de``) there is one for each (``dict.de.txt``)."""
+    names = ("dict.txt", f"dict{prefix.suffix}.txt")
+    return next((prefix.with_name(name) for name in names if prefix.with_name(name).is_file()), None)
+
+
+def symbols_of(dictionary: Path) -> list[str]:
+    """All symbols in the order of their ids; see `read_symbols`."""
+    return [*SPECIAL, *read_symbols(dictionary)]
+
+
+def decoder(folder: Path, symbols: Sequence[str]) -> Callable[[Sequence[int]], str]:
+    """From ids to text as `from_pretrained` does it; to symbols where ``folder`` has no tokenizer (labels, ...).
+
+    Raises:
+        UserError: the tokenizer's files cannot be read, or, where the function is called, do not fit ``symbols``.
+    """
+
+    def pieces(ids: Sequence[int]) -> str:
+        return " ".join(symbols[index] for index in ids if index != EOS)
+
+    try:
+        options = find_tokenizer([folder, folder.parent] if folder.name.startswith("input") else [folder])
+        from fairseq.data import encoders  # here: the rest of data_prep does without fairseq
+    except (FileNotFoundError, ModuleNotFoundError):
+        return pieces
+    files = " and ".join(value for name, value in options.items() if name != "bpe")
+    try:
+        bpe = encoders.build_bpe(Namespace(**options))
+    except ImportError:  # sentencepiece is not installed
+        return pieces
+    except Exception as error:  # each library has its own
+        raise UserError(f"{files}: damaged, or no tokenizer ({_first_line(error)}); {_HINT}") from None
+
+    def text(ids: Sequence[int]) -> str:
+        try:
+            return str(bpe.decode(pieces(ids)))
+        except Exception as error:
+            raise UserError(f"{files}: does not fit the dict.txt beside it ({_first_line(error)}); {_HINT}") from None
+
+    return text
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)

@@ -1,0 +1,180 @@
+"""Look into binarised data.
+
+    linformer data inspect DIR
+
+reads all of a folder for pretraining, of one with shards, of a task's or of any other in fairseq's mmap format: it
+holds every .idx against its .bin, and prints counts, lengths and some of the texts. The exit status is 1 if a file is
+damaged.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from data_prep.binarizing.data_folder import decoder, dictionary_of, find_datasets, symbols_of
+from data_prep.support.program import program_parser, run_program
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.mmap_check import Counts, check
+from linformer_fairseq.files.mmap_dataset import Dataset, open_dataset
+
+_BAR, _TEXT = 40, 300
+"""Characters of the longest bar, and of a sample."""
+
+
+def main(argv: list[str] | None = None, prog: str | None = None) -> None:
+    """The program; ``prog`` is what its help calls it."""
+    parser = program_parser(prog, "inspect_data", __doc__)
+    parser.add_argument("folder", type=Path, metavar="DIR", help="with .bin and .idx, or folders of them")
+    parser.add_argument("--samples", type=int, default=3, metavar="N", help="texts to show (default: %(default)s)")
+    parser.add_argument("--split", default="train", help="which the lengths and texts are of (default: %(default)s)")
+    args = parser.parse_args(argv)
+    if args.samples < 0:
+        raise UserError(f"--samples {args.samples}: expected 0 or more")
+    inspect(args.folder, args.samples, args.split)
+
+
+def inspect(folder: Path, samples: int, split: str) -> None:
+    """Print what is in ``folder``.
+
+    Args:
+        folder: with .bin and .idx, or with folders of them.
+        samples: texts to show.
+        split: which the lengths and texts are of.
+
+    Raises:
+        UserError: no data, or damaged ones: all damage is named, after the rest has been printed.
+    """
+    if not folder.is_dir():
+        raise UserError(f"{folder}: {'is a file' if folder.exists() else 'no such folder'}; expected a data folder")
+    prefixes = find_datasets(folder)
+    if not prefixes:
+        hint = "; its making is unfinished, run that command again" if (folder / ".unfinished").is_dir() else ""
+        raise UserError(f"{folder}: no .idx and .bin there or one folder below{hint}")
+    good, problems = _check_all(prefixes, folder)
+    chosen = {dataset: counts for dataset, counts in good.items() if _split(dataset) == split}
+    for name, lengths in _lengths(chosen, folder).items():
+        print(f"\nlengths in {name}, tokens of an item without </s>:")
+        print("\n".join(_bars(lengths)))
+    undecodable: list[str] = []
+    if samples and chosen:
+        try:
+            _show_samples(list(chosen), folder, samples)
+        except UserError as error:  # of the tokenizer, which the result of the check does not depend on
+            undecodable = [str(error)]
+    if not chosen and not problems:
+        there = ", ".join(sorted({_split(dataset) for dataset in good}))
+        raise UserError(f"{folder}: no split {split!r} (--split); there are: {there}")
+    if problems:
+        print()
+        damaged = f"{len(problems)} of {len(prefixes)} datasets are damaged:"
+        raise UserError("\n  ".join([damaged, *problems, *undecodable]))
+    print("\nevery .idx fits its .bin")
+    if undecodable:
+        raise UserError(f"no samples: {undecodable[0]}")
+
+
+def _check_all(prefixes: list[Path], folder: Path) -> tuple[dict[Dataset, Counts], list[str]]:
+    """Print a line per dataset; what is whole, and what is wrong with the others."""
+    good: dict[Dataset, Counts] = {}
+    problems: list[str] = []
+    files: dict[tuple[int, int], str] = {}
+    width = max(len(_name(prefix, folder)) for prefix in prefixes)
+    for prefix in prefixes:
+        name = _name(prefix, folder)
+        try:
+            dictionary = dictionary_of(prefix)
+            symbols = len(symbols_of(dictionary)) if dictionary else None
+            dataset = open_dataset(prefix)
+            state = prefix.with_name(prefix.name + ".bin").stat()
+            same = files.setdefault((state.st_dev, state.st_ino), name)
+            if same != name:  # shards share valid and test
+                print(f"{name:<{width}}  the same file as {same}")
+                continue
+            counts = good[dataset] = check(dataset, symbols)
+        except (UserError, OSError) as error:
+            print(f"{name:<{width}}  DAMAGED")
+            problems.append(str(error))
+            continue
+        documents = "" if counts.documents is None else f"{counts.documents:,} documents, "
+        unknown = f" ({counts.unknown:,} of them <unk>)" if counts.unknown else ""
+        vocabulary = "no dict.txt" if symbols is None else f"vocabulary {symbols:,}"
+        print(
+            f"{name:<{width}}  {documents}{counts.items:,} items, {counts.tokens:,} tokens{unknown}, {vocabulary}, "
+            f"{dataset.dtype}"
+        )
+    return good, problems + _uneven(good, folder)
+
+
+def _uneven(good: dict[Dataset, Counts], folder: Path) -> list[str]:
+    """A task's inputs and labels of a split must have as many items as each other."""
+    found = []
+    task = [dataset for dataset in good if dataset.prefix.parent.name in ("input0", "input1", "label")]
+    for split in sorted({_split(dataset) for dataset in task}):
+        items = {_name(dataset.prefix, folder): dataset.items for dataset in task if _split(dataset) == split}
+        if len(set(items.values())) > 1:
+            found.append(f"{folder}: unequal numbers of items: {', '.join(f'{k} {v:,}' for k, v in items.items())}")
+    return found
+
+
+def _name(prefix: Path, folder: Path) -> str:
+    return str(prefix.relative_to(folder))
+
+
+def _split(dataset: Dataset) -> str:
+    """``train`` of ``0/train`` and of ``train.de-en.de``."""
+    return dataset.prefix.name.partition(".")[0]
+
+
+def _lengths(chosen: dict[Dataset, Counts], folder: Path) -> dict[str, npt.NDArray[np.int64]]:
+    """Histograms by what they are of: shards are one."""
+    found: dict[str, npt.NDArray[np.int64]] = {}
+    for dataset, counts in chosen.items():
+        shard = dataset.prefix.parent.name.isdecimal() and dataset.prefix.parent != folder
+        name = dataset.prefix.name if shard else _name(dataset.prefix, folder)
+        found[name] = found[name] + counts.lengths if name in found else counts.lengths
+    return found
+
+
+def _bars(lengths: npt.NDArray[np.int64]) -> list[str]:
+    """A bar per range of lengths; the ranges double."""
+    filled = lengths.nonzero()[0]
+    labels = ["0", "1", *(f"{2 ** (i - 1):,}-{2**i - 1:,}" for i in range(2, len(lengths)))]
+    last = int(filled[-1]) if len(filled) else -1
+    width = max((len(label) for label in labels[: last + 1]), default=0)
+    return [
+        f"  {labels[i]:>{width}} {'#' * -(-_BAR * int(lengths[i]) // int(lengths.max())):<{_BAR}} {lengths[i]:,}"
+        for i in range(int(filled[0]) if len(filled) else 0, last + 1)
+    ]
+
+
+def _show_samples(datasets: list[Dataset], folder: Path, samples: int) -> None:
+    """The items in equal steps from the first dataset on; of a task, the same item of every input and its label."""
+    task = all(dataset.prefix.parent.name in ("input0", "input1", "label") for dataset in datasets)
+    shown = datasets if task else datasets[:1]
+    decoders = []
+    for dataset in shown:
+        dictionary = dictionary_of(dataset.prefix)
+        decoders.append(decoder(dataset.prefix.parent, symbols_of(dictionary)) if dictionary else str)
+    print("\nsamples:")
+    for number in _sample_numbers(shown[0], samples):
+        for dataset, decode in zip(shown, decoders, strict=True):
+            if number < dataset.items:
+                text = decode(dataset.item(number)[:_TEXT])
+                print(f"  {_name(dataset.prefix, folder)}, item {number:,}: {text[:_TEXT]}")
+
+
+def _sample_numbers(dataset: Dataset, samples: int) -> list[int]:
+    """Evenly spread items that are more than </s> alone."""
+    found: list[int] = []
+    for step in range(min(samples, dataset.items)):
+        number = step * dataset.items // samples
+        while number < dataset.items and dataset.sizes[number] == 1:
+            number += 1
+        if number < dataset.items and number not in found:
+            found.append(number)
+    return found
+
+
+if __name__ == "__main__":
+    run_program(main)

@@ -1,0 +1,100 @@
+"""From sources of text to what fairseq's masked_lm task reads: corpus, tokenizer, binary data.
+
+    linformer data pretraining --out DIR [SOURCE...]
+
+makes DIR/text (documents, cleaned and split), DIR/tokenizer and DIR/bin, the folder to train on. Without a SOURCE it
+takes the paper's corpus from the Hugging Face hub: BookCorpus and English Wikipedia, 3.3 billion words. Sources of your
+own are files, folders and globs; `linformer data corpus --help` tells all they can be.
+
+Each step is a program that can be used alone; its command is printed before it runs. Stop it whenever you like: the
+same command carries on where it stopped, and does nothing where all is done.
+"""
+
+import argparse
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from data_prep import binarize, build_corpus, gpt2_bpe, train_sentencepiece
+from data_prep.support.program import program_parser, run_program
+from data_prep.support.workers import default_workers
+from linformer_fairseq.files.errors import UserError
+
+PAPERS_CORPUS = ("hub:bookcorpus", "hub:wikipedia")
+SENTENCEPIECE, GPT2 = "sentencepiece", "gpt2"
+_PROGRAMS: dict[str, Callable[[list[str]], None]] = {
+    "corpus": build_corpus.main,
+    "vocabulary": train_sentencepiece.main,
+    "gpt2": gpt2_bpe.main,
+    "binarize": binarize.main,
+}
+
+
+def steps(args: argparse.Namespace) -> list[list[str]]:
+    """The programs to run with their options, in order.
+
+    Raises:
+        UserError: options that contradict each other, or a tokenizer that is not there.
+    """
+    out: Path = args.out
+    trained, fetched = args.tokenizer == SENTENCEPIECE, args.tokenizer == GPT2
+    if not (trained or fetched or Path(args.tokenizer).is_dir()):
+        raise UserError(f"--tokenizer {args.tokenizer}: expected {SENTENCEPIECE}, {GPT2} or a folder that holds one")
+    if args.vocab_size is not None and not trained:
+        raise UserError(f"--vocab-size: is for --tokenizer {SENTENCEPIECE}, which is trained; others have their own")
+    if args.vocab_size is not None:
+        train_sentencepiece.check_vocabulary(args.vocab_size)
+    for name in ("shards", "workers"):
+        if getattr(args, name) < 1:
+            raise UserError(f"--{name} {getattr(args, name)}: expected at least 1")
+    tokenizer = out / "tokenizer" if trained or fetched else Path(args.tokenizer)
+    workers = ["--workers", str(args.workers)]
+    shares = ["--valid-share", str(args.valid_share), "--test-share", str(args.test_share)]
+    size = [] if args.vocab_size is None else ["--vocab-size", str(args.vocab_size)]
+    padding = ["--pad-vocabulary"] if args.pad_vocabulary else []
+    text, to_text = str(out / "text"), ["--out", str(out / "text")]
+    # What is fetched comes first: if it cannot be had, that is said at once.
+    gpt2 = [["gpt2", "--out", str(tokenizer)]] if fetched else []
+    vocabulary = [["vocabulary", "--out", str(tokenizer), *size, text]] if trained else []
+    to_bin = ["--tokenizer", str(tokenizer), "--out", str(out / "bin"), *workers, "--shards", str(args.shards)]
+    return [
+        *gpt2,
+        ["corpus", *to_text, *workers, *shares, "--errors", args.errors, *(args.sources or PAPERS_CORPUS)],
+        *vocabulary,
+        ["binarize", *to_bin, *padding, text],
+    ]
+
+
+def main(argv: list[str] | None = None, prog: str | None = None) -> None:
+    """The program; ``prog`` is what its help calls it."""
+    parser = program_parser(prog, "prepare_pretraining", __doc__)
+    add = parser.add_argument
+    add("sources", nargs="*", metavar="SOURCE", help="text (default: the paper's corpus, from the hub)")
+    add("--out", type=Path, required=True, metavar="DIR", help="folder for everything that is made")
+    add(
+        "--tokenizer",
+        default=SENTENCEPIECE,
+        metavar="T",
+        help="sentencepiece: train one on the corpus; gpt2: RoBERTa's GPT-2 BPE, from the hub; or a folder that holds "
+        "a tokenizer (%(default)s)",
+    )
+    add("--vocab-size", type=int, metavar="N", help="pieces of the sentencepiece model (its program's default)")
+    add("--valid-share", type=float, default=0.01, metavar="S", help="of the documents, for validation (%(default)s)")
+    add("--test-share", type=float, default=0.0, metavar="S", help="of the documents, for testing (%(default)s)")
+    add("--shards", type=int, default=1, metavar="N", help="folders of training data, one an epoch (%(default)s)")
+    add("--pad-vocabulary", action="store_true", help="pad the data's dict.txt to a multiple of 8 symbols")
+    add("--workers", type=int, default=default_workers(), metavar="N", help="processes (one per core: %(default)s)")
+    add(
+        "--errors",
+        choices=("strict", "replace"),
+        default="strict",
+        help="bytes that are not UTF-8 are an error, or become U+FFFD (%(default)s)",
+    )
+    for name, *options in steps(parser.parse_args(argv)):
+        print(f"$ linformer data {shlex.join([name, *options])}", file=sys.stderr, flush=True)
+        _PROGRAMS[name](options)
+
+
+if __name__ == "__main__":
+    run_program(main)

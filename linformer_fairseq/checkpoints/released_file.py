@@ -1,0 +1,117 @@
+"""The file of a model to hand on: weights in half precision and the options that build it, as safetensors.
+
+fairseq reads it like any checkpoint, but it has no optimizer and no pickle. Its metadata has the options of model,
+task and criterion as JSON, without paths, and the SHA-256 of the file with these digits as zeros. Equal tensors,
+such as the embedding that is the output layer, too, are stored once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any, BinaryIO
+
+import torch
+from omegaconf import OmegaConf
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+FORMAT = "linformer-fairseq 1"
+_PARTS = ("model", "task", "criterion")
+_ZEROS = "0" * hashlib.sha256().digest_size * 2
+_LENGTH = 8
+"""The number of bytes before the header, which give its length."""
+
+
+def is_released(file: BinaryIO) -> bool:
+    """Tell whether a file, open for reading, begins as safetensors files do."""
+    file.seek(0)
+    return file.read(_LENGTH + 1)[_LENGTH:] == b"{"
+
+
+def released(state: Mapping[str, Any]) -> bytes:
+    """Make the bytes of the file for the model of a checkpoint.
+
+    Args:
+        state: as `reading.read_checkpoint` returns it, with ``cfg``.
+
+    Raises:
+        ValueError: it has no ``cfg``, or a weight that is not finite in half precision.
+    """
+    if state.get("cfg") is None:
+        raise ValueError("has options of fairseq-train (args) alone; load it and save it with a newer fairseq first")
+    tensors: dict[str, Tensor] = {}
+    same: dict[str, str] = {}
+    for name, tensor in state["model"].items():
+        half = (tensor.half() if tensor.is_floating_point() else tensor).contiguous()
+        if not half.isfinite().all():
+            raise ValueError(f"{name} has values that are not finite in half precision")
+        # By value, not by storage: a checkpoint of half precision training has a copy for each name.
+        first = next((other for other, kept in tensors.items() if _same(kept, half)), None)
+        if first is None:
+            tensors[name] = half
+        else:
+            same[name] = first
+    options = {part: _without_paths(_plain(state["cfg"][part])) for part in _PARTS}
+    facts = {
+        "format": FORMAT,
+        "sha256": _ZEROS,
+        "options": json.dumps(options),
+        "same": json.dumps(same),
+        "updates": str(int(state["optimizer_history"][-1]["num_updates"])),
+    }
+    content = save(tensors, facts)
+    return content.replace(_ZEROS.encode(), hashlib.sha256(content).hexdigest().encode(), 1)
+
+
+def read_released(file: BinaryIO) -> dict[str, Any]:
+    """Read the checkpoint that `released` was given, with weights in half precision and without its optimizer.
+
+    Raises:
+        ValueError: it is damaged, or is not such a file.
+    """
+    content = file.read()
+    try:
+        length = int.from_bytes(content[:_LENGTH], "little")
+        facts = json.loads(content[_LENGTH : _LENGTH + length])["__metadata__"]
+        if facts["format"] != FORMAT:
+            raise ValueError(f"its format is {facts['format']!r}; expected {FORMAT!r}")
+        unsigned = content.replace(facts["sha256"].encode(), _ZEROS.encode(), 1)
+        if hashlib.sha256(unsigned).hexdigest() != facts["sha256"]:
+            raise ValueError("its checksum is another than the one in it")
+        tensors: dict[str, Tensor] = load(content)
+        tensors |= {name: tensors[first] for name, first in json.loads(facts["same"]).items()}
+        options = json.loads(facts["options"])
+        updates = int(facts["updates"])
+    except (KeyError, TypeError, AttributeError, UnicodeDecodeError, json.JSONDecodeError, SafetensorError) as error:
+        raise ValueError(f"it is damaged, or was not written by `linformer checkpoint release` [{error!r}]") from error
+    return {
+        "args": None,
+        "cfg": OmegaConf.create({"_name": None, "bpe": None, **options}),
+        "model": tensors,
+        "optimizer_history": [{"num_updates": updates, "optimizer_name": "", "lr_scheduler_state": {}}],
+        "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
+        "last_optimizer_state": None,
+        "task_state": {},
+    }
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    return one.dtype == other.dtype and torch.equal(one, other)
+
+
+def _plain(options: Any) -> Any:
+    if OmegaConf.is_config(options):
+        return OmegaConf.to_container(options, resolve=True, enum_to_str=True)
+    return options if isinstance(options, dict) or options is None else dict(vars(options))
+
+
+def _without_paths(options: Any) -> Any:
+    """Return the same with "." for paths of the machine that trained it, which mean nothing elsewhere."""
+    if isinstance(options, dict):
+        return {key: _without_paths(value) for key, value in options.items()}
+    is_path = isinstance(options, str) and (PurePath(options).is_absolute() or len(PurePath(options).parts) > 1)
+    return "." if is_path else options

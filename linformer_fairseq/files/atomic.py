@@ -1,0 +1,70 @@
+"""Writing files that are at every moment the old ones or the whole new ones.
+
+What is written goes to a temporary name in the same folder, which is renamed when all of it is there.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+
+@contextmanager
+def atomic_open(
+    path: Path, mode: str = "w", *, durable: bool = False, temporary: Path | None = None
+) -> Iterator[IO[Any]]:
+    """Open ``path`` for writing: ``with atomic_open(path) as stream``. It appears at the end of the block.
+
+    Args:
+        path: the file; its folder is made where it is missing.
+        mode: "w" for UTF-8 text with ``\\n`` at the end of lines, "wb" for bytes.
+        durable: for what must outlast a failure of the machine: the content is on the disk before the file is renamed.
+        temporary: the name until then, in the same folder; ``.NAME.PROCESS.tmp`` unless another one is given.
+
+    Raises:
+        OSError: it cannot be written; the error's file is ``path``. What was there is untouched then, and no temporary
+            file stays. The same holds for any other exception of the block.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = temporary or path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    text = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
+    try:
+        with temporary.open(mode, **text) as stream:  # type: ignore[call-overload]
+            yield stream
+            if durable:
+                stream.flush()
+                os.fsync(stream.fileno())
+        temporary.replace(path)
+    except OSError as error:  # that of a full disk names no file, others the temporary one
+        if error.errno is None or error.filename not in (None, str(temporary)):
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from None
+    finally:
+        temporary.unlink(missing_ok=True)
+    if durable:  # without it a failure of the machine may undo the rename
+        sync(path.parent)
+
+
+def write_file(path: Path, content: str | bytes, *, durable: bool = False) -> None:
+    """Write a text, as UTF-8, or bytes to a file; see `atomic_open`.
+
+    Raises:
+        OSError: it cannot be written; the error's file is ``path``.
+    """
+    with atomic_open(path, "w" if isinstance(content, str) else "wb", durable=durable) as stream:
+        stream.write(content)
+
+
+def sync(path: Path) -> None:
+    """Bring a file, or the names in a folder, to the disk.
+
+    Raises:
+        OSError: there is no such file or folder.
+    """
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # some network file systems refuse it for folders
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,117 @@
+"""JSON files: objects with an error that says what is wrong, and dataclasses made of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types
+import typing
+from pathlib import Path
+from typing import Any, Union
+
+from linformer_fairseq.files.atomic import write_file
+from linformer_fairseq.files.errors import UserError
+
+
+def read_object(path: Path, hint: str = "") -> dict[str, Any]:
+    """The JSON object in a file.
+
+    Args:
+        path: the file.
+        hint: what the user can do where it is damaged, for the error.
+
+    Raises:
+        UserError: it is missing, cannot be read, or is no JSON object; the text names it.
+    """
+    hint = hint and f"; {hint}"
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}{hint}") from None
+    except ValueError as error:  # UnicodeDecodeError among them
+        raise UserError(f"{path}: not JSON ({error}){hint}") from None
+    if not isinstance(value, dict):
+        raise UserError(f"{path}: expected an object, found {type(value).__name__}{hint}")
+    return value
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write indented JSON with sorted keys, so that equal values give equal bytes; whole or not at all.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    write_file(path, json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def load(kind: Any, value: Any, where: str = "") -> Any:
+    """Read ``value``, as `json.loads` gives it, as a ``kind``.
+
+    Args:
+        kind: a dataclass whose fields are str, int, float, bool, None, Any, lists, dicts by name, unions and
+            dataclasses. Fields with a default may be missing; fields that the dataclass does not have are ignored.
+        value: what was read.
+        where: the path to the value, for the error.
+
+    Raises:
+        ValueError: a field is missing or is of another type; the text names it.
+    """
+    if kind is Any:
+        return value
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        return _dataclass(kind, value, where)
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (Union, types.UnionType):
+        return _union(arguments, value, where)
+    if origin is list and isinstance(value, list):
+        return [load(arguments[0], item, f"{where}[{index}]") for index, item in enumerate(value)]
+    if origin is dict and isinstance(value, dict):
+        return {key: load(arguments[1], item, f"{where}.{key}") for key, item in value.items()}
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if origin is None and isinstance(value, kind) and not (kind is not bool and isinstance(value, bool)):
+        return value
+    raise ValueError(f"{where or 'the value'}: expected {_name(kind)}, found {_shortened(value)}")
+
+
+def _dataclass(kind: Any, value: Any, where: str) -> Any:
+    if not isinstance(value, dict):
+        raise ValueError(f"{where or 'the value'}: expected an object, found {_shortened(value)}")
+    hints = typing.get_type_hints(kind)
+    found = {}
+    for field in dataclasses.fields(kind):
+        path = f"{where}.{field.name}" if where else field.name
+        if field.name in value:
+            found[field.name] = load(hints[field.name], value[field.name], path)
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            raise ValueError(f"{path}: missing")
+    return kind(**found)
+
+
+def _union(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
+    errors = []
+    for kind in kinds:
+        try:
+            return load(kind, value, where)
+        except ValueError as error:
+            errors.append((kind, error))
+    # An object that is not quite right is told by its own field; anything else by what might stand there.
+    inner = [error for kind, error in errors if dataclasses.is_dataclass(kind) and isinstance(value, dict)]
+    if inner:
+        raise inner[0]
+    names = " or ".join(dict.fromkeys(_name(kind) for kind in kinds))
+    raise ValueError(f"{where or 'the value'}: expected {names}, found {_shortened(value)}")
+
+
+def _name(kind: Any) -> str:
+    if kind is type(None):
+        return "null"
+    known = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+    if kind in known:
+        return known[kind]
+    return "an object" if typing.get_origin(kind) is dict or dataclasses.is_dataclass(kind) else "a list"
+
+
+def _shortened(value: Any, limit: int = 60) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -1,0 +1,95 @@
+"""run.json, which the launcher keeps in a run's folder and `linformer results` reads: name, schema, and its form.
+
+`linformer_fairseq.launch.run_folder` says what all is in it; here are the parts that others read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.json_records import load, read_object
+
+NAME = "run.json"
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class RecordedHardware:
+    """What an attempt ran on."""
+
+    processor: str
+    accelerator: str | None
+    hosts: list[str]
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One start of the run; the times are ISO 8601, and the end is missing while it runs or if it was killed."""
+
+    start: str
+    status: str
+    hardware: RecordedHardware
+    world_size: int
+    end: str | None = None
+    updates_at_end: int | None = None
+
+
+@dataclass(frozen=True)
+class PaperTags:
+    """Where the paper shows the run: panels of Figure 3, row of Table 2."""
+
+    figure3: list[str] | None = None
+    table2: str | None = None
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is read of run.json."""
+
+    stage: str
+    name: str
+    seed: int
+    paper: PaperTags
+    commit: str | None
+    versions: dict[str, str | None]
+    model: dict[str, Any]
+    max_update: int
+    attempts: list[Attempt]
+    experiment: str | None = None
+    task: str | None = None
+    lr: float | None = None
+    pretrained: str | None = None
+    parameters: int | None = None
+    tokens_per_update: int | None = None
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """The object in a folder's run.json.
+
+    Raises:
+        UserError: it is missing, damaged or of another schema; the text names the file and says what is wrong.
+    """
+    path = folder / NAME
+    value = read_object(path)
+    if value.get("schema") != SCHEMA:
+        raise UserError(f"{path}: schema {value.get('schema')!r}; this program knows schema {SCHEMA}")
+    return value
+
+
+def read_record(folder: Path) -> Record:
+    """The same with types.
+
+    Raises:
+        UserError: see `read`; or a field is missing or has another type.
+    """
+    path = folder / NAME
+    try:
+        record: Record = load(Record, read(folder))
+    except ValueError as error:
+        raise UserError(f"{path}: {error}") from None
+    if record.stage not in ("pretraining", "finetuning"):
+        raise UserError(f"{path}: stage: expected pretraining or finetuning, found {record.stage!r}")
+    return record

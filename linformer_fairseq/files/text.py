@@ -1,0 +1,39 @@
+"""Reading UTF-8 text, with errors that say where it is none."""
+
+from pathlib import Path
+
+from linformer_fairseq.files.errors import UserError
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+LONGEST_WORD = 1_000_000
+"""Characters; what has no white space for longer than this is not text."""
+
+
+def not_utf8(file: object, line: int, byte: int, offset: int, otherwise: str = "") -> UserError:
+    """The error for a ``byte`` at ``offset`` in a file, in its ``line`` (from 1), with what else the user can do."""
+    return UserError(
+        f"{file}, line {line:,}: not UTF-8: byte 0x{byte:02x} at offset {offset:,}; convert the file, for example "
+        f"with: iconv -f LATIN1 -t UTF-8{', or ' * bool(otherwise)}{otherwise}"
+    )
+
+
+def read_text(path: Path) -> str:
+    """The whole of a UTF-8 file.
+
+    Raises:
+        UserError: the file is missing, is a folder, is empty or is not UTF-8 (with the byte offset).
+    """
+    if not path.exists():
+        raise UserError(f"{path}: no such file")
+    if path.is_dir():
+        raise UserError(f"{path}: is a folder, a text file was expected")
+    raw = path.read_bytes()
+    if not raw.strip():
+        raise UserError(f"{path}: the file is empty ({len(raw)} bytes)")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        # utf-8-sig counts from behind a byte order mark; the user's editor does not.
+        offset = error.start + (len(BYTE_ORDER_MARK) if raw.startswith(BYTE_ORDER_MARK) else 0)
+        raise not_utf8(path, raw.count(b"\n", 0, offset) + 1, raw[offset], offset) from None

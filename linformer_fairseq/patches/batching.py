@@ -1,0 +1,126 @@
+"""A run that goes on in another setup says what of it is still the same.
+
+What fairseq does: it goes on with another number of processes or another batch size without a word.
+
+The patch: every checkpoint carries how many processes there were and what each had in an update; a run that goes on
+compares, and says what is preserved, what is approximate and what is not preserved.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from fairseq import checkpoint_utils
+from fairseq.trainer import Trainer
+
+from linformer_fairseq.training.run_report import LOG
+
+KEY = "linformer_batching"
+"""Name of the record in a checkpoint's ``extra_state``."""
+
+_NAMES = {
+    "processes": "processes",
+    "batch_size": "batch_size (sequences of a process)",
+    "max_tokens": "max_tokens (of a process)",
+    "update_freq": "update_freq (micro-batches of an update)",
+    "tokens_per_sample": "tokens_per_sample",
+    "length_window": "length_window (examples ordered by length at a time)",
+}
+
+Batching = dict[str, Any]
+
+
+def batching_of(cfg: Any) -> Batching:
+    """Return what decides how many examples make an update, from fairseq's config; plain values only."""
+    return {
+        "processes": int(cfg.distributed_training.distributed_world_size),
+        "batch_size": cfg.dataset.batch_size,
+        "max_tokens": cfg.dataset.max_tokens,
+        "update_freq": [int(count) for count in cfg.optimization.update_freq],
+        "tokens_per_sample": getattr(cfg.task, "tokens_per_sample", None),
+        "length_window": getattr(cfg.task, "length_window", None) or None,  # 0 is as if there were none
+    }
+
+
+def difference(before: Batching, now: Batching, epoch: int) -> str | None:
+    """Return what to tell the user; None where nothing differs.
+
+    Args:
+        before: the record of the checkpoint.
+        now: of the run that goes on.
+        epoch: in which it goes on, from 1; ``update_freq`` may depend on it.
+    """
+    changed = [name for name in _NAMES if before.get(name) != now[name]]
+    if not changed:
+        return None
+    same_batches = set(changed) <= {"processes", "update_freq"}
+    were, are = _batches(before, epoch), _batches(now, epoch)
+    lines = [
+        "this run goes on from a checkpoint of another setup: "
+        + ", ".join(f"{_NAMES[name]} {before.get(name)} -> {now[name]}" for name in changed),
+        "preserved: parameters, optimizer state, number of updates and with it the place in the learning rate "
+        "schedule, best score, epoch",
+    ]
+    if same_batches:
+        lines.append("preserved: the order of the batches and the position among them, to one batch of each process")
+        lines.append("not preserved: the random numbers of dropout")
+    else:
+        lines.append("approximate: the position in the epoch; the same fraction of it counts as seen")
+        lines.append(
+            "not preserved: which examples make a batch and their order, so some of this epoch come twice or not at "
+            "all; the random numbers of dropout"
+        )
+    if same_batches and were == are:
+        lines.append(f"preserved: the batch of an update, {_effective(now, epoch)}")
+    else:
+        lines.append(
+            f"not preserved: the batch of an update, {_effective(before, epoch)} -> {_effective(now, epoch)}; the "
+            "learning rate and the number of updates are as the options say and were not adapted to it"
+        )
+    return "\n  ".join(lines)
+
+
+def _batches(batching: Batching, epoch: int) -> int:
+    """Return the number of micro-batches of an update, on all processes."""
+    frequencies = batching["update_freq"]
+    return int(batching["processes"] * frequencies[min(epoch, len(frequencies)) - 1])
+
+
+def _effective(batching: Batching, epoch: int) -> str:
+    count = _batches(batching, epoch)
+    if batching["batch_size"] is not None:
+        return f"{count * batching['batch_size']:,} sequences"
+    if batching["max_tokens"] is not None:
+        return f"at most {count * batching['max_tokens']:,} tokens"
+    return f"{count:,} micro-batches"
+
+
+def _with_record(state_dict: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    @functools.wraps(state_dict)
+    def state(self: Trainer) -> dict[str, Any]:
+        result = state_dict(self)
+        result["extra_state"][KEY] = batching_of(self.cfg)
+        return result
+
+    return state
+
+
+def _compared(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(load_checkpoint)
+    def load(cfg: Any, trainer: Trainer, **more: Any) -> Any:
+        extra_state, iterator = load_checkpoint(cfg, trainer, **more)
+        # A finetuning takes parameters alone: it begins at update 0, and has nothing to go on with.
+        resumed = extra_state is not None and trainer.get_num_updates() > 0 and not cfg.reset_dataloader
+        if resumed and KEY in extra_state:
+            told = difference(extra_state[KEY], batching_of(trainer.cfg), iterator.epoch)
+            if told is not None:
+                LOG.warning(told)
+        return extra_state, iterator
+
+    return load
+
+
+REPLACED = (
+    (Trainer, "state_dict", _with_record),
+    (checkpoint_utils, "load_checkpoint", _compared),
+)

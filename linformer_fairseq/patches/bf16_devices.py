@@ -1,0 +1,32 @@
+"""``--bf16`` trains on a GPU or CPU.
+
+What fairseq does: ``fairseq-train --bf16`` switches ``--tpu`` on ("implies --tpu", from when only TPUs had
+bfloat16) and dies in ``'NoneType' object has no attribute 'xla_device'``. ``fairseq-hydra-train`` does not.
+Criterion, optimizer, model and task have copies of the switch: with it, masked_lm computes logits for all positions
+instead of the masked ones, and Adam is not fused.
+
+The patch: where torch_xla is not installed there is no TPU, and the switch that nobody asked for is undone in
+every part of the config before the run starts. A ``--tpu`` without ``--bf16`` is left to fairseq's own error.
+"""
+
+import functools
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+from fairseq.distributed import utils
+
+
+def _without_implied_tpu(call_main: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(call_main)
+    def call(cfg: Any, main: Callable[..., Any], **kwargs: Any) -> Any:
+        if cfg.common.bf16 and importlib.util.find_spec("torch_xla") is None:
+            for part in cfg.values():
+                if getattr(part, "tpu", False):
+                    part.tpu = False
+        return call_main(cfg, main, **kwargs)
+
+    return call
+
+
+REPLACED = ((utils, "call_main", _without_implied_tpu),)

@@ -1,0 +1,53 @@
+"""The position in an epoch survives another number of processes and another batch size.
+
+What fairseq does: it stores how many batches each process has had, and skips as many after a resume. With half as
+many processes that is half of the examples, so the run sees many of them twice; with twice as many it leaves as
+many out; and where the number is larger than the new epoch, it asks to be reported to its developers.
+
+The patch: how many batches the epoch has, and on how many processes, is stored beside it. Where the epoch has as many
+batches as before, the position is exact: the run goes on with the batch after the last one. Otherwise the same
+fraction of the epoch counts as done, rounded down.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from fairseq.data.iterators import EpochBatchIterator
+
+_BATCHES, _SHARDS = "batches_in_epoch", "processes"
+
+
+def _with_length(state_dict: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    @functools.wraps(state_dict)
+    def state(self: EpochBatchIterator) -> dict[str, Any]:
+        return {**state_dict(self), _BATCHES: len(self.frozen_batches), _SHARDS: self.num_shards}
+
+    return state
+
+
+def _at_same_position(load_state_dict: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(load_state_dict)
+    def load(self: EpochBatchIterator, state: dict[str, Any]) -> None:
+        done = state.get("iterations_in_epoch", 0)
+        if done and _BATCHES in state:
+            self.epoch = state["epoch"]  # the batches of some data depend on it
+            state = {**state, "iterations_in_epoch": _position(done, state, len(self.frozen_batches), self.num_shards)}
+        load_state_dict(self, state)
+
+    return load
+
+
+def _position(done: int, state: dict[str, Any], batches: int, shards: int) -> int:
+    """Return the batches of each process to skip; in the same setup that is ``done``."""
+    before = state[_BATCHES], state[_SHARDS]
+    if before == (batches, shards):
+        return done
+    of_all = min(done * before[1], before[0])
+    return of_all * batches // before[0] // shards
+
+
+REPLACED = (
+    (EpochBatchIterator, "state_dict", _with_length),
+    (EpochBatchIterator, "load_state_dict", _at_same_position),
+)

@@ -1,0 +1,30 @@
+"""The death of one process is named by the others.
+
+What fairseq does: the processes that are left end with a traceback of torch's collectives ("Connection closed by
+peer"), from which one has to know that another process died.
+
+The patch: they also log it in words, with the update.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from fairseq.trainer import Trainer
+
+from linformer_fairseq.training.process_group import naming_lost_process
+
+
+def _with_cause(step: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(step)
+    def named(self: Trainer, *args: Any, **kwargs: Any) -> Any:
+        with naming_lost_process(f"update {self.get_num_updates() + 1}"):
+            return step(self, *args, **kwargs)
+
+    return named
+
+
+REPLACED = (
+    (Trainer, "train_step", _with_cause),
+    (Trainer, "valid_step", _with_cause),
+)

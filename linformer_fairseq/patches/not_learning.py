@@ -1,0 +1,69 @@
+"""A finetuning whose loss stays where guessing leaves it says so.
+
+What fairseq does: nothing; a model that answers every example alike ends a run in order, with an accuracy that looks
+like a result.
+
+The patch: when the run validates, once the warm-up is over, it compares the mean training loss of the epoch with the
+entropy of the classes, which is what their frequencies alone give (ln(classes) where all are equally frequent), and
+warns where the loss is not lower.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from fairseq.criterions.sentence_prediction import SentencePredictionCriterion
+from fairseq.logging import metrics
+
+from linformer_fairseq.training.run_report import LOG
+
+_LEARNED = 0.98
+"""A loss below this share of the entropy is more than guessing."""
+_EXAMPLES = 10_000
+"""The most labels that are counted."""
+
+
+def entropy(labels: list[int]) -> float:
+    """Return the entropy of the frequencies of classes, in bits, as fairseq logs losses."""
+    counts = Counter(labels).values()
+    return -sum(count / len(labels) * math.log2(count / len(labels)) for count in counts)
+
+
+def _labels(dataset: Any) -> list[int]:
+    step = max(1, len(dataset) // _EXAMPLES)
+    return [int(dataset[index]["target"]) for index in range(0, len(dataset), step)]
+
+
+def _look(cfg: Any, trainer: Any, task: Any) -> None:
+    criterion = trainer.get_criterion()
+    classifies = isinstance(criterion, SentencePredictionCriterion) and not criterion.regression_target
+    if not classifies or trainer.get_num_updates() <= getattr(cfg.lr_scheduler, "warmup_updates", 0):
+        return
+    loss = metrics.get_smoothed_value("train", "loss")
+    if loss < _LEARNED * math.log2(task.cfg.num_classes) / 2:  # far below what any usual frequencies give
+        return
+    guessing = entropy(_labels(task.dataset("train")))
+    if loss >= _LEARNED * guessing:
+        LOG.warning(
+            f"update {trainer.get_num_updates()}: the training loss is {loss:.3f}, and knowing nothing but how "
+            f"frequent the classes are gives {guessing:.3f}: the model has not learned the task so far. Another "
+            "learning rate, more updates or a longer pretraining may help"
+        )
+
+
+def _looking(validate_and_save: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(validate_and_save)
+    def validate_save_and_look(cfg: Any, trainer: Any, task: Any, epoch_itr: Any, *rest: Any) -> Any:
+        losses, should_stop = validate_and_save(cfg, trainer, task, epoch_itr, *rest)
+        if losses and losses[0] is not None and trainer.is_data_parallel_master:
+            _look(cfg, trainer, task)
+        return losses, should_stop
+
+    return validate_save_and_look
+
+
+REPLACED = (("fairseq_cli.train", "validate_and_save", _looking),)

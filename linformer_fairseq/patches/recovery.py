@@ -1,0 +1,139 @@
+"""A run goes on from a checkpoint that is whole, or says why it cannot.
+
+What fairseq does: it takes ``checkpoint_last.pt`` as it is. A damaged one ends every restart, however many sound
+ones lie beside it; a missing one, or a ``--restore-file`` that does not exist, means training from the beginning
+without a word.
+
+The patch: the file is compared with its checksum first. In place of a damaged or missing ``checkpoint_last.pt`` the
+newest sound one of the folder is used, and the damaged file is kept under another name. Files that the user named
+are never replaced by others. Checkpoints in several parts (sharded, model parallel) and remote paths are left to
+fairseq: their parts have to be of the same update.
+"""
+
+import contextlib
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairseq import checkpoint_utils
+from fairseq.file_io import PathManager
+
+from linformer_fairseq.checkpoints.folder import (
+    Choice,
+    Examined,
+    State,
+    choose,
+    examine,
+    last_checkpoint,
+    put_right,
+    remove_unfinished,
+)
+from linformer_fairseq.checkpoints.reading import CheckpointError, already_checked
+from linformer_fairseq.training.process_group import on_first_rank, wait
+from linformer_fairseq.training.run_report import LOG
+
+_DEFAULT = "checkpoint_last.pt"
+
+
+def _from_sound_file(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(load_checkpoint)
+    def load(cfg: Any, trainer: Any, **more: Any) -> Any:
+        if _in_parts(trainer):
+            return load_checkpoint(cfg, trainer, **more)
+        prepared = on_first_rank(lambda: prepare(cfg, trainer.checkpoint_suffix), CheckpointError) or Prepared()
+        whole = prepared.whole
+        with already_checked(whole.path, whole.found) if whole else contextlib.nullcontext():
+            loaded = load_checkpoint(cfg, trainer, **more)
+        if cfg.no_last_checkpoints:
+            # The run will not renew the copy, and a later start must not take it for the newest.
+            wait()
+            if prepared.copied:
+                last_checkpoint(Path(cfg.save_dir), trainer.checkpoint_suffix).unlink()
+        return loaded
+
+    return load
+
+
+def _in_parts(trainer: Any) -> bool:
+    cfg = trainer.cfg
+    return (
+        (trainer.is_fsdp and cfg.distributed_training.use_sharded_state)
+        or cfg.common.model_parallel_size > 1
+        or getattr(cfg.model, "base_layers", 0) > 0
+    )
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What was done before fairseq loads a checkpoint."""
+
+    whole: Examined | None = None
+    """The file that fairseq will load, where it was read and found whole."""
+    copied: bool = False
+    """Whether another checkpoint was copied to checkpoint_last.pt."""
+
+
+def prepare(cfg: Any, suffix: str) -> Prepared:
+    """Make sure that what fairseq will load is whole.
+
+    Args:
+        cfg: fairseq's options of checkpoints.
+        suffix: of the names of checkpoint files.
+
+    Raises:
+        CheckpointError: if it is damaged or missing and nothing can take its place.
+        OSError: if a file cannot be read, renamed or copied.
+    """
+    local = not PathManager.path_requires_pathmanager(cfg.save_dir)
+    folder = Path(cfg.save_dir)
+    for path in remove_unfinished(folder) if local else ():
+        LOG.info(f"removed {path}, left by a save that did not end")
+    if cfg.restore_file != _DEFAULT:
+        return _check_named(cfg.restore_file.replace(".pt", suffix + ".pt"), "--restore-file")
+    if not local:
+        return Prepared()
+    choice = choose(folder, suffix)
+    if choice.chosen is not None:
+        return _go_on_from(choice, folder, suffix)
+    if choice.passed_over:
+        raise CheckpointError(_nothing_sound(choice, folder))
+    if cfg.continue_once is not None:
+        return _check_named(cfg.continue_once, "--continue-once")
+    if cfg.finetune_from_model is not None:
+        return _check_named(cfg.finetune_from_model, "--finetune-from-model")
+    return Prepared()
+
+
+def _go_on_from(choice: Choice, folder: Path, suffix: str) -> Prepared:
+    assert choice.chosen is not None
+    aside = put_right(choice, folder, suffix)
+    for examined, path in zip(choice.damaged, aside, strict=True):
+        LOG.warning(f"{examined.path}: damaged, {examined.reason}. It is kept as {path}")
+    if not choice.passed_over and not choice.missing:
+        return Prepared(whole=choice.chosen)
+    LOG.warning(f"going on from {choice.chosen.path} ({choice.chosen.updates} updates), the newest sound checkpoint")
+    return Prepared(copied=True)
+
+
+def _nothing_sound(choice: Choice, folder: Path) -> str:
+    files = "; ".join(f"{examined.path}: {examined.reason}" for examined in choice.passed_over)
+    return (
+        f"no sound checkpoint is in {folder} to go on from. {files}. Bring a sound one back as {_DEFAULT}, "
+        "or, to train from the beginning, move these files away or give another --save-dir."
+    )
+
+
+def _check_named(path: str, option: str) -> Prepared:
+    if PathManager.path_requires_pathmanager(path):
+        return Prepared()
+    if not Path(path).is_file():
+        raise CheckpointError(f"{option} {path}: no such file (from {Path.cwd()}); expected a checkpoint of fairseq")
+    examined = examine(Path(path))
+    if examined.state is State.DAMAGED:
+        raise CheckpointError(f"{option} {path}: damaged, {examined.reason}. Give another one")
+    return Prepared(whole=examined)
+
+
+REPLACED = ((checkpoint_utils, "load_checkpoint", _from_sound_file),)

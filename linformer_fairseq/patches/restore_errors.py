@@ -1,0 +1,60 @@
+"""Why a checkpoint does not fit the model is said last, where one looks.
+
+What fairseq does: ``Trainer.load_checkpoint`` answers every error from ``load_state_dict`` with "Cannot load
+model parameters from checkpoint ...; please ensure that the architectures match." The reason (which matrix
+has which size, which option differs) stands only in an earlier traceback. ``load_model_ensemble_and_task``, which the
+hub reads with, gives the reason and not the file.
+
+The patch: one error with both.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fairseq import checkpoint_utils
+from fairseq.trainer import Trainer
+
+from linformer_fairseq.checkpoints.reading import CheckpointError
+
+# torch's own, and what our attention says where a tensor's shape alone would not tell.
+_MODELS_SAY = ("Error(s) in loading state_dict", "the checkpoint does not fit the model")
+_FAIRSEQ_SAYS = "Cannot load model parameters from checkpoint"
+
+
+def _with_reason(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(load_checkpoint)
+    def load(self: Trainer, filename: str, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return load_checkpoint(self, filename, *args, **kwargs)
+        except Exception as error:
+            reason = error.__context__
+            if not str(error).startswith(_FAIRSEQ_SAYS) or not isinstance(reason, Exception):
+                raise
+            raise CheckpointError(does_not_fit(filename, reason)) from reason
+
+    return load
+
+
+def _naming_the_files(load_model_ensemble_and_task: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(load_model_ensemble_and_task)
+    def load(filenames: Sequence[str], *args: Any, **kwargs: Any) -> Any:
+        try:
+            return load_model_ensemble_and_task(filenames, *args, **kwargs)
+        except (RuntimeError, ValueError) as error:
+            if not str(error).startswith(_MODELS_SAY):
+                raise
+            raise CheckpointError(does_not_fit(", ".join(filenames), error)) from error
+
+    return load
+
+
+def does_not_fit(name: str, error: Exception) -> str:
+    """Make the message for weights that a model refuses."""
+    return f"{name}: its parameters do not fit the model that the options describe: {' '.join(str(error).split())}"
+
+
+REPLACED = (
+    (checkpoint_utils, "load_model_ensemble_and_task", _naming_the_files),
+    (Trainer, "load_checkpoint", _with_reason),
+)

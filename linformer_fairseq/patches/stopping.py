@@ -1,0 +1,90 @@
+"""A run that is asked to stop saves a checkpoint at the next update and ends with a status that says so.
+
+What fairseq does: nothing; SIGTERM and SIGUSR1 end it at once, and what it learned since the last checkpoint is lost.
+Started again, a run that has done all its updates makes one more.
+
+The patch: ``fairseq_cli.train.validate_and_save`` is called after every update. There the processes agree whether one
+of them was asked to stop, at the same update for all. How far the run came is kept in `training.run_report.PROGRESS`,
+and a run that is complete makes no update.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import signal
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from fairseq import checkpoint_utils
+
+from linformer_fairseq.training import signals
+from linformer_fairseq.training.process_group import highest, leave
+from linformer_fairseq.training.run_report import PROGRESS
+from linformer_fairseq.training.signals import STOPPED_STATUS, Stopped
+
+logger = logging.getLogger(__name__)
+
+
+def _save_and_stop(cfg: Any, trainer: Any, epoch_itr: Any, number: int) -> NoReturn:
+    updates = trainer.get_num_updates()
+    checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, None)
+    first = trainer.is_data_parallel_master
+    # The others wait here until the first process has saved, and end with 0: srun kills all at the first status that is
+    # not, and reports the highest.
+    leave()
+    stopped = Stopped(STOPPED_STATUS if first else 0, updates, number)
+    say = logger.warning if first else logger.debug
+    say(
+        "%s: stopped after update %d, status %d. %s",
+        *(stopped.signal, updates, STOPPED_STATUS),
+        "Nothing was saved (no_save, no_last_checkpoints)."
+        if cfg.checkpoint.no_save or cfg.checkpoint.no_last_checkpoints
+        else f"The checkpoint is in {cfg.checkpoint.save_dir}; the same command goes on from it.",
+    )
+    signals.hand_on(number)
+    raise stopped
+
+
+def _stopping(validate_and_save: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(validate_and_save)
+    def validate_save_and_look(cfg: Any, trainer: Any, task: Any, epoch_itr: Any, *rest: Any) -> Any:
+        valid_losses, should_stop = validate_and_save(cfg, trainer, task, epoch_itr, *rest)
+        PROGRESS.last = trainer.get_num_updates()
+        # After the usual work, so that an update which ends the run, or has just been saved, is treated as ever.
+        number = highest(signals.received())
+        if number and not should_stop:
+            _save_and_stop(cfg, trainer, epoch_itr, number)
+        return valid_losses, should_stop
+
+    return validate_save_and_look
+
+
+def _listening(train: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(train)
+    def listen_and_train(cfg: Any, trainer: Any, task: Any, epoch_itr: Any) -> Any:
+        signals.listen()
+        updates = trainer.get_num_updates()
+        if PROGRESS.first is None:
+            PROGRESS.first = updates
+            PROGRESS.parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
+        # fairseq looks at max_update after an update only: started again, a finished run would get one more
+        if cfg.optimization.max_update and updates >= cfg.optimization.max_update:
+            logger.info("nothing is left to do: %d of %d updates are done", updates, cfg.optimization.max_update)
+            PROGRESS.last, PROGRESS.complete = updates, True
+            return [None], True
+        if number := highest(signals.received()):
+            if trainer.is_data_parallel_master:
+                logger.warning("%s: stopped before update %d", signal.Signals(number).name, updates + 1)
+            leave()
+            signals.hand_on(number)
+            raise Stopped(128 + number, updates, number)
+        return train(cfg, trainer, task, epoch_itr)
+
+    return listen_and_train
+
+
+REPLACED = (
+    ("fairseq_cli.train", "validate_and_save", _stopping),
+    ("fairseq_cli.train", "train", _listening),
+)

@@ -1,0 +1,187 @@
+"""A model to hand on: what `linformer checkpoint release` makes, and all that reads it."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fairseq")
+pytest.importorskip("sentencepiece")
+
+import torch
+from fairseq import checkpoint_utils
+
+from linformer_fairseq.checkpoints import released_folder
+from linformer_fairseq.checkpoints.folder import State, examine
+from linformer_fairseq.checkpoints.reading import CheckpointError, read_checkpoint
+from linformer_fairseq.checkpoints.released_file import read_released, released
+from linformer_fairseq.cli import main
+from linformer_fairseq.evaluation import load_classifier, predict, read_task
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.launch.pretrained import read_pretrained
+from linformer_fairseq.launch.resolvers import run_of
+from linformer_fairseq.models import LinformerRobertaModel
+from tests.cli.test_evaluate import qqp, write_checkpoint
+from tests.data_prep.small_tokenizers import make_sentencepiece
+from tests.mutations import damaged
+
+Folders = tuple[Path, Path, Path]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+    """The data of a task, a checkpoint of its finetuning, and what is released of that."""
+    folder = tmp_path_factory.mktemp("release")
+    data = qqp(folder / "glue", make_sentencepiece(folder / "tokenizer"))
+    path = write_checkpoint(data, folder / "trained.pt", "--max-positions", "128")
+    assert main(["checkpoint", "release", str(path), "--data", str(data), "--out", str(folder / "model")]) == 0
+    return data, path, folder / "model"
+
+
+@pytest.fixture
+def shipped(folders: Folders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same as a model that comes with the package, by the name ``small``."""
+    monkeypatch.setattr(released_folder, "_SHIPPED", tmp_path / "weights")
+    shutil.copytree(folders[2], tmp_path / "weights" / "small")
+    return tmp_path / "weights" / "small" / released_folder.WEIGHTS
+
+
+def test_a_folder_has_all_that_is_needed_and_nothing_of_this_machine(folders: Folders) -> None:
+    data, path, model = folders
+    files = {str(file.relative_to(model)) for file in model.rglob("*") if file.is_file()}
+    assert files == {
+        *("model.safetensors", "sentencepiece.bpe.model"),
+        *("dict.txt", "input0/dict.txt", "label/dict.txt"),
+    }
+    content = (model / released_folder.WEIGHTS).read_bytes()
+    assert str(data.parent).encode() not in content
+    parameters = {tensor.data_ptr(): tensor.numel() for tensor in read_checkpoint(path)["model"].values()}
+    assert len(content) < 2 * sum(parameters.values()) + 10_000, "half precision, and each tensor once"
+
+
+def test_copies_are_stored_once_and_other_types_apart(folders: Folders) -> None:
+    """A checkpoint of half precision training has a copy of the embedding for the output layer."""
+    state = read_checkpoint(folders[1])
+    shared = len(released(state))
+    state["model"] = {name: tensor.clone() for name, tensor in state["model"].items()}
+    assert len(released(state)) == shared
+    state["model"] = {"a": torch.zeros(2), "b": torch.zeros(2, dtype=torch.long)}
+    found = read_released(io.BytesIO(released(state)))["model"]
+    assert (found["a"].dtype, found["b"].dtype) == (torch.float16, torch.int64)
+
+
+def test_weights_are_those_of_the_checkpoint_in_half_precision(folders: Folders) -> None:
+    _, path, model = folders
+    expected = read_checkpoint(path)["model"]
+    state = checkpoint_utils.load_checkpoint_to_cpu(str(model / released_folder.WEIGHTS))
+    assert state["model"].keys() == expected.keys()
+    for name, tensor in expected.items():
+        found = state["model"][name]
+        assert found.dtype == (torch.float16 if tensor.is_floating_point() else tensor.dtype)
+        torch.testing.assert_close(found.to(tensor.dtype), tensor.half().to(tensor.dtype), rtol=0, atol=0)
+
+
+def test_it_classifies_as_the_checkpoint_does(folders: Folders) -> None:
+    folder, path, model = folders
+    data, device = read_task(folder), torch.device("cpu")
+    found, expected = (
+        predict(load_classifier(file, data, device), "valid", 8, lambda *_: None)
+        for file in (model / released_folder.WEIGHTS, path)
+    )
+    assert torch.equal(torch.as_tensor(found.predicted), torch.as_tensor(expected.predicted))
+
+
+def test_the_package_s_models_have_names(
+    folders: Folders, shipped: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert released_folder.shipped_models() == ["small"]
+    hub = LinformerRobertaModel.from_pretrained("small").eval()
+    tokens = hub.encode("the list is empty")
+    assert hub.decode(tokens) == "the list is empty"
+    expected = LinformerRobertaModel.from_pretrained(folders[2]).eval()
+    assert torch.equal(hub.extract_features(tokens), expected.extract_features(tokens))
+    assert released_folder.find_weights("small") == str(shipped)
+    assert released_folder.find_weights("other/small.pt") == "other/small.pt"
+    assert run_of("small") == "small"
+    capsys.readouterr()
+    assert main(["evaluate", "small", str(folders[0]), "--device", "cpu"]) == 0
+    assert "accuracy" in capsys.readouterr().out
+    with pytest.raises(FileNotFoundError, match="smal does not exist.* or one of small"):
+        LinformerRobertaModel.from_pretrained("smal")
+    with pytest.raises(UserError, match="no such file.*small"):
+        read_pretrained(tmp_path / "smal")
+
+
+def test_a_finetuning_may_begin_with_one(shipped: Path) -> None:
+    pretrained = read_pretrained(Path(released_folder.find_weights("small")))
+    assert pretrained.name == "linformer_roberta"
+    assert (pretrained.max_positions, int(pretrained.options["projected_dim"])) == (128, 8)
+
+
+def test_it_is_verified(folders: Folders, tmp_path: Path) -> None:
+    path = shutil.copy(folders[2] / released_folder.WEIGHTS, tmp_path / "model.safetensors")
+    assert examine(path).state is State.SOUND
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    assert examine(path).state is State.DAMAGED
+
+
+@pytest.mark.parametrize("number", range(120))
+def test_a_damaged_one_is_refused_by_name(folders: Folders, tmp_path: Path, number: int) -> None:
+    path = shutil.copy(folders[2] / released_folder.WEIGHTS, tmp_path / "model.safetensors")
+    content = path.read_bytes()
+    with damaged(path, content, number):
+        if path.read_bytes() != content:
+            with pytest.raises(CheckpointError, match="model.safetensors"):
+                read_checkpoint(path)
+
+
+def test_another_program_s_safetensors_are_refused(tmp_path: Path) -> None:
+    from safetensors.torch import save_file
+
+    for number, facts in enumerate((None, {"format": "pt"}, {"format": "linformer-fairseq 2", "sha256": "0" * 64})):
+        path = tmp_path / f"{number}.safetensors"
+        save_file({"weight": torch.zeros(2)}, path, facts)
+        with pytest.raises(CheckpointError, match=f"{number}.safetensors"):
+            read_checkpoint(path)
+
+
+def test_what_cannot_be_released_is_named(folders: Folders, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data, path, model = folders
+
+    def said(*words: object) -> str:
+        assert main(["checkpoint", "release", *map(str, words)]) == 1
+        return capsys.readouterr().err
+
+    assert f"{model}: is there already" in said(path, "--data", data, "--out", model)
+    assert f"{tmp_path}: expected the folder" in said(path, "--data", tmp_path, "--out", tmp_path / "new")
+    assert "missing.pt" in said(tmp_path / "missing.pt", "--data", data, "--out", tmp_path / "new")
+    state = read_checkpoint(path)
+    name = next(iter(state["model"]))
+    state["model"][name] = torch.full((2,), 1e6)
+    with pytest.raises(ValueError, match=f"{name}.*half precision"):
+        released(state)
+    assert not (tmp_path / "new").exists()
+
+
+def test_data_without_a_tokenizer_are_refused(
+    folders: Folders, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(folders[0], data)
+    tokenizer = (data / "sentencepiece.bpe.model").rename(tmp_path / "sentencepiece.bpe.model")
+    words = ["checkpoint", "release", str(folders[1]), "--data", str(data), "--out", str(tmp_path / "model")]
+    assert main(words) == 1
+    said = capsys.readouterr().err
+    assert f"no tokenizer found in {data}" in said and f"put it into {data}" in said
+    assert "sentencepiece.bpe.model" in said and "encoder.json" in said
+    assert "from_pretrained" not in said and "None" not in said
+    assert not (tmp_path / "model").exists()
+
+    tokenizer.rename(data / "input0" / tokenizer.name)  # where from_pretrained finds it, too
+    assert main(words) == 0
+    assert (tmp_path / "model" / tokenizer.name).is_file()

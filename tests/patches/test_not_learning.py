@@ -1,0 +1,80 @@
+"""The warning of a finetuning that answers every example alike."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fairseq")
+
+from fairseq.criterions.sentence_prediction import SentencePredictionConfig, SentencePredictionCriterion
+from fairseq.logging import metrics
+
+from linformer_fairseq.patches import not_learning, replace
+
+LABELS = [0] * 60 + [1] * 40
+ENTROPY = -(0.6 * math.log2(0.6) + 0.4 * math.log2(0.4))
+SAID = "the model has not learned the task so far"
+
+
+@pytest.fixture
+def validated(caplog: pytest.LogCaptureFixture) -> Callable[..., bool]:
+    """``validated(loss)``: whether a validation at that training loss warns."""
+
+    def validate(loss: float, updates: int = 20, regression: bool = False, valid: float | None = 0.5) -> bool:
+        task = SimpleNamespace(
+            cfg=SimpleNamespace(num_classes=2),
+            label_dictionary=None,
+            dataset=lambda split: [{"target": label} for label in LABELS] if split == "train" else None,
+        )
+        criterion = SentencePredictionCriterion(SentencePredictionConfig(regression_target=regression), task)
+        trainer = SimpleNamespace(
+            get_criterion=lambda: criterion, get_num_updates=lambda: updates, is_data_parallel_master=True
+        )
+        cfg = SimpleNamespace(lr_scheduler=SimpleNamespace(warmup_updates=10))
+        program: Any = SimpleNamespace(validate_and_save=lambda *_: ([valid], False))
+        for _, name, make in not_learning.REPLACED:
+            replace(program, name, make)
+        caplog.clear()
+        metrics.reset()
+        with caplog.at_level(logging.WARNING), metrics.aggregate("train"):
+            metrics.log_scalar("loss", loss)
+            assert program.validate_and_save(cfg, trainer, task, None) == ([valid], False)
+        return SAID in caplog.text
+
+    return validate
+
+
+def test_a_loss_as_high_as_that_of_guessing_is_said(validated: Callable[..., bool]) -> None:
+    assert validated(ENTROPY) and validated(1.0)
+    assert not validated(ENTROPY * 0.95)
+
+
+def test_nothing_is_said_where_it_means_nothing(validated: Callable[..., bool]) -> None:
+    assert not validated(1.0, updates=10), "in the warm-up"
+    assert not validated(1.0, regression=True)
+    assert not validated(1.0, valid=None), "nothing was validated"
+
+
+@pytest.mark.slow
+def test_a_finetuning_on_labels_that_nothing_tells_warns(
+    train: Callable[..., str], tiny_settings: dict[str, Any], task_data: Path, tmp_path: Path
+) -> None:
+    settings = {name: value for name, value in tiny_settings.items() if not name.startswith(("task", "criterion"))}
+    settings |= {
+        "task._name": "sentence_prediction",
+        "task.data": str(task_data),
+        "task.num_classes": 3,
+        "task.init_token": 0,
+        "model.max_positions": 32,
+        "criterion._name": "sentence_prediction",
+        "optimization.max_update": 20,
+        "optimization.lr": [1e-7],
+    }
+    assert SAID in train("fairseq-train", settings, tmp_path)

@@ -1,0 +1,249 @@
+"""What a run goes on from: the last checkpoint, the newest sound one in its place, or an error."""
+
+import logging
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fairseq")
+
+import torch
+from fairseq import checkpoint_utils
+
+from linformer_fairseq.checkpoints import folder as folder_module
+from linformer_fairseq.checkpoints.folder import State, examine
+from linformer_fairseq.checkpoints.reading import CheckpointError
+from linformer_fairseq.patches.recovery import Prepared, prepare
+from tests.checkpoint_files import damage, make_state, save
+
+
+def _options(folder: Path, **changed: Any) -> SimpleNamespace:
+    values = {
+        "save_dir": str(folder),
+        "restore_file": "checkpoint_last.pt",
+        "finetune_from_model": None,
+        "continue_once": None,
+        "no_last_checkpoints": False,
+    }
+    return SimpleNamespace(**{**values, **changed})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """After 6 updates: a checkpoint every two, the best at 4."""
+    run = tmp_path / "run"
+    for name, updates in (("1_2", 2), ("1_4", 4), ("_best", 4), ("1_6", 6), ("_last", 6)):
+        save(run / f"checkpoint{'_' if name[0] != '_' else ''}{name}.pt", updates)
+    return run
+
+
+def _names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def _last(folder: Path) -> int:
+    return int(torch.load(folder / "checkpoint_last.pt", weights_only=True)["optimizer_history"][-1]["num_updates"])
+
+
+def test_a_sound_last_one_stays(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    # so that loading it does not read it for a check again
+    assert prepare(_options(folder), "") == Prepared(whole=examine(folder / "checkpoint_last.pt"))
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    assert caplog.records == []
+
+
+def test_an_older_last_one_is_meant(folder: Path) -> None:
+    save(folder / "checkpoint_last.pt", 2)  # a user who goes back
+    prepare(_options(folder), "")
+    assert _last(folder) == 2
+
+
+def test_a_damaged_last_one_is_replaced_by_the_newest(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    damage(folder / "checkpoint_last.pt")
+    bad = (folder / "checkpoint_last.pt").read_bytes()
+    assert prepare(_options(folder), "").copied
+    assert _last(folder) == 6
+    assert (folder / "checkpoint_last.pt.damaged").read_bytes() == bad
+    assert f"{folder}/checkpoint_last.pt: damaged, its bytes do not give the SHA-256" in caplog.text
+    assert f"It is kept as {folder}/checkpoint_last.pt.damaged" in caplog.text
+    assert f"going on from {folder}/checkpoint_1_6.pt (6 updates)" in caplog.text
+    assert {record.levelno for record in caplog.records} == {logging.WARNING}
+
+
+def test_damaged_ones_on_the_way_are_put_aside_too(folder: Path) -> None:
+    for name in ("checkpoint_last.pt", "checkpoint_1_6.pt", "checkpoint_1_2.pt"):
+        damage(folder / name)
+    (folder / "checkpoint_best.pt").unlink()
+    prepare(_options(folder), "")
+    assert _last(folder) == 4
+    assert _names(folder) == {
+        "checkpoint_last.pt",
+        "checkpoint_last.pt.damaged",
+        "checkpoint_1_6.pt.damaged",
+        "checkpoint_1_4.pt",
+        "checkpoint_1_2.pt",  # older: not looked at
+    }
+
+
+def test_one_kept_aside_is_never_overwritten(folder: Path) -> None:
+    (folder / "checkpoint_last.pt.damaged").write_text("the first")
+    (folder / "checkpoint_last.pt.damaged.2").symlink_to("nowhere")
+    damage(folder / "checkpoint_last.pt")
+    prepare(_options(folder), "")
+    assert (folder / "checkpoint_last.pt.damaged").read_text() == "the first"
+    assert (folder / "checkpoint_last.pt.damaged.3").is_file()
+
+
+@pytest.mark.parametrize("length", [0, 100, 3000, -1])
+def test_truncated(folder: Path, length: int) -> None:
+    path = folder / "checkpoint_last.pt"
+    path.write_bytes(path.read_bytes()[:length])
+    prepare(_options(folder), "")
+    assert _last(folder) == 6
+
+
+def test_a_missing_last_one(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (folder / "checkpoint_last.pt").unlink()
+    assert prepare(_options(folder), "").copied
+    assert _last(folder) == 6
+    assert "going on from" in caplog.text
+
+
+def test_names_that_are_no_checkpoints_of_the_run(folder: Path) -> None:
+    for name in ("crash.pt", "checkpoint_1_9-shard0.pt", "checkpoint_roberta.pt", "model.pt"):
+        save(folder / name, 9)
+    damage(folder / "checkpoint_last.pt")
+    prepare(_options(folder), "")
+    assert _last(folder) == 6
+
+
+@pytest.mark.parametrize(
+    "name", ["checkpoint3.pt", "checkpoint_2_9.pt", "checkpoint_best.pt", "checkpoint.best_loss_2.3450.pt"]
+)
+def test_every_name_of_fairseq_counts(folder: Path, name: str) -> None:
+    save(folder / name, 9)
+    damage(folder / "checkpoint_last.pt")
+    prepare(_options(folder), "")
+    assert _last(folder) == 9
+
+
+def test_suffix(folder: Path) -> None:
+    save(folder / "checkpoint_1_2-a.pt", 2)
+    prepare(_options(folder), "-a")
+    assert (folder / "checkpoint_last-a.pt").read_bytes() == (folder / "checkpoint_1_2-a.pt").read_bytes()
+    assert _last(folder) == 6
+
+
+def test_nothing_sound_is_an_error_and_stays_one(folder: Path) -> None:
+    for path in folder.iterdir():
+        damage(path)
+    before = _names(folder)
+    for _ in range(2):
+        with pytest.raises(CheckpointError, match="no sound checkpoint is in .*checkpoint_last.pt: its bytes"):
+            prepare(_options(folder), "")
+    assert _names(folder) == before
+
+
+def test_a_new_run_begins(tmp_path: Path) -> None:
+    assert not prepare(_options(tmp_path / "new"), "").copied
+    (tmp_path / "new").mkdir()
+    assert not prepare(_options(tmp_path / "new"), "").copied
+
+
+def test_only_what_claims_to_be_newer_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    damage(folder / "checkpoint_last.pt")
+    read: list[str] = []
+    check = folder_module.check_bytes
+    monkeypatch.setattr(folder_module, "check_bytes", lambda path: (read.append(path.name), check(path))[1])
+    prepare(_options(folder), "")
+    assert read == ["checkpoint_last.pt", "checkpoint_1_6.pt"]
+
+
+def test_what_cannot_be_loaded_is_not_called_damaged(folder: Path) -> None:
+    torch.save({"weight": torch.ones(2)}, folder / "checkpoint_last.pt")
+    assert examine(folder / "checkpoint_last.pt").state is State.UNREADABLE
+    assert not prepare(_options(folder), "").copied  # fairseq loads it, and says why it cannot
+    assert "checkpoint_last.pt.damaged" not in _names(folder)
+
+    (folder / "checkpoint_last.pt").rename(folder / "checkpoint_1_8.pt")
+    prepare(_options(folder), "")
+    assert _last(folder) == 6 and "checkpoint_1_8.pt" in _names(folder)
+
+
+def test_without_checksums(folder: Path) -> None:
+    torch.save(make_state(8), folder / "checkpoint_1_8.pt")
+    torch.save(make_state(10), folder / "checkpoint_1_10.pt", _use_new_zipfile_serialization=False)
+    damage(folder / "checkpoint_last.pt")
+    prepare(_options(folder), "")
+    assert _last(folder) == 10
+    assert examine(folder / "checkpoint_1_8.pt").state is State.NO_CHECKSUM
+    path = folder / "checkpoint_last.pt"
+    path.write_bytes(path.read_bytes()[:-100])
+    (folder / "checkpoint_1_10.pt").unlink()
+    prepare(_options(folder), "")
+    assert _last(folder) == 8
+
+
+def test_unfinished_files_are_removed(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    mine = ("checkpoint_1_8.pt.tmp", "checkpoint_last.pt.tmp", "checkpoint.best_loss_2.34.pt.tmp", "crash.pt.tmp")
+    for name in (*mine, "notes.tmp"):
+        (folder / name).write_text("half")
+    prepare(_options(folder), "")
+    assert not _names(folder) & set(mine)
+    assert "notes.tmp" in _names(folder)
+    assert all(f"removed {folder / name}" in caplog.text for name in mine)
+
+
+def test_a_named_file_must_be_there_and_sound(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "roberta.pt"
+    with pytest.raises(CheckpointError, match=f"--restore-file {path}: no such file"):
+        prepare(_options(folder, restore_file=str(path)), "")
+    save(path, 100)
+    assert not prepare(_options(folder, restore_file=str(path)), "").copied
+    damage(path)
+    for option in ("restore_file", "finetune_from_model", "continue_once"):
+        place = folder if option == "restore_file" else tmp_path / "new"
+        with pytest.raises(CheckpointError, match=f"{path}: damaged, its bytes do not give the SHA-256"):
+            prepare(_options(place, **{option: str(path)}), "")
+    assert path.is_file()
+    # The run has begun: what it was begun from is not needed again.
+    assert not prepare(_options(folder, finetune_from_model=str(path)), "").copied
+
+
+def test_a_run_that_keeps_no_last_one_does_not_go_back(folder: Path) -> None:
+    """The copy would not be renewed, and the next start would take it for the newest."""
+    (folder / "checkpoint_last.pt").unlink()
+    cfg = _options(
+        folder,
+        no_last_checkpoints=True,
+        optimizer_overrides="{}",
+        reset_optimizer=False,
+        reset_lr_scheduler=False,
+        reset_meters=False,
+        reset_dataloader=True,
+    )
+    loaded = []
+
+    def load(path: str, *_: Any, **__: Any) -> None:
+        loaded.append((path, Path(path).is_file()))
+
+    trainer = SimpleNamespace(
+        cfg=SimpleNamespace(
+            common=SimpleNamespace(model_parallel_size=1),
+            model=SimpleNamespace(),
+            distributed_training=SimpleNamespace(use_sharded_state=False),
+        ),
+        is_fsdp=False,
+        checkpoint_suffix="",
+        data_parallel_world_size=1,
+        load_checkpoint=load,
+        get_train_iterator=lambda **_: SimpleNamespace(epoch=1),
+        lr_step=lambda epoch: None,
+    )
+    checkpoint_utils.load_checkpoint(cfg, trainer)
+    assert loaded == [(f"{folder}/checkpoint_last.pt", True)]
+    assert "checkpoint_last.pt" not in _names(folder)

@@ -1,0 +1,85 @@
+"""scripts/reproduce_learning.sh: the runs of each study, without running them, and wrong options."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+STUB = """#!/bin/bash
+printf '%s\\n' "$*" >>"$LOG"
+while (($# > 1)); do [[ $1 == --out ]] && out="$2"; shift; done
+case "$(tail -n 1 -- "$LOG")" in
+    "data binarize"*) mkdir -p "$out" && touch "$out"/{dict.txt,train.bin,valid.bin} ;;
+    "data task"*) mkdir -p "$out/input0" && touch "$out/input0/dict.txt" ;;
+    results*) touch "$out" ;;
+esac
+"""
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """What LINFORMER_DATA names, empty."""
+    folder = tmp_path / "data"
+    for name in ("corpus/books.txt.xz", "corpus/wiki.txt.xz", "corpus/books.list.tsv", "aclImdb.tar.xz"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    return folder
+
+
+def run(checkout: Path, data: Path | None, *words: str) -> tuple[subprocess.CompletedProcess[str], list[str]]:
+    """The script with a `linformer` that only notes what it is told; and what it was told."""
+    linformer, log = checkout / ".venv/bin/linformer", checkout / "log"
+    linformer.write_text(STUB)
+    linformer.chmod(0o755)
+    environment = {key: value for key, value in os.environ.items() if key != "LINFORMER_DATA"}
+    environment |= {"LOG": str(log), **({"LINFORMER_DATA": str(data)} if data else {})}
+    command = [str(checkout / "scripts/reproduce_learning.sh"), *words]
+    done = subprocess.run(command, env=environment, cwd="/", capture_output=True, text=True, timeout=120)
+    return done, log.read_text().splitlines() if log.exists() else []
+
+
+@pytest.mark.parametrize(
+    ("words", "value"),
+    [
+        ([], "no study"),
+        (["depth"], "depth"),
+        (["length", "--seed", "3"], "--seed"),
+        (["length", "--seeds", "many"], "--seeds many"),
+        (["length", "--jobs"], "--jobs"),
+    ],
+)
+def test_wrong_use_is_said_before_anything_is_done(checkout: Path, data: Path, words: list[str], value: str) -> None:
+    done, told = run(checkout, data, *words)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1 and value in done.stderr and told == []
+
+
+def test_without_data(checkout: Path, data: Path) -> None:
+    done, told = run(checkout, None, "length")
+    assert done.returncode == 1 and "LINFORMER_DATA" in done.stderr and told == []
+    (data / "aclImdb.tar.xz").unlink()
+    done, told = run(checkout, data, "length")
+    assert done.returncode == 1 and "aclImdb.tar.xz" in done.stderr and told == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("study", "pretrained", "finetuned"), [("projections", 30, 0), ("length", 6, 12)])
+def test_the_runs_of_a_study_are_runs_that_can_be_composed(
+    checkout: Path, data: Path, study: str, pretrained: int, finetuned: int
+) -> None:
+    pytest.importorskip("fairseq")
+    from linformer_fairseq.launch import compose
+
+    done, told = run(checkout, data, study, "--seeds", "2", "--jobs", "1")
+    assert done.returncode == 0, done.stderr
+    runs = [line.split() for line in told if line.split()[0] in ("pretrain", "finetune")]
+    assert len({tuple(words) for words in runs}) == len(runs)
+    first = [words for words in runs if "common.seed=1" in words]
+    assert len(runs) == 2 * len(first)
+    assert [sum(words[0] == kind for words in first) for kind in ("pretrain", "finetune")] == [pretrained, finetuned]
+    for command, *overrides in first:
+        compose({"pretrain": "pretraining", "finetune": "finetuning"}[command], overrides)
+    names = [word for words in first if words[0] == "pretrain" for word in words if word.startswith("run.name=")]
+    assert len(set(names)) == pretrained
