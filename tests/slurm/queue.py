@@ -102,6 +102,12 @@ class Queue:
         """How often it was requeued."""
         return int(self.show(job)["Restarts"])
 
+    def seconds(self, job: str) -> int:
+        """For how long it has been running since its last start."""
+        days, _, clock = self.show(job)["RunTime"].rpartition("-")
+        hours, minutes, seconds = map(int, clock.split(":"))
+        return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
+
     def over(self, job: str) -> bool:
         """Whether it has ended and is not queued again."""
         return self.show(job)["JobState"] in _OVER

@@ -38,14 +38,16 @@ def interrupted(user: Callable[[], Queue], keys: list[str]) -> tuple[Queue, dict
         queue.until(lambda: updates_logged(queue.folder / "runs" / name) > 4, f"{name} did not begin")
 
     queue.pace.touch()
-    # SLURM looks every half minute, and ahead: the signal comes 29 to 59 seconds after the start
-    submit("time_limit", "--nodelist=127.0.0.[1-2]", "--time=1", "--signal=B:USR1@1")
-    until_begun("time_limit")  # alone, or the time would be over before it has
+    submit("time_limit", "--nodelist=127.0.0.[1-2]", "--signal=B:USR1@20")
     submit("requeued", "--nodelist=127.0.0.[1-2]")
     submit("node_down", "--nodelist=127.0.0.[3-4]")
     submit("preempted", "--nodelist=127.0.0.[5-6]")
     for name in jobs:
         until_begun(name)
+    # The limit comes near only now: on a slow machine a job could meet it before its first update. SLURM looks every
+    # half minute, and ahead: the signal comes 20 to 50 seconds before the end, which is 55 to 115 from now.
+    minutes = (queue.seconds(jobs["time_limit"]) + 55) // 60 + 1
+    queue.run("scontrol", "update", f"jobid={jobs['time_limit']}", f"timelimit={minutes}")
     queue.pace.write_text("preempted")  # from now on its first process takes longer to save than SLURM waits (KillWait)
     queue.run("scontrol", "requeue", jobs["requeued"])
     queue.run("scontrol", "update", "nodename=127.0.0.4", "state=down", "reason=test")

@@ -1,6 +1,6 @@
 """Python runs this when it starts with this folder on PYTHONPATH: training takes its time as long as a file is there.
 
-Each update then takes a second more, and saving in a run of that name eight. The file is the one that PACE_FILE
+Each update then takes two seconds more, and saving in a run of that name eight. The file is the one that PACE_FILE
 names, and may hold a name; a test that has done to a run what it wanted removes it, and the rest runs at full speed.
 """
 
@@ -26,7 +26,7 @@ def _slow_down(trainer: Any) -> None:
 
     def slow_train_step(*arguments: Any, **more: Any) -> Any:
         if pace.is_file():
-            time.sleep(1)
+            time.sleep(2)
         return train_step(*arguments, **more)
 
     def slow_save_checkpoint(self: Any, filename: str, *arguments: Any, **more: Any) -> Any:
