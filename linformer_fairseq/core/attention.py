@@ -255,15 +255,30 @@ def _append(rows: Tensor, last: Tensor) -> Tensor:
     return torch.cat([rows, last.to(rows.dtype).expand(rows.size(0), 1, -1)], dim=1)
 
 
+_LARGEST_IN_STEPS = 1 << 17
+"""Scores of a head and sequence up to which attention in steps is faster, see `_faster_in_steps`."""
+
+
 def _attention(
     query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, *, scale: float, dropout: float, stored: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """softmax(Q K^T scale) V by torch's fused kernels; with P, and a softmax in at least fp32, if it is ``stored``."""
-    if not stored:
+    """softmax(Q K^T scale) V by torch's fused kernels, or in steps; with P, in at least fp32, if it is ``stored``."""
+    if not stored and not _faster_in_steps(query, keys):
         mixed = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask, dropout_p=dropout, scale=scale)
         return mixed, None
-    scores = (query @ keys.transpose(-2, -1)) * scale
+    scores = (query * scale) @ keys.transpose(-2, -1)
     if mask is not None:
         scores = scores.masked_fill(~mask, float("-inf"))
-    weights = scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
-    return F.dropout(weights, dropout).to(values.dtype) @ values, weights
+    weights = scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32) if stored else None)
+    return F.dropout(weights, dropout).to(values.dtype) @ values, weights if stored else None
+
+
+def _faster_in_steps(query: Tensor, keys: Tensor) -> bool:
+    """Whether matrix products and a softmax train faster than torch's fused kernel.
+
+    In bf16 on a CPU its backward pass costs as much for a short sequence as for one of about 1,000 positions, and the
+    products run in the processor's bf16 units: NOTES.md of benchmarks/ has the times.
+    """
+    if query.device.type != "cpu" or query.dtype != torch.bfloat16 or torch.compiler.is_compiling():
+        return False
+    return query.requires_grad and query.size(-2) * keys.size(-2) <= _LARGEST_IN_STEPS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import warnings
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -193,6 +194,34 @@ def test_bf16_is_within_its_rounding(case: str, length: int) -> None:
     error = (fast.double() - exact).norm() / exact.norm()
     # Each of the five products in a row rounds to 8 bits: 2^-9 relative each, a little more together.
     assert error < 0.02, f"relative error {error:.4f}"
+
+
+@pytest.mark.parametrize("largest", [0, 1 << 17], ids=["fused", "in_steps"])
+@pytest.mark.parametrize("case", ALL_MODES)
+def test_bf16_trains_within_its_rounding(case: str, largest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("linformer_fairseq.core.attention._LARGEST_IN_STEPS", largest)
+    fused = Mock(wraps=torch.nn.functional.scaled_dot_product_attention)
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", fused)
+    layers, shared = _layers(case)
+    layer = layers[0]
+    randomise(layer, std=0.2)
+    lengths = [N, 9, 2]
+    mask = padding_mask(lengths, N)
+    x = torch.randn(3, N, WIDTH).bfloat16()
+    gradients = []
+    for dtype in (torch.bfloat16, torch.double):
+        for module in (layer, shared):
+            if module is not None:
+                module.to(dtype)
+        layer.zero_grad()
+        inputs = x.detach().to(dtype, copy=True).requires_grad_()
+        out, _ = layer(inputs, mask) if dtype == torch.bfloat16 else reference_attention(layer, inputs, lengths)
+        (out[~mask].square().sum()).backward()
+        assert inputs.grad is not None and layer.q_proj.weight.grad is not None
+        gradients.append(torch.cat([inputs.grad.double().flatten(), layer.q_proj.weight.grad.double().flatten()]))
+    assert fused.called == (largest == 0)
+    error = (gradients[0] - gradients[1]).norm() / gradients[1].norm()
+    assert error < 0.04, f"relative error {error:.4f}"
 
 
 def test_k_equal_n_with_identity_is_dense_attention() -> None:
