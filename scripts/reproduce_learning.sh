@@ -7,6 +7,7 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/lib/common.sh"
 source "$repo/scripts/lib/studies.sh"
 
 vocab_size=2000 updates=2000 finetune_updates=400 seeds=3
+released_updates=24500 released_seeds=5
 
 usage() {
     cat <<EOT
@@ -16,6 +17,9 @@ usage: scripts/reproduce_learning.sh STUDY [options]
                 each; an estimated three hours on two cores
   length        whole film reviews against cut ones, and which author wrote a passage of 1,500 words: models of
                 2 layers x 128 with n = 256, 512 and 2,048, three seeds; an estimated two hours on two cores
+  released      the model that comes with the package, and RoBERTa beside it: 4 layers x 256, n = 512, 100 million tokens
+                each; finetuned on SST-2, QNLI, QQP and all of IMDB, five seeds; then the weights to hand on, in OUT/weights.
+                An estimated thirteen hours on two cores that compute in bf16 (AMX); on others it takes fp32, and days
 
 Each puts its rows and tables into results/learning/STUDY. Stop it whenever you like: the same command carries on.
 
@@ -23,9 +27,9 @@ Data: the folder that LINFORMER_DATA names, as for scripts/reproduce_small.sh.
 
   --out DIR        folder for data and runs (default: reproduce_STUDY in the repository root)
   --results DIR    folder for rows and tables (default: results/learning/STUDY)
-  --updates N      of each pretraining (default: $updates)
-  --finetune-updates N  of each finetuning (default: $finetune_updates)
-  --seeds N        of each model (default: $seeds)
+  --updates N      of each pretraining (default: $updates; released: $released_updates)
+  --finetune-updates N  of each finetuning (default: $finetune_updates; released: as many as the task wants)
+  --seeds N        of each model (default: $seeds); released: of each finetuning (default: $released_seeds)
   --jobs N         runs at a time, one thread each (default: one per core)
   --help           show this text
 
@@ -35,8 +39,9 @@ EOT
 
 case "${1:-}" in
     projections | length) ;;
+    released) vocab_size=8000 updates=$released_updates finetune_updates="" seeds=$released_seeds ;;
     --help | -h) usage && exit 0 ;;
-    *) die "${1:-no study}: expected projections or length (scripts/reproduce_learning.sh --help)" ;;
+    *) die "${1:-no study}: expected projections, length or released (scripts/reproduce_learning.sh --help)" ;;
 esac
 study="$1" out="$repo/reproduce_$1" results="$repo/results/learning/$1" jobs="$(nproc)"
 shift
@@ -55,16 +60,16 @@ done
 find_data
 text=("$data/corpus/books.txt.xz" "$data/corpus/wiki.txt.xz")
 schedule="optimization.max_update=$updates lr_scheduler.warmup_updates=$((updates / 20 + 1))"
-finetuning="optimization.max_update=$finetune_updates lr_scheduler.warmup_updates=$((finetune_updates / 16 + 1))"
-finetuning+=" run_config=cpu lr=1e-3 dataset.num_workers=0 optimization.clip_norm=1.0 model.dropout=0 model.attention_dropout=0"
+finetuning="run_config=cpu dataset.num_workers=0 optimization.clip_norm=1.0"
 lines=()
 
 pretrain() { # pretrain NAME EXPERIMENT SEED OVERRIDE...: one more line in the list of runs
     lines+=("$1_s$3 pretrain experiment=$2 common.seed=$3 ${*:4} $schedule run_config=cpu task.data=bin run.runs=$runs run.name=$1_s$3")
 }
 
-finetune() { # finetune RUN TASK SEED OVERRIDE...: the same
-    lines+=("$1_$2_f$3 finetune task=$2 common.seed=$3 ${*:4} $finetuning pretrained=$runs/$1/checkpoint_best.pt run.runs=$runs")
+finetune() { # finetune RUN TASK SEED UPDATES OVERRIDE...: the same
+    local updates="optimization.max_update=$4 lr_scheduler.warmup_updates=$(($4 / 16 + 1))"
+    lines+=("$1_$2_f$3 finetune task=$2 common.seed=$3 $updates ${*:5} $finetuning pretrained=$runs/$1/checkpoint_best.pt run.runs=$runs")
 }
 
 # ---- The studies: what they need, and their runs
@@ -108,7 +113,7 @@ projections() {
 }
 
 length() {
-    local n seed model
+    local n seed model alike="lr=1e-3 model.dropout=0 model.attention_dropout=0"
     # As in the other studies; more rows for the longest.
     local -A k=([256]=64 [512]=64 [2048]=128)
     python -m scripts.reproduce_tools.authors --books "$data/corpus/books.txt.xz" --list "$data/corpus/books.list.tsv" --out authors
@@ -127,24 +132,65 @@ length() {
     for ((seed = 1; seed <= seeds; seed++)); do
         for n in 256 512 2048; do
             for model in roberta linformer; do
-                finetune "${model}_n${n}_s$seed" imdb "$seed" "task.data=imdb_$n run.sentences_per_update=16 dataset.batch_size=16"
-                finetune "${model}_n${n}_s$seed" authors "$seed" "task.data=authors_$n"
+                finetune "${model}_n${n}_s$seed" imdb "$seed" "$finetune_updates" "$alike" "task.data=imdb_$n" \
+                    "run.sentences_per_update=16 dataset.batch_size=16"
+                finetune "${model}_n${n}_s$seed" authors "$seed" "$finetune_updates" "$alike" "task.data=authors_$n"
             done
         done
     done
     run_all "finetuning" "${lines[@]}"
 }
 
+released() {
+    local model seed task precision=fp32
+    local -A tasks=([sst2]=glue/SST-2 [qnli]=glue/QNLI [qqp]=glue/QQP [imdb]=aclImdb_full.tar.xz)
+    local -A sentences=([sst2]=64 [qnli]=32 [qqp]=32 [imdb]=32) last=([sst2]=3063 [qnli]=1300 [qqp]=1100 [imdb]=2190)
+    # Elsewhere a processor takes many times as long for bf16 as for fp32.
+    ! grep -qE 'avx512_bf16|amx_bf16' /proc/cpuinfo || precision=bf16
+    for task in "${!tasks[@]}"; do prepare_task "$task" "${tasks[$task]}" 512; done
+    schedule="optimization.max_update=$updates lr_scheduler.warmup_updates=$((updates * 2 / 49)) run.precision=$precision"
+    for model in linformer roberta; do pretrain "$model" "released/$model" 1; done
+    # The first weights as a checkpoint, by an update that moves nothing: what is learned without pretraining.
+    schedule="optimization.max_update=1 optimization.lr=[1e-12] lr_scheduler.warmup_updates=0"
+    for model in linformer roberta; do pretrain "untrained_$model" "released/$model" 1; done
+    run_all "pretraining" "${lines[@]}"
+    lines=()
+    finetuning+=" run.precision=$precision lr=5e-4"
+    for task in "${!tasks[@]}"; do
+        for ((seed = 1; seed <= seeds; seed++)); do
+            for model in linformer roberta untrained_{linformer,roberta}; do
+                [[ $model != untrained_* || $seed == 1 ]] || continue
+                finetune "${model}_s1" "$task" "$seed" "${finetune_updates:-${last[$task]}}" "task.data=$task" \
+                    "run.sentences_per_update=${sentences[$task]} dataset.batch_size=${sentences[$task]}"
+            done
+        done
+    done
+    run_all "finetuning" "${lines[@]}"
+    rm -rf -- weights
+    linformer checkpoint release "$runs/linformer_s1/checkpoint_best.pt" --data bin --out weights/linformer-small
+    # the first seed, not the one that happens to be best
+    linformer checkpoint release "$runs"/linformer_s1/sst2_*_s1/checkpoint_best.pt --data sst2 --out weights/linformer-small-sst2
+}
+
 # ---- All of a study
-open_study aclImdb.tar.xz corpus/books.list.tsv
+case "$study" in
+    length) open_study aclImdb.tar.xz corpus/books.list.tsv ;;
+    released) open_study glue/{SST-2,QNLI,QQP} aclImdb_full.tar.xz ;;
+    *) open_study ;;
+esac
 prepare_text
 cd -- "$out"
-runs="runs_$(text_id)_${updates}_$finetune_updates"
+runs="runs_$(text_id)_$updates${finetune_updates:+_$finetune_updates}"
 "$study"
 mkdir -p -- "$results"
 rm -f -- rows.jsonl "$results"/perplexity.*
 linformer results collect "$runs" --out rows.jsonl
 cp -- rows.jsonl "$results/runs.jsonl"
 linformer results perplexity --runs rows.jsonl --out "$results/perplexity.md"
-[[ $study == projections ]] || linformer results accuracy --runs rows.jsonl --out "$results/accuracy.md"
+if [[ $study == released ]]; then
+    cp -- controls/*.json "$results"
+    linformer results accuracy --runs rows.jsonl --controls controls/*.json --out "$results/accuracy.md"
+elif [[ $study == length ]]; then
+    linformer results accuracy --runs rows.jsonl --out "$results/accuracy.md"
+fi
 say "results are in $results"

@@ -209,6 +209,14 @@ def results(parser: argparse.ArgumentParser) -> None:
         description="Print the accuracy of all finetunings by model and task, seeds together, with their time.",
     )
     accuracy.add_argument("--out", type=Path, metavar="FILE", help="write the table there instead of printing")
+    accuracy.add_argument(
+        "--controls",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="what a bag of words makes of the tasks: JSON files that scripts.reproduce_tools.bag_of_words wrote",
+    )
     for reader in (table, figure, perplexity, accuracy):
         reader.add_argument("--runs", type=Path, default=ROWS, metavar="FILE", help="rows (default: %(default)s)")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.results import collect, merge_rows, read_rows, render
-from linformer_fairseq.results.accuracy import accuracy_table
+from linformer_fairseq.results.accuracy import accuracy_table, read_controls
 from linformer_fairseq.results.figure3 import Figure, figures
 from linformer_fairseq.results.perplexity import perplexity_figure, perplexity_table
 from linformer_fairseq.results.table2 import table2
@@ -62,7 +62,8 @@ def _perplexity(arguments: argparse.Namespace) -> None:
 
 
 def _accuracy(arguments: argparse.Namespace) -> None:
-    _put(render.markdown(*accuracy_table(read_rows(arguments.runs))), arguments.out)
+    table = accuracy_table(read_rows(arguments.runs), read_controls(arguments.controls))
+    _put(render.markdown(*table), arguments.out)
 
 
 def _put(text: str, path: Path | None) -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.json_records import load, read_object
 from linformer_fairseq.results.paper import TASKS
 from linformer_fairseq.results.rows import Row
 from linformer_fairseq.results.selection import distinct_names, newest, provenance, training_hours
@@ -16,9 +20,45 @@ _LEGEND = (
     "log's intervals, the median over seeds."
 )
 
+_CONTROLS = (
+    "Bag of words: tf-idf of words and pairs of neighbouring words with logistic regression (scikit-learn), on the "
+    "whole texts."
+)
 
-def accuracy_table(rows: Iterable[Row]) -> tuple[list[Table], list[str]]:
-    """The table and the notes below it; unfinished runs are named there and do not count."""
+
+@dataclass(frozen=True)
+class Control:
+    """What needs no pretrained model, on one task."""
+
+    task: str
+    bag_of_words: float
+    """Accuracy in percent of tf-idf with logistic regression."""
+    majority: float
+    """Accuracy in percent of the answer that is most frequent in train."""
+
+
+def read_controls(paths: Iterable[Path]) -> list[Control]:
+    """Read the files that ``python -m scripts.reproduce_tools.bag_of_words`` writes.
+
+    Raises:
+        UserError: a file cannot be read, or is no such file.
+    """
+    controls = []
+    for path in paths:
+        try:
+            controls.append(load(Control, read_object(path)))
+        except ValueError as error:
+            raise UserError(f"{path}: {error}; expected what scripts.reproduce_tools.bag_of_words writes") from None
+    return controls
+
+
+def accuracy_table(rows: Iterable[Row], controls: Sequence[Control] = ()) -> tuple[list[Table], list[str]]:
+    """The table and the notes below it; unfinished runs are named there and do not count.
+
+    Args:
+        rows: of any runs.
+        controls: put above the models, for the tasks that there are finetunings of.
+    """
     runs, notes = newest(row for row in rows if row.stage == "finetuning" and row.task)
     unfinished = [row.name for row in runs if not row.finished or row.accuracy is None]
     if unfinished:
@@ -29,6 +69,11 @@ def accuracy_table(rows: Iterable[Row]) -> tuple[list[Table], list[str]]:
     groups: dict[str, list[Row]] = {}
     for row, name in sorted(zip(done, distinct_names(done), strict=True), key=lambda pair: _order(*pair)):
         groups.setdefault(name, []).append(row)
+    by_task = {control.task: control for control in controls}
+    if by_task.keys() & set(tasks):
+        lines.append(["always the most frequent answer", *_control_cells(tasks, by_task, "majority")])
+        lines.append(["bag of words", *_control_cells(tasks, by_task, "bag_of_words")])
+        notes.append(_CONTROLS)
     for name, group in groups.items():
         cells = (cell for task in tasks for cell in _cells([row for row in group if row.task == task]))
         lines.append([name, *cells])
@@ -41,6 +86,11 @@ def spread(values: Sequence[float], digits: int = 1) -> str:
         return "-"
     more = f" ({min(values):,.{digits}f} to {max(values):,.{digits}f}, {len(values)})" if len(values) > 1 else ""
     return f"{statistics.median(values):,.{digits}f}{more}"
+
+
+def _control_cells(tasks: Iterable[str], controls: Mapping[str, Control], field: str) -> list[str]:
+    found = [f"{getattr(controls[task], field):.1f}" if task in controls else "-" for task in tasks]
+    return [cell for accuracy in found for cell in (accuracy, "-")]
 
 
 def _order(row: Row, name: str) -> tuple[object, ...]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from linformer_fairseq.results.accuracy import spread
 from linformer_fairseq.results.figure3 import Curve, Figure, Panel, points
 from linformer_fairseq.results.rows import Row
-from linformer_fairseq.results.selection import distinct_names, newest, provenance, training_hours
+from linformer_fairseq.results.selection import distinct_names, is_untrained, newest, provenance, training_hours
 from linformer_fairseq.results.table2 import Table
 
 _LEGEND = (
@@ -60,7 +60,7 @@ class Group:
 
 def groups(rows: Iterable[Row]) -> tuple[list[Group], list[str]]:
     """Pretrainings by model and length, baselines first; and remarks. Options that differ are in the names."""
-    runs, notes = newest(row for row in rows if row.stage == "pretraining")
+    runs, notes = newest(row for row in rows if row.stage == "pretraining" and not is_untrained(row))
     found: dict[str, list[Row]] = {}
     for row, name in sorted(zip(runs, distinct_names(runs), strict=True), key=lambda pair: _order(pair[0])):
         found.setdefault(name, []).append(row)

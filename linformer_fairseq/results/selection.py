@@ -51,11 +51,18 @@ def _distinct_name(row: Row, rows: Sequence[Row]) -> str:
         others = (other.model.options for other in rows if other.model.projection == row.model.projection)
         if any(options.get(option, value) != value for options in others):
             name += f", {option}={value}"
-    if len({other.scale.max_update for other in rows}) > 1:
+    if is_untrained(row):
+        name += ", no pretraining"
+    elif len({other.scale.max_update for other in rows if not is_untrained(other)}) > 1:
         name += f", {row.scale.max_update:,} updates" if row.scale.max_update else ", pretraining unknown"
     if len({other.lr for other in rows}) > 1 and row.lr is not None:
         name += f", learning rate {row.lr:g}"
     return name
+
+
+def is_untrained(row: Row) -> bool:
+    """Whether it stands for no pretraining: the first weights, stored after one update that moves nothing."""
+    return row.scale.max_update == 1
 
 
 def training_hours(row: Row) -> float | None:

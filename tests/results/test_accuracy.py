@@ -9,7 +9,7 @@ import pytest
 
 from linformer_fairseq import cli
 from linformer_fairseq.results import merge_rows
-from linformer_fairseq.results.accuracy import accuracy_table
+from linformer_fairseq.results.accuracy import Control, accuracy_table
 from tests.results.examples import finetuned, model, scale
 
 SIZE = (2, 128)
@@ -30,11 +30,22 @@ def test_models_apart_and_seeds_together() -> None:
     name = "Linformer, n = 256, k = 64, layerwise"
     assert table.rows == [
         ["", "SST-2", "minutes", "authors", "minutes"],
-        ["RoBERTa, n = 256, 600 updates", "76.0", "-", "-", "-"],
-        [f"{name}, 1 updates", "60.0", "-", "-", "-"],
-        [f"{name}, 600 updates", "74.5 (74.0 to 75.0, 2)", "1.5", "40.0", "-"],
+        ["RoBERTa, n = 256", "76.0", "-", "-", "-"],
+        [name, "74.5 (74.0 to 75.0, 2)", "1.5", "40.0", "-"],
+        [f"{name}, no pretraining", "60.0", "-", "-", "-"],
     ]
     assert "5 runs" in notes[-1]
+
+
+def test_controls_stand_above_the_models() -> None:
+    (table,), notes = accuracy_table(ROWS, [Control("sst2", 81.9, 50.1), Control("imdb", 88.0, 50.0)])
+    assert table.rows[1:3] == [
+        ["always the most frequent answer", "50.1", "-", "-", "-"],
+        ["bag of words", "81.9", "-", "-", "-"],
+    ]
+    assert any("tf-idf" in note for note in notes)
+    (table,), notes = accuracy_table(ROWS, [Control("imdb", 88.0, 50.0)])
+    assert len(table.rows) == 4 and not any("tf-idf" in note for note in notes)
 
 
 def test_unfinished_runs_are_named_and_do_not_count() -> None:
@@ -49,3 +60,15 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     out = tmp_path / "accuracy.md"
     assert cli.main(["results", "accuracy", "--runs", str(tmp_path / "rows.jsonl"), "--out", str(out)]) == 0
     assert "74.5 (74.0 to 75.0, 2)" in out.read_text() and capsys.readouterr().out == f"{out}\n"
+
+
+def test_the_command_with_controls(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    merge_rows(tmp_path / "rows.jsonl", ROWS)
+    control = tmp_path / "sst2.json"
+    command = ["results", "accuracy", "--runs", str(tmp_path / "rows.jsonl"), "--controls", str(control)]
+    control.write_text('{"task": "sst2", "bag_of_words": 81.94, "majority": 50.92, "seconds": 3}')
+    assert cli.main(command) == 0 and "bag of words" in (out := capsys.readouterr().out) and "81.9" in out
+    control.write_text('{"task": "sst2", "majority": 50.92}')
+    assert cli.main(command) == 1
+    error = capsys.readouterr().err
+    assert str(control) in error and "bag_of_words: missing" in error

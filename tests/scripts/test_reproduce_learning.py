@@ -23,7 +23,9 @@ esac
 def data(tmp_path: Path) -> Path:
     """What LINFORMER_DATA names, empty."""
     folder = tmp_path / "data"
-    for name in ("corpus/books.txt.xz", "corpus/wiki.txt.xz", "corpus/books.list.tsv", "aclImdb.tar.xz"):
+    corpus = ("corpus/books.txt.xz", "corpus/wiki.txt.xz", "corpus/books.list.tsv")
+    tasks = ("aclImdb.tar.xz", "aclImdb_full.tar.xz", "glue/SST-2", "glue/QNLI", "glue/QQP")
+    for name in (*corpus, *tasks):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
     return folder
@@ -65,9 +67,12 @@ def test_without_data(checkout: Path, data: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("study", "pretrained", "finetuned"), [("projections", 30, 0), ("length", 6, 12)])
+@pytest.mark.parametrize(
+    ("study", "pretrained", "finetuned", "second_seed"),
+    [("projections", 30, 0, 30), ("length", 6, 12, 18), ("released", 4, 16, 8)],
+)
 def test_the_runs_of_a_study_are_runs_that_can_be_composed(
-    checkout: Path, data: Path, study: str, pretrained: int, finetuned: int
+    checkout: Path, data: Path, study: str, pretrained: int, finetuned: int, second_seed: int
 ) -> None:
     pytest.importorskip("fairseq")
     from linformer_fairseq.launch import compose
@@ -77,7 +82,7 @@ def test_the_runs_of_a_study_are_runs_that_can_be_composed(
     runs = [line.split() for line in told if line.split()[0] in ("pretrain", "finetune")]
     assert len({tuple(words) for words in runs}) == len(runs)
     first = [words for words in runs if "common.seed=1" in words]
-    assert len(runs) == 2 * len(first)
+    assert len(runs) == len(first) + second_seed
     assert [sum(words[0] == kind for words in first) for kind in ("pretrain", "finetune")] == [pretrained, finetuned]
     for command, *overrides in first:
         compose({"pretrain": "pretraining", "finetune": "finetuning"}[command], overrides)
