@@ -11,6 +11,7 @@ from fairseq import checkpoint_utils, tasks
 from omegaconf import open_dict
 from torch import nn
 
+from linformer_fairseq import models  # noqa: F401  registers them, for fairseq to build the checkpoint's
 from linformer_fairseq.evaluation.task_data import TaskData
 from linformer_fairseq.files.dictionary import embedding_rows, read_labels, read_vocabulary, without_padding
 from linformer_fairseq.files.errors import UserError

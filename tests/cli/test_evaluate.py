@@ -6,6 +6,8 @@ import json
 import re
 import resource
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,7 @@ from linformer_fairseq.core import layer
 from linformer_fairseq.evaluation import f1, majority
 from linformer_fairseq.files import dictionary
 from tests.checkpoint_files import damage, make_state
+from tests.conftest import REPOSITORY
 from tests.data_prep.small_tokenizers import make_gpt2, make_sentencepiece, text
 
 _SIZES = ["--encoder-layers", "2", "--encoder-embed-dim", "16", "--encoder-ffn-embed-dim", "16"]
@@ -110,6 +113,18 @@ def test_scores_are_those_of_the_predictions_it_writes(
         f"valid: 30 examples\naccuracy {100 * right / 30:.2f} % ({right} right; always 0: 66.67 %)\n"
         f"F1 of 1 {score:.2f} %\n"
     )
+
+
+@pytest.mark.slow
+def test_a_process_of_its_own_knows_the_models(
+    data: Path, checkpoint: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["evaluate", str(checkpoint), str(data), "--device", "cpu"]
+    assert cli.main(words) == 0
+    command = [sys.executable, "-m", "linformer_fairseq.cli", *words]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == capsys.readouterr().out
 
 
 def test_the_batch_size_changes_nothing(data: Path, checkpoint: Path, tmp_path: Path) -> None:
