@@ -27,7 +27,7 @@ Data: the folder that LINFORMER_DATA names, as for scripts/reproduce_small.sh.
 
   --out DIR        folder for data and runs (default: reproduce_STUDY in the repository root)
   --results DIR    folder for rows and tables (default: results/learning/STUDY)
-  --updates N      of each pretraining (default: $updates; released: $released_updates)
+  --updates N      of each pretraining (default: $updates; released: $released_updates, a sixth of them on paragraphs)
   --finetune-updates N  of each finetuning (default: $finetune_updates; released: as many as the task wants)
   --seeds N        of each model (default: $seeds); released: of each finetuning (default: $released_seeds)
   --jobs N         runs at a time, one thread each (default: one per core)
@@ -148,12 +148,19 @@ released() {
     # Elsewhere a processor takes many times as long for bf16 as for fp32.
     ! grep -qE 'avx512_bf16|amx_bf16' /proc/cpuinfo || precision=bf16
     for task in "${!tasks[@]}"; do prepare_task "$task" "${tasks[$task]}" 512; done
-    schedule="optimization.max_update=$updates lr_scheduler.warmup_updates=$((updates * 2 / 49)) run.precision=$precision"
-    for model in linformer roberta; do pretrain "$model" "released/$model" 1; done
+    schedule="optimization.max_update=$((updates * 41 / 49)) lr_scheduler.total_num_update=$updates"
+    schedule+=" lr_scheduler.warmup_updates=$((updates * 2 / 49)) run.precision=$precision"
+    for model in linformer roberta; do pretrain "${model}_blocks" "released/$model" 1; done
     # The first weights as a checkpoint, by an update that moves nothing: what is learned without pretraining.
     schedule="optimization.max_update=1 optimization.lr=[1e-12] lr_scheduler.warmup_updates=0"
     for model in linformer roberta; do pretrain "untrained_$model" "released/$model" 1; done
-    run_all "pretraining" "${lines[@]}"
+    run_all "pretraining on blocks" "${lines[@]}"
+    lines=()
+    schedule="optimization.max_update=$((updates * 8 / 49)) lr_scheduler.warmup_updates=$((updates / 245)) run.precision=$precision"
+    for model in linformer roberta; do
+        pretrain "$model" "released/${model}_paragraphs" 1 "checkpoint.finetune_from_model=$runs/${model}_blocks_s1/checkpoint_last.pt"
+    done
+    run_all "pretraining on paragraphs" "${lines[@]}"
     lines=()
     finetuning+=" run.precision=$precision lr=5e-4"
     for task in "${!tasks[@]}"; do
