@@ -145,13 +145,12 @@ finetune_own linformer Linformer
 finetune_own roberta RoBERTa
 
 # ---- 6: the model that comes with the package, on the same docstrings in its own pieces. It is 4 layers x 256 with
-# n = 512, so that an update takes longer; it knows English before it begins, so that half of them are enough, at half the
-# learning rate. It is validated less often.
+# n = 512, so that an update takes longer; half of them keep all within ten minutes. It is validated less often.
 shipped_folder="linformer_fairseq/weights/$shipped" report_options=() report_inputs=()
 if [[ -f $shipped_folder/model.safetensors ]]; then
     task_step task_bin_shipped "labelled text in the pieces of $shipped" "$shipped_folder"
     finetune shipped "$shipped" "$shipped" "$shipped_folder/model.safetensors" "$out/task_bin_shipped" \
-        "$(((finetune_updates + 1) / 2))" lr=5e-4 checkpoint.save_interval_updates=100
+        "$(((finetune_updates + 1) / 2))" checkpoint.save_interval_updates=100
     report_options=(--shipped "$shipped")
     report_inputs=("$shipped_folder"/* "$out/finetune_shipped/checkpoint_last.pt")
 else
