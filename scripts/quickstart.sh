@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# From a clone to a pretrained, finetuned and evaluated Linformer, with a RoBERTa of the same size beside it.
+# From a clone to a pretrained, finetuned and evaluated Linformer, with a RoBERTa of the same size beside it, and the model
+# that comes with the package.
 # See usage() below. Each step is a program that can be used alone; its command is printed before it runs.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib/common.sh
@@ -8,13 +9,15 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/lib/common.sh"
 source "$repo/scripts/quickstart_tools/steps.sh"
 
 vocab_size=4000 updates=1600 finetune_updates=800
+shipped=linformer-small
 
 usage() {
     cat <<EOF
 usage: scripts/quickstart.sh [--text FILE...] [--out DIR] [options]
 
 Sets up .venv, then: builds train and valid text, trains a sentencepiece model, binarises, pretrains a small
-Linformer and a RoBERTa of the same size, finetunes both on a classification task, and prints one table.
+Linformer and a RoBERTa of the same size, and finetunes both on a classification task. Then it finetunes
+$shipped, which comes with the package, on the same task, prints one table, and lets it fill masks.
 The text is what every CPython brings: pydoc_data.topics and the docstrings of the standard library. The
 task is which package of the standard library a docstring belongs to. Nothing but PyPI packages is
 downloaded. After set-up it takes about 10 minutes on two quiet cores.
@@ -27,11 +30,11 @@ not done again unless its input, options or program changed.
   --out DIR            folder for everything that is made (default: quickstart/ in the repository root)
   --vocab-size N       pieces of the sentencepiece model (default: $vocab_size)
   --updates N          pretraining updates (default: $updates)
-  --finetune-updates N finetuning updates (default: $finetune_updates)
+  --finetune-updates N finetuning updates (default: $finetune_updates); half as many for $shipped
   --venv DIR           use this environment as it is instead of setting up .venv
   --help               show this text
 
-Exit status: 0 both models learned; 1 something failed, or one did not learn; 130 stopped by Ctrl-C.
+Exit status: 0 all models learned; 1 something failed, or one did not learn; 130 stopped by Ctrl-C.
 EOF
 }
 
@@ -92,9 +95,12 @@ step tokenizer "sentencepiece model" "$out"/text/train/*.txt "${data_code[@]}" -
     linformer data vocabulary --vocab-size "$vocab_size" --out "$out/tokenizer" "$out/text"
 step bin "text to fairseq's binary format" "$out"/text/*/*.txt "$out"/tokenizer/* "${data_code[@]}" -- \
     linformer data binarize --tokenizer "$out/tokenizer" --out "$out/bin" "$out/text"
-step task_bin "labelled text to fairseq's binary format" "$out"/task_text/*.tsv "$out"/tokenizer/* "${data_code[@]}" -- \
-    linformer data task tsv --from "$out/task_text/train.tsv" "$out/task_text/valid.tsv" \
-    --tokenizer "$out/tokenizer" --max-positions 96 --strict --out "$out/task_bin"
+task_step() { # task_step NAME TITLE TOKENIZER: docstrings are cut to 96 pieces, for time
+    step "$1" "$2" "$out"/task_text/*.tsv "$3"/* "${data_code[@]}" -- \
+        linformer data task tsv --from "$out/task_text/train.tsv" "$out/task_text/valid.tsv" \
+        --tokenizer "$3" --max-positions 96 --strict --out "$out/$1"
+}
+task_step task_bin "labelled text to fairseq's binary format" "$out/tokenizer"
 
 # ---- 4: pretraining. The two commands differ in the architecture alone; the sizes are those of
 # configs/model/linformer_mini.yaml and roberta_mini.yaml. The multiple of 1: by default, 8, fairseq leaves the last sentences out of the
@@ -121,20 +127,38 @@ pretrain roberta "RoBERTa of the same size" roberta
 # ---- 5: finetuning, by a config
 device=cpu
 ! python -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' || device=gpu
-finetune() { # finetune NAME TITLE
-    training_step "finetune_$1" "finetune $2" "$finetune_updates" "$out/pretrain_$1/checkpoint_best.pt" \
-        "$out"/task_bin/*/* configs/finetuning.yaml configs/task/stdlib_package.yaml "configs/run_config/$device.yaml" \
+finetune() { # finetune NAME TITLE PRETRAINED WEIGHTS DATA UPDATES OVERRIDE...: WEIGHTS is the file of PRETRAINED
+    local name="$1" title="$2" pretrained="$3" weights="$4" data="$5" updates="$6"
+    shift 6
+    training_step "finetune_$name" "finetune $title" "$updates" "$weights" \
+        "$data"/*/* configs/finetuning.yaml configs/task/stdlib_package.yaml "configs/run_config/$device.yaml" \
         "${model_code[@]}" -- \
-        linformer finetune task=stdlib_package "run_config=$device" "task.data=$(quoted "$out/task_bin")" \
-        "pretrained=$(quoted "$out/pretrain_$1/checkpoint_best.pt")" "optimization.max_update=$finetune_updates" \
-        "lr_scheduler.warmup_updates=$((finetune_updates / 20))" \
-        "checkpoint.save_dir=$(quoted "$out/finetune_$1")"
+        linformer finetune task=stdlib_package "run_config=$device" "task.data=$(quoted "$data")" \
+        "pretrained=$(quoted "$pretrained")" "optimization.max_update=$updates" \
+        "lr_scheduler.warmup_updates=$((updates / 20))" "$@" "checkpoint.save_dir=$(quoted "$out/finetune_$name")"
 }
-finetune linformer Linformer
-finetune roberta RoBERTa
+finetune_own() { # finetune_own NAME TITLE
+    local best="$out/pretrain_$1/checkpoint_best.pt"
+    finetune "$1" "$2" "$best" "$best" "$out/task_bin" "$finetune_updates"
+}
+finetune_own linformer Linformer
+finetune_own roberta RoBERTa
 
-# ---- 6: one table, one figure, two sentences
+# ---- 6: the model that comes with the package, on the same docstrings in its own pieces. It is 4 layers x 256 with
+# n = 512, so that an update takes longer; half of them keep all within ten minutes. It is validated less often.
+shipped_folder="linformer_fairseq/weights/$shipped" report_options=() report_inputs=()
+if [[ -f $shipped_folder/model.safetensors ]]; then
+    task_step task_bin_shipped "labelled text in the pieces of $shipped" "$shipped_folder"
+    finetune shipped "$shipped" "$shipped" "$shipped_folder/model.safetensors" "$out/task_bin_shipped" \
+        "$(((finetune_updates + 1) / 2))" checkpoint.save_interval_updates=100
+    report_options=(--shipped "$shipped")
+    report_inputs=("$shipped_folder"/* "$out/finetune_shipped/checkpoint_last.pt")
+else
+    warn "left out $shipped, the model that comes with the package: no $shipped_folder/model.safetensors"
+fi
+
+# ---- 7: one table, one figure, filled masks
 step report "evaluate and compare" "$out"/{pretrain,finetune}_{linformer,roberta}/checkpoint_last.pt \
-    "$out"/task_text/stats.json "${tools[@]}" -- \
-    python -m scripts.quickstart_tools.report --run "$out"
+    "$out"/task_text/stats.json "${report_inputs[@]}" "${tools[@]}" -- \
+    python -m scripts.quickstart_tools.report --run "$out" "${report_options[@]}"
 ((!skipped)) || cat -- "$out/report/report.md"

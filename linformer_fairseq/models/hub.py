@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from fairseq import file_utils, hub_utils
+from fairseq import file_utils, hub_utils, utils
 from fairseq.data.data_utils import collate_tokens
+from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
 from fairseq.models.roberta import RobertaHubInterface
 from torch import Tensor
 
@@ -16,6 +17,10 @@ from linformer_fairseq.checkpoints.released_folder import WEIGHTS
 from linformer_fairseq.files.tokenizers import find_tokenizer
 
 Tokens = Tensor | Sequence[Tensor]
+
+_MASK = "<mask>"
+_BLANK = "\u2581"  # sentencepiece's sign for it
+_ANCHOR = "\ue000"  # of Unicode's private use: no piece has it together with another character
 
 
 class LinformerHubInterface(RobertaHubInterface):
@@ -90,17 +95,44 @@ class LinformerHubInterface(RobertaHubInterface):
     def fill_mask(self, masked_input: str | Sequence[str], topk: int = 5) -> list[Any]:
         """The ``topk`` (text, probability, token) for the one ``<mask>`` of a text; a list of those for a list.
 
+        The probability is that among all symbols; fairseq's own (``<s>``, ``</s>``, ...) fill no gap and are left out.
+        fairseq's interface drops some of them after ranking, and gives the tokens behind those wrong probabilities; and
+        to sentencepiece it gives what follows the mask as a text of its own, so that a blank comes before a full stop.
+
         Raises:
-            ValueError: a text has no ``<mask>`` or several.
+            ValueError: a text has no ``<mask>`` or several, or ``topk`` is below 1.
         """
+        if topk < 1:
+            raise ValueError(f"topk={topk}: expected at least 1")
         if not isinstance(masked_input, str):
             return [self.fill_mask(text, topk) for text in masked_input]
-        if masked_input.count("<mask>") != 1:
+        if masked_input.count(_MASK) != 1:
             raise ValueError(
-                f"expected exactly one <mask> in the text, found {masked_input.count('<mask>')}: {masked_input!r}"
+                f"expected exactly one {_MASK} in the text, found {masked_input.count(_MASK)}: {masked_input!r}"
             )
-        with torch.no_grad():
-            return super().fill_mask(masked_input, topk)
+        before, after = masked_input.split(_MASK)
+        before = before.rstrip()  # a blank belongs to the token that follows it
+        pieces = self.bpe.encode(before).split()
+        dictionary = self.task.source_dictionary
+        line = " ".join([dictionary[dictionary.bos()], *pieces, _MASK, *self._pieces_after(after), dictionary.eos_word])
+        tokens = dictionary.encode_line(line, append_eos=False, add_if_not_exist=False).long()
+        with torch.no_grad(), utils.model_eval(self.model):
+            logits, _ = self.model(self.batch(tokens))
+        probabilities = logits[0, 1 + len(pieces)].float().softmax(0)
+        special = {*range(dictionary.nspecial), dictionary.index(_MASK)}
+        ranked = [i for i in probabilities.argsort(descending=True).tolist() if i not in special]
+        filled = []
+        for i in ranked[:topk]:
+            # decode() takes the blank from before a word
+            token = " " * dictionary[i].startswith(_BLANK) + self.bpe.decode(dictionary[i])
+            filled.append(((before + token).lstrip() + after, float(probabilities[i]), token))
+        return filled
+
+    def _pieces_after(self, text: str) -> list[str]:
+        """The pieces of a text that goes on after a mask: without the blank that sentencepiece puts before a text."""
+        if not isinstance(self.bpe, SentencepieceBPE):
+            return list(self.bpe.encode(text.rstrip()).split())
+        return list(self.bpe.encode(_ANCHOR + text).split()[len(self.bpe.encode(_ANCHOR).split()) :])
 
     @property
     def _padding_idx(self) -> int:

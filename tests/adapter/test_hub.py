@@ -101,6 +101,25 @@ def test_fill_mask_ranks_whole_vocabulary(hub: Any) -> None:
     for text in ("no mask", "<mask> and <mask>"):
         with pytest.raises(ValueError, match="exactly one <mask>"):
             hub.fill_mask(text)
+    with pytest.raises(ValueError, match="topk=0"):
+        hub.fill_mask("The <mask> reads.", topk=0)
+
+
+def test_fill_mask_asks_for_the_masked_token_of_the_whole_text(hub: Any) -> None:
+    """Every token with its own probability, fairseq's own symbols left out, and no blank before the full stop."""
+    dictionary = hub.task.source_dictionary
+    left, stop, mask = hub.encode("The lazy dog reads long")[:-1], dictionary.index("."), dictionary.index("<mask>")
+    whole = torch.cat([left, torch.tensor([mask, stop, dictionary.eos()])])
+    with torch.no_grad():
+        expected = hub.model(whole[None])[0][0, len(left)].softmax(0)
+    found = hub.fill_mask("The lazy dog reads long <mask>.", topk=1000)
+    special = {"<s>", "<pad>", "</s>", "<unk>", "<mask>"}
+    words = {i: dictionary[i] for i in range(len(dictionary)) if dictionary[i] not in special}
+    ranked = sorted(words, key=lambda i: -expected[i])
+    assert [token for _, _, token in found] == [words[i].replace("\u2581", " ") for i in ranked]
+    torch.testing.assert_close(torch.tensor([p for _, p, _ in found]), expected[ranked], atol=1e-6, rtol=1e-5)
+    first = hub.fill_mask("<mask> dog reads.", topk=1)[0]
+    assert first[0] == f"{first[2].lstrip()} dog reads."
 
 
 def test_predict_with_loaded_and_new_heads(hub: Any) -> None:

@@ -9,7 +9,12 @@ from typing import NamedTuple
 
 from tests.conftest import REPOSITORY
 
-GUIDES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted(REPOSITORY.glob("docs/*.md"))]
+GUIDES = [
+    REPOSITORY / "README.md",
+    REPOSITORY / "CONTRIBUTING.md",
+    *sorted(REPOSITORY.glob("docs/*.md")),
+    REPOSITORY / "linformer_fairseq" / "weights" / "README.md",
+]
 """What is written for users, and has commands."""
 PAGES = [
     *GUIDES,

@@ -71,6 +71,14 @@ def test_every_option_of_the_model_is_described() -> None:
     assert [name for name in OPTIONS_OF_LINFORMER if f"\n| `{name}` |" not in page] == []
 
 
+def test_the_model_card_names_every_model() -> None:
+    pytest.importorskip("fairseq")
+    from linformer_fairseq.checkpoints.released_folder import shipped_models
+
+    card = (REPOSITORY / "linformer_fairseq/weights/README.md").read_text(encoding="utf-8")
+    assert [name for name in shipped_models() if f"\n| `{name}` |" not in card] == []
+
+
 def test_the_tests_that_pages_name_are_there() -> None:
     named = {
         match for page in PAGES for match in re.findall(r"`(tests/\S+\.py)::(\w+)`", page.read_text(encoding="utf-8"))

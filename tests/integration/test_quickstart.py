@@ -15,15 +15,23 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPT = REPOSITORY / "scripts" / "quickstart.sh"
+SHIPPED = Path("linformer_fairseq", "weights", "linformer-small")
 SMALL = ("--updates", "30", "--finetune-updates", "20", "--vocab-size", "1000", "--venv", sys.prefix)
 
 
-def _start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
-    """Start the quickstart in a process group of its own, as a terminal does."""
+def _clone(folder: Path) -> Path:
+    """A copy of what the quickstart uses, without the models that come with the package."""
+    for part in ("scripts", "configs", "data_prep", "linformer_fairseq"):
+        shutil.copytree(REPOSITORY / part, folder / part, ignore=shutil.ignore_patterns("__pycache__", "weights"))
+    return folder
+
+
+def _start(clone: Path, *arguments: str, cwd: Path) -> subprocess.Popen[str]:
+    """Start the quickstart of a clone in a process group of its own, as a terminal does."""
     return subprocess.Popen(
-        [SCRIPT, *arguments],
+        [clone / "scripts" / "quickstart.sh", *arguments],
         cwd=cwd,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+        env=os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(clone)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -49,8 +57,11 @@ def _interrupt_when(process: subprocess.Popen[str], condition: Callable[[], bool
 @pytest.mark.slow
 def test_interrupted_twice_and_carried_on(tmp_path: Path) -> None:
     pytest.importorskip("fairseq")
-    out = tmp_path / "a folder" / "run"
-    arguments = ("--out", os.path.relpath(out, tmp_path), *SMALL)
+    from tests.released_model import make_released
+
+    clone, out = _clone(tmp_path / "clone"), tmp_path / "a folder" / "run"
+    shipped = make_released(tmp_path / "stand-in", clone / SHIPPED)
+    arguments = (clone, "--out", os.path.relpath(out, tmp_path), *SMALL)
 
     _interrupt_when(_start(*arguments, cwd=tmp_path), lambda: (out / "text").exists())
     checkpoint = out / "pretrain_linformer" / "checkpoint_last.pt"
@@ -80,7 +91,17 @@ def test_interrupted_twice_and_carried_on(tmp_path: Path) -> None:
         assert 900 < figures["perplexity_before"] < 2500  # the size of the vocabulary or worse: it knows nothing
         assert figures["perplexity_after"] < figures["perplexity_before"]
     assert (out / "report" / "perplexity.png").stat().st_size > 5000
-    assert all(1 <= len(mask["fillers"]) <= 5 for mask in report["fill_mask"])  # fairseq drops </s>
+
+    # The model of the package has learned nothing either, but it was finetuned, and is the third column.
+    assert re.search(r"^\| +\| +Linformer \| +RoBERTa \| +linformer-small \|$", output, re.MULTILINE), output
+    assert str(shipped / "model.safetensors") in (out / "finetune_shipped" / "config.yaml").read_text()
+    figures = report["models"]["linformer-small"]
+    assert figures["finetuning_updates"] == 10 and figures["perplexity_after"] is None and figures["accuracy"] > 0
+    assert report["models"]["Linformer"]["finetuning_updates"] == 20
+    for model in ("Linformer", "linformer-small"):
+        assert f"What {model} puts for <mask>:" in output
+        for mask in report["fill_mask"][model]:
+            assert mask["sentence"].count("<mask>") == 1 and len(mask["fillers"]) == 3
 
 
 @pytest.mark.parametrize(
@@ -117,40 +138,53 @@ STUB = """#!/bin/bash
 # Stands for every program of the quickstart: all folders of steps have an output when it has run.
 [[ "$*" != -c* ]] || exit 1
 cd -- "$QUICKSTART_OUT"
-mkdir -p text/{train,valid} tokenizer bin task_text task_bin/label {pretrain,finetune}_{linformer,roberta} report
-touch text/{train,valid}/0.txt tokenizer/model bin/train.bin task_text/{train.tsv,stats.json} task_bin/label/dict.txt
-touch {pretrain,finetune}_{linformer,roberta}/checkpoint_{best,last}.pt report/report.md
+mkdir -p text/{train,valid} tokenizer bin task_text task_bin{,_shipped}/label report
+mkdir -p {pretrain,finetune}_{linformer,roberta} finetune_shipped
+touch text/{train,valid}/0.txt tokenizer/model bin/train.bin task_text/{train.tsv,stats.json} report/report.md
+touch task_bin{,_shipped}/label/dict.txt {pretrain,finetune}_{linformer,roberta}/checkpoint_{best,last}.pt
+touch finetune_shipped/checkpoint_last.pt
 """
 
 
 def test_what_a_change_of_the_code_touches_is_done_again(tmp_path: Path) -> None:
-    clone, out, programs = tmp_path / "clone", tmp_path / "out", tmp_path / "env" / "bin"
-    for folder in ("scripts", "configs", "data_prep", "linformer_fairseq"):
-        shutil.copytree(REPOSITORY / folder, clone / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    clone, out, programs = _clone(tmp_path / "clone"), tmp_path / "out", tmp_path / "env" / "bin"
+    shipped = clone / SHIPPED
     programs.mkdir(parents=True)
     for name in ("python", "fairseq-train", "linformer"):
         (programs / name).write_text(STUB)
         (programs / name).chmod(0o755)
 
-    def done_again() -> set[str]:
+    def steps() -> tuple[list[str], str]:
         command = [clone / "scripts" / "quickstart.sh", "--out", out, "--venv", programs.parent]
         environment = os.environ | {"QUICKSTART_OUT": str(out)}
         result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
         assert result.returncode == 0, result.stderr
-        steps = re.findall("^==> (.+)$", result.stdout, re.MULTILINE)
-        assert len(steps) == 10
-        return {step for step in steps if not step.endswith(": already done")}
+        return re.findall("^==> (.+)$", result.stdout, re.MULTILINE), result.stderr
+
+    def done_again() -> set[str]:
+        found, warnings = steps()
+        assert len(found) == 12 and warnings == ""
+        return {step for step in found if not step.endswith(": already done")}
 
     def change(path: str) -> None:
         with next(clone.glob(path)).open("a") as stream:
             stream.write("# changed\n")
 
-    assert len(done_again()) == 10
-    assert done_again() == set()
+    found, warnings = steps()
+    assert len(found) == 10 and "linformer-small" not in " ".join(found)
+    assert warnings.startswith("warning: left out linformer-small") and warnings.count("\n") == 1
+
+    shipped.mkdir(parents=True)
+    for name in ("model.safetensors", "dict.txt", "sentencepiece.bpe.model"):
+        (shipped / name).write_text(name)
+    of_shipped = {"labelled text in the pieces of linformer-small", "finetune linformer-small", "evaluate and compare"}
+    assert done_again() == of_shipped  # and nothing else a second time
+    change(str(SHIPPED / "model.safetensors"))
+    assert done_again() == of_shipped
     for part in ("optim", "tasks", "evaluation", "launch"):
         change(f"linformer_fairseq/{part}/[a-z]*.py")
         again = done_again()
-        assert {step.split()[0] for step in again} == {"pretrain", "finetune", "evaluate"} and len(again) == 5, part
+        assert {step.split()[0] for step in again} == {"pretrain", "finetune", "evaluate"} and len(again) == 6, part
     for path in ("data_prep/support/step.py", "linformer_fairseq/files/atomic.py"):
         change(path)
         assert "sentencepiece model" in done_again(), path

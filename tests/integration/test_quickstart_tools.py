@@ -7,14 +7,17 @@ import pytest
 pytest.importorskip("fairseq")
 pytest.importorskip("matplotlib")
 
+from linformer_fairseq.models import LinformerRobertaModel
+from scripts.quickstart_tools import report
 from scripts.quickstart_tools.plot import plot_perplexity
 from scripts.quickstart_tools.progress import describe, parse
-from scripts.quickstart_tools.report import Result, markdown, measure, shortcomings
+from scripts.quickstart_tools.report import Result, markdown, measure, measure_finetuning, shortcomings, table
+from tests.released_model import make_released
 
 
-def _result(**changes: float) -> Result:
+def _result(**changes: float | None) -> Result:
     figures = {"perplexity_before": 4000.0, "perplexity_after": 800.0, "accuracy": 28.0} | changes
-    return Result(parameters=10, tokens_per_second=5, seconds={}, **figures)
+    return Result(parameters=10, tokens_per_second=5, finetuning_updates=20, seconds={}, **figures)
 
 
 def test_the_verdict_names_what_was_missed() -> None:
@@ -25,11 +28,36 @@ def test_the_verdict_names_what_was_missed() -> None:
     assert missed == "A: accuracy 27.9 % is less than twice the majority class's 14.0 %"
 
 
+def test_a_model_that_was_only_finetuned_has_no_figures_of_a_pretraining(tmp_path: Path) -> None:
+    (tmp_path / ".steps").mkdir()
+    (tmp_path / ".steps" / "finetune_shipped.seconds").write_text("40\n")
+    (tmp_path / "finetune_shipped").mkdir()
+    lines = [f'{{"valid_loss": "2", "valid_accuracy": "{30 + n}", "valid_num_updates": "{n}"}}' for n in (5, 10)]
+    (tmp_path / "finetune_shipped" / "train.log").write_text("\n".join(lines) + "\n")
+    result = measure_finetuning(tmp_path, "shipped", parameters=1234)
+    assert (result.accuracy, result.finetuning_updates, result.seconds) == (40.0, 10, {"finetune": 40})
+    assert shortcomings({"A": result}, 14.0) == []
+    rows = {name: cells for name, *cells in table({"A": _result(), "B": result}, 14.0)}
+    assert rows["validation perplexity, pretrained"] == ["800.0", "-"]
+    assert rows["tokens per second in pretraining"] == ["5", "-"]
+    assert rows["parameters"] == ["10", "1,234"] and rows["finetuning updates"] == ["20", "10"]
+    assert rows["pretraining, wall time"] == ["-", "-"] and rows["finetuning, wall time"] == ["-", "40 s"]
+
+
+def test_masks_are_filled_with_three_tokens_and_their_probabilities(tmp_path: Path) -> None:
+    hub = LinformerRobertaModel.from_pretrained(make_released(tmp_path / "work", tmp_path / "model"))
+    sentences = (*report.SENTENCES, *report.SENTENCES_OF_SHIPPED)
+    for text, mask in zip(sentences, report.fill_masks(hub, sentences), strict=True):
+        expected = hub.fill_mask(text, topk=3)
+        assert mask == {"sentence": text, "fillers": [(token, round(p, 3)) for _, p, token in expected]}
+        assert len(mask["fillers"]) == 3
+
+
 def test_a_log_without_results_is_named(tmp_path: Path) -> None:
     for model in ("linformer", "roberta"):
         (tmp_path / f"pretrain_{model}").mkdir()
         (tmp_path / f"pretrain_{model}" / "train.log").write_text('{"num_updates": "10", "wps": "1"}')
-    with pytest.raises(ValueError, match="pretrain_roberta/train.log: no training progress or no validation"):
+    with pytest.raises(ValueError, match="pretrain_roberta/train.log: no perplexity in this log"):
         measure(tmp_path, "roberta")
 
 
