@@ -7,7 +7,7 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/lib/common.sh"
 source "$repo/scripts/lib/studies.sh"
 
 vocab_size=2000 updates=2000 finetune_updates=400 seeds=3
-released_updates=24500 released_seeds=5
+released_updates=20500 released_seeds=5
 
 usage() {
     cat <<EOT
@@ -17,7 +17,7 @@ usage: scripts/reproduce_learning.sh STUDY [options]
                 each; an estimated three hours on two cores
   length        whole film reviews against cut ones, and which author wrote a passage of 1,500 words: models of
                 2 layers x 128 with n = 256, 512 and 2,048, three seeds; an estimated two hours on two cores
-  released      the model that comes with the package, and RoBERTa beside it: 4 layers x 256, n = 512, 100 million tokens
+  released      the model that comes with the package, and RoBERTa beside it: 4 layers x 256, n = 512, 80 million tokens
                 each; finetuned on SST-2, QNLI, QQP and all of IMDB, five seeds; then the weights to hand on, in OUT/weights.
                 An estimated thirteen hours on two cores that compute in bf16 (AMX); on others it takes fp32, and days
 
@@ -27,7 +27,7 @@ Data: the folder that LINFORMER_DATA names, as for scripts/reproduce_small.sh.
 
   --out DIR        folder for data and runs (default: reproduce_STUDY in the repository root)
   --results DIR    folder for rows and tables (default: results/learning/STUDY)
-  --updates N      of each pretraining (default: $updates; released: $released_updates, a sixth of them on paragraphs)
+  --updates N      of each pretraining (default: $updates; released: $released_updates, a fifth of them on paragraphs)
   --finetune-updates N  of each finetuning (default: $finetune_updates; released: as many as the task wants)
   --seeds N        of each model (default: $seeds); released: of each finetuning (default: $released_seeds)
   --jobs N         runs at a time, one thread each (default: one per core)
@@ -148,15 +148,15 @@ released() {
     # Elsewhere a processor takes many times as long for bf16 as for fp32.
     ! grep -qE 'avx512_bf16|amx_bf16' /proc/cpuinfo || precision=bf16
     for task in "${!tasks[@]}"; do prepare_task "$task" "${tasks[$task]}" 512; done
-    schedule="optimization.max_update=$((updates * 41 / 49)) lr_scheduler.total_num_update=$updates"
-    schedule+=" lr_scheduler.warmup_updates=$((updates * 2 / 49)) run.precision=$precision"
+    schedule="optimization.max_update=$((updates * 33 / 41)) lr_scheduler.total_num_update=$((updates * 49 / 41))"
+    schedule+=" lr_scheduler.warmup_updates=$((updates * 2 / 41)) run.precision=$precision"
     for model in linformer roberta; do pretrain "${model}_blocks" "released/$model" 1; done
     # The first weights as a checkpoint, by an update that moves nothing: what is learned without pretraining.
     schedule="optimization.max_update=1 optimization.lr=[1e-12] lr_scheduler.warmup_updates=0"
     for model in linformer roberta; do pretrain "untrained_$model" "released/$model" 1; done
     run_all "pretraining on blocks" "${lines[@]}"
     lines=()
-    schedule="optimization.max_update=$((updates * 8 / 49)) lr_scheduler.warmup_updates=$((updates / 245)) run.precision=$precision"
+    schedule="optimization.max_update=$((updates * 8 / 41)) lr_scheduler.warmup_updates=$((updates / 205)) run.precision=$precision"
     for model in linformer roberta; do
         pretrain "$model" "released/${model}_paragraphs" 1 "checkpoint.finetune_from_model=$runs/${model}_blocks_s1/checkpoint_last.pt"
     done

@@ -1,5 +1,6 @@
 """Validation perplexity of a masked-LM checkpoint, and of the same model before its first update."""
 
+import itertools
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,17 +35,31 @@ def evaluate(checkpoint: Path) -> Evaluation:
     model = task.build_model(cfg.model)
     criterion = task.build_criterion(cfg.criterion)
     task.load_dataset(cfg.dataset.valid_subset, epoch=1)
-    before = _perplexity(task, model, criterion, cfg.dataset)
+    before = perplexity(task, model, criterion, cfg.dataset)
     model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
-    after = _perplexity(task, model, criterion, cfg.dataset)
+    after = perplexity(task, model, criterion, cfg.dataset)
     return Evaluation(sum(p.numel() for p in model.parameters()), before, after)
 
 
 @torch.no_grad()
-def _perplexity(task: tasks.FairseqTask, model: torch.nn.Module, criterion: torch.nn.Module, options: object) -> float:
-    """exp of the mean loss over the masked tokens."""
+def perplexity(
+    task: tasks.FairseqTask,
+    model: torch.nn.Module,
+    criterion: torch.nn.Module,
+    options: object,
+    batches: int | None = None,
+) -> float:
+    """exp of the mean loss over the masked tokens of the validation set, or of its first ``batches``.
+
+    Args:
+        task: with its validation set loaded.
+        model: in whichever mode; it is in evaluation mode afterwards.
+        criterion: masked_lm's.
+        options: as ``dataset`` of fairseq's config.
+        batches: how many; None for all.
+    """
     model.eval()
-    batches = task.get_batch_iterator(
+    iterator = task.get_batch_iterator(
         dataset=task.dataset(getattr(options, "valid_subset", "valid")),
         max_sentences=getattr(options, "batch_size", 8),
         max_positions=task.max_positions(),
@@ -52,7 +67,7 @@ def _perplexity(task: tasks.FairseqTask, model: torch.nn.Module, criterion: torc
         required_batch_size_multiple=getattr(options, "required_batch_size_multiple", 1),
     ).next_epoch_itr(shuffle=False, set_dataset_epoch=False)  # the masks of fairseq's own validation
     loss = targets = 0.0
-    for batch in batches:
+    for batch in itertools.islice(iterator, batches):
         _, size, logged = criterion(model, batch)
         loss += float(logged["loss"])
         targets += float(size)
