@@ -26,7 +26,7 @@ from torch.nn import functional as F
 from benchmarks.efficiency import one_layer
 from benchmarks.efficiency.inference import say
 from benchmarks.efficiency.store import Cell
-from benchmarks.efficiency.tables import markdown, number
+from benchmarks.efficiency.tables import number
 from benchmarks.efficiency.timing import in_rounds, quartiles, times_faster
 from benchmarks.measuring import said
 from linformer_fairseq.core import (
@@ -38,6 +38,7 @@ from linformer_fairseq.core import (
 )
 from linformer_fairseq.core.flops import Order
 from linformer_fairseq.core.projection import LinearProjection, zero_padding
+from linformer_fairseq.files.markdown import markdown_table
 
 _Attention = attention.LinformerSelfAttention
 
@@ -123,7 +124,7 @@ def table(result: dict[str, Any]) -> list[str]:
         f"{settings['rounds']} rounds, threads: {settings['threads']}. Medians over the rounds of the ratio to the "
         "layer as it is, and their quartiles.",
         "",
-        *markdown(["variant", *head], rows),
+        *markdown_table([["variant", *head], *rows]),
         "",
         f"({said(result['provenance'])})",
     ]

@@ -21,10 +21,11 @@ from torch.profiler import profile as profiler
 from benchmarks.efficiency import one_layer
 from benchmarks.efficiency.inference import say
 from benchmarks.efficiency.store import Cell
-from benchmarks.efficiency.tables import markdown, number
+from benchmarks.efficiency.tables import number
 from benchmarks.efficiency.timing import in_rounds, quartiles
 from benchmarks.measuring import said
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.markdown import markdown_table
 
 _KINDS = {
     "matrix products": ("addmm", "mm", "bmm", "baddbmm", "mkldnn_linear", "_linear"),
@@ -129,7 +130,7 @@ def table(result: dict[str, Any]) -> list[str]:
         f"One layer, {settings['dtype']}, k = {settings['projected_dim']}, {what} of {settings['tokens']:,} tokens, "
         f"threads: {settings['threads']}; the shares are of the operations' own time.",
         "",
-        *markdown(["", *(f"{cell['layer']}, T = {cell['n']:,}" for cell in cells)], rows),
+        *markdown_table([["", *(f"{cell['layer']}, T = {cell['n']:,}" for cell in cells)], *rows]),
         "",
         f"({said(result['provenance'])})",
     ]

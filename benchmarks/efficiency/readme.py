@@ -23,6 +23,7 @@ from benchmarks.efficiency.tables import Result, cells_of, faster, fewer_operati
 from benchmarks.measuring import ROOT, said
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import read_object
+from linformer_fairseq.files.markdown import markdown_table
 
 PAGES = ("README.md", "docs/performance.md", "benchmarks/NOTES.md")
 SHOWN = (512, 4096, 16384, 65536)
@@ -51,7 +52,7 @@ def speed(results: Path) -> list[str]:
     rows = [[label(model), *(text(model) for _, text in columns)] for model in IN_SHORT]
     made = [result["provenance"] for result in (forward, training) if result is not None]
     return [
-        *tables.markdown(["times as fast as", *(title for title, _ in columns)], rows),
+        *markdown_table([["times as fast as", *(title for title, _ in columns)], *rows]),
         "",
         *(f"({said(one)})" for one in made),
     ]
@@ -96,9 +97,9 @@ def _by_length(result: Result) -> list[str]:
         "the median over the rounds, and in square brackets how many times fewer operations it takes: what the method "
         "gives; the rest is implementation. The dense rival is our layer with n x n attention.",
         "",
-        *tables.markdown(["tokens per second", *head], rows),
+        *markdown_table([["tokens per second", *head], *rows]),
         "",
-        *tables.markdown(["peak memory, KiB a token", *head], memory),
+        *markdown_table([["peak memory, KiB a token", *head], *memory]),
     ]
 
 

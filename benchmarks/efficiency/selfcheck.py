@@ -33,10 +33,11 @@ from benchmarks.efficiency.machine import DTYPES, device_of, provenance, threads
 from benchmarks.efficiency.models.embeddings import PADDING
 from benchmarks.efficiency.models.registry import MODELS, check_names, missing
 from benchmarks.efficiency.store import Cell, Store
-from benchmarks.efficiency.tables import Result, label, markdown, number, size_of
+from benchmarks.efficiency.tables import Result, label, number, size_of
 from benchmarks.efficiency.timing import outliers
 from benchmarks.measuring import ROOT, said
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.markdown import markdown_table
 
 KEPT = ("dtype", "lengths", "projected_dim", "models", "tokens", "rounds")
 """Options that the cells depend on."""
@@ -238,7 +239,7 @@ def table(result: Result) -> list[str]:
         f"processes that take turns, {settings['rounds']} rounds of new processes: medians of the ratios. Bounds: "
         f"{bounds}.",
         "",
-        *markdown(head, rows, left=2),
+        *markdown_table([head, *rows], left=range(2)),
         "",
         *(f"({said(made)})" for made in [result["provenance"], *result.get("resumed", [])]),
     ]

@@ -12,6 +12,7 @@ from benchmarks.efficiency.models.registry import MODELS
 from benchmarks.efficiency.store import Cell
 from benchmarks.efficiency.timing import OUTLIER, times_faster
 from benchmarks.measuring import said
+from linformer_fairseq.files.markdown import markdown_table
 
 STORED, FUSED, HUGGING_FACE = "roberta_materialised", "roberta_fairseq", "roberta_hf"
 DENSE = {"roberta_sdpa_core": "in one piece", "roberta_sdpa_core_blocks": "in our blocks"}
@@ -32,12 +33,6 @@ STATUS = {
 def label(name: str) -> str:
     """A model's name for readers; one that this version does not know keeps its own."""
     return MODELS[name].label if name in MODELS else name
-
-
-def markdown(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
-    """A table; the first ``left`` columns are aligned left."""
-    rule = ["---" if column < left else "---:" for column in range(len(head))]
-    return ["| " + " | ".join(row) + " |" for row in (head, rule, *rows)]
 
 
 def number(value: float | None) -> str:
@@ -141,7 +136,7 @@ def _by_n_and_k(
             there = paper.figure(printed, n, k) if printed and other else None
             row.append(text + (f" ({there:g})" if there is not None else ""))
         rows.append(row)
-    return markdown(["n", *(f"k = {k:,}" for k in dims)], rows, left=0)
+    return markdown_table([["n", *(f"k = {k:,}" for k in dims)], *rows], left=())
 
 
 def _ratio_text(value: float | None, base: Cell | None, other: Cell) -> str:
@@ -195,7 +190,7 @@ def by_model(result: Result) -> list[str]:
     if all(cell["length"] == cell["n"] and not cell["padded"] for cell in result["cells"]):
         head[0] = "n"
         rows = [[*row[:1], "-", *row[2:]] for row in rows]  # the batch follows from n
-    lines = markdown(*_without_empty(head, rows), left=3)
+    lines = markdown_table(_without_empty([head, *rows]), left=range(3))
     columns = _limit(result)
     if ours:
         columns += (
@@ -237,7 +232,7 @@ def short(result: Result) -> list[str]:
         f"{result['settings']['dtype']}, {size_of(result)}, built for n = {result['settings']['positions']:,}; "
         f"batches of {batches(result)}.",
         "",
-        *markdown(*_without_empty(["T", "batch", "dense rival, tokens/s", *names], rows), left=2),
+        *markdown_table(_without_empty([["T", "batch", "dense rival, tokens/s", *names], *rows]), left=range(2)),
         "",
     ]
     for model, k in variants:
@@ -372,7 +367,7 @@ def training(result: Result) -> list[str]:
         f"GiB is the peak of all that training takes. {_limit(result)} The share of it is the model FLOPs "
         "utilisation (MFU), against what was measured instead of a data sheet's peak.",
         "",
-        *markdown(*_without_empty(head, rows), left=5),
+        *markdown_table(_without_empty([head, *rows]), left=range(5)),
         "",
         *notes(result),
     ]
@@ -399,10 +394,10 @@ def size_of(result: Result) -> str:
     return f"{layers} layer{'s' if layers != 1 else ''} of width {settings['width']:,}"
 
 
-def _without_empty(head: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[str], list[list[str]]]:
-    """The columns in which something stands."""
-    kept = [number for number in range(len(head)) if any(row[number] != "-" for row in rows)]
-    return [head[number] for number in kept], [[row[number] for number in kept] for row in rows]
+def _without_empty(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """The columns of a table that have a value in any row below the head."""
+    kept = [number for number in range(len(rows[0])) if any(row[number] != "-" for row in rows[1:])]
+    return [[row[number] for number in kept] for row in rows]
 
 
 def _length(cell: Cell) -> int:

@@ -20,6 +20,7 @@ from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.dictionary import FIRST, read_symbols
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import read_object, write_json
+from linformer_fairseq.files.markdown import markdown_table
 from linformer_fairseq.files.mmap_dataset import open_dataset
 from linformer_fairseq.results import Row, read_rows
 from linformer_fairseq.results.accuracy import spread
@@ -115,8 +116,7 @@ def unigram_perplexity(folder: Path) -> float:
 
 
 def _table(lines: list[list[str]]) -> str:
-    rows = ["| " + " | ".join(line) + " |" for line in lines]
-    return "\n".join([rows[0], "|---|" + "---:|" * (len(lines[0]) - 1), *rows[1:]])
+    return "\n".join(markdown_table(lines, gap=""))
 
 
 def _scale_table(runs: list[Row], words: int, vocabulary: int) -> str:
