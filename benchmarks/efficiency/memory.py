@@ -1,4 +1,8 @@
-"""How much more memory a call takes at its peak than what was taken before."""
+"""How much more memory a call takes at its peak than what was taken before.
+
+/proc is read here, not by psutil, which has neither the high-water mark of the resident memory (VmHWM) with its reset
+nor the memory that RLIMIT_DATA counts (VmData: psutil's ``data`` includes the stack).
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ import torch
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's mallopt
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+_MACHINE = Path("/proc/meminfo")
 
 
 def peak_of(call: Callable[[], Any], device: torch.device) -> int | None:
@@ -32,9 +37,9 @@ def peak_of(call: Callable[[], Any], device: torch.device) -> int | None:
     try:
         with _freed_at_once():
             _CLEAR.write_text("5")
-            before = _status("VmRSS")
+            before = _bytes(_STATUS, "VmRSS")
             call()
-            return max(0, _status("VmHWM") - before)
+            return max(0, _bytes(_STATUS, "VmHWM") - before)
     except OSError:
         return None
 
@@ -47,7 +52,7 @@ class Watch:
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        self.before = _status("VmRSS") if device.type == "cpu" and _STATUS.exists() else 0
+        self.before = _bytes(_STATUS, "VmRSS") if device.type == "cpu" and _STATUS.exists() else 0
 
     def restart(self) -> None:
         """Forget the peak so far."""
@@ -63,7 +68,7 @@ class Watch:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
             return torch.cuda.max_memory_allocated(self.device)
-        return _status("VmHWM") - self.before if _STATUS.exists() else None
+        return _bytes(_STATUS, "VmHWM") - self.before if _STATUS.exists() else None
 
 
 @contextlib.contextmanager
@@ -73,18 +78,12 @@ def no_more_than_there_is(device: torch.device) -> Iterator[None]:
         yield
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    limit = _status("VmData") + available() * 9 // 10
+    limit = _bytes(_STATUS, "VmData") + _bytes(_MACHINE, "MemAvailable") * 9 // 10
     resource.setrlimit(resource.RLIMIT_DATA, (limit if soft == resource.RLIM_INFINITY else min(soft, limit), hard))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
-
-
-def available() -> int:
-    """Bytes of main memory that can be taken."""
-    lines = Path("/proc/meminfo").read_text().splitlines()
-    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:"))
 
 
 def release(device: torch.device) -> None:
@@ -109,8 +108,8 @@ def status_of(error: BaseException) -> str:
     return "out_of_memory" if is_out_of_memory(error) else "failed"
 
 
-def _status(field: str) -> int:
-    lines = _STATUS.read_text().splitlines()
+def _bytes(file: Path, field: str) -> int:
+    lines = file.read_text().splitlines()
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith(field + ":"))
 
 

@@ -2,6 +2,10 @@
 
 encoder.json gives each token a number, vocab.bpe lists the merges in order, dict.txt gives those numbers, written as
 text, fairseq's ids. The same three files give the same ids as fairseq's ``--bpe gpt2`` with ``fairseq-preprocess``.
+
+The first two are not read by ``tiktoken.load``: it copies them to a temporary folder and later reads that copy even if
+the file has changed, it takes only tokens that are numbered in the order of the merges, as OpenAI's are, and it names
+neither file nor line of what is wrong.
 """
 
 import json
