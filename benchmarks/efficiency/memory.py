@@ -18,7 +18,6 @@ import torch
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's mallopt
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
-_MACHINE = Path("/proc/meminfo")
 
 
 def peak_of(call: Callable[[], Any], device: torch.device) -> int | None:
@@ -78,12 +77,17 @@ def no_more_than_there_is(device: torch.device) -> Iterator[None]:
         yield
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    limit = _bytes(_STATUS, "VmData") + _bytes(_MACHINE, "MemAvailable") * 9 // 10
+    limit = _bytes(_STATUS, "VmData") + available() * 9 // 10
     resource.setrlimit(resource.RLIMIT_DATA, (limit if soft == resource.RLIM_INFINITY else min(soft, limit), hard))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def available() -> int:
+    """Bytes of main memory that can be taken."""
+    return _bytes(Path("/proc/meminfo"), "MemAvailable")
 
 
 def release(device: torch.device) -> None:
