@@ -35,11 +35,11 @@ from data_prep.corpus.checks import check_amounts, check_disjoint
 from data_prep.corpus.cleaning import Cleaning
 from data_prep.corpus.report import describe
 from data_prep.corpus.run import CorpusOptions, Counts, Run, can_carry_on
-from data_prep.corpus.splits import TRAIN, VALID, Shares
 from data_prep.sources import Source, parse_source
 from data_prep.sources.files import FileUnit
 from data_prep.sources.parse import split_spec
 from data_prep.support.program import program_parser, run_program
+from data_prep.support.splits import TRAIN, VALID, Shares
 from data_prep.support.step import Step
 from data_prep.support.workers import check_workers, default_workers
 from linformer_fairseq.files.atomic import write_file

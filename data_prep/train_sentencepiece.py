@@ -21,9 +21,8 @@ import sentencepiece
 
 from data_prep.binarizing.inputs import check_text_files, find_inputs
 from data_prep.corpus.cleaning import digest
-from data_prep.corpus.splits import TRAIN
-from data_prep.support.hash_fraction import hash_fraction
 from data_prep.support.program import program_parser, run_program
+from data_prep.support.splits import TRAIN, hash_fraction
 from data_prep.support.step import Step, file_state
 from data_prep.tokenizers import Tokenizer, load_tokenizer, sentencepiece_model
 from linformer_fairseq.files import dictionary

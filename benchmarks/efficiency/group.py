@@ -16,10 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.efficiency import memory, operations
+from benchmarks.efficiency.memory import largest
 from benchmarks.efficiency.models.embeddings import PADDING
 from benchmarks.efficiency.models.registry import MODELS, build, missing
 from benchmarks.efficiency.rate import Limit
-from benchmarks.efficiency.search import largest
 from benchmarks.efficiency.sizes import Sizes
 from benchmarks.efficiency.store import Cell, Store
 from benchmarks.efficiency.timing import FEW, in_rounds, outliers, quartiles, seconds_of, times_faster

@@ -1,4 +1,4 @@
-"""How much more memory a call takes at its peak than what was taken before.
+"""How much more memory a call takes at its peak than what was taken before, and what still fits into memory.
 
 /proc is read here, not by psutil, which has neither the high-water mark of the resident memory (VmHWM) with its reset
 nor the memory that RLIMIT_DATA counts (VmData: psutil's ``data`` includes the stack).
@@ -88,6 +88,29 @@ def no_more_than_there_is(device: torch.device) -> Iterator[None]:
 def available() -> int:
     """Bytes of main memory that can be taken."""
     return _bytes(Path("/proc/meminfo"), "MemAvailable")
+
+
+def largest(fits: Callable[[int], bool], at_most: int) -> int:
+    """The largest number up to ``at_most`` that fits, 0 if 1 does not: by doubling, then by bisection.
+
+    Args:
+        fits: asked of each number once at most; if a number fits, so do all below it.
+        at_most: at least 1.
+    """
+    good, bad = 0, 1
+    while bad <= at_most and fits(bad):
+        good, bad = bad, bad * 2
+    if bad > at_most:
+        if good == at_most or fits(at_most):
+            return at_most
+        bad = at_most
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        if fits(middle):
+            good = middle
+        else:
+            bad = middle
+    return good
 
 
 def release(device: torch.device) -> None:

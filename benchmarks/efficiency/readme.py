@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import data_prep, preparation
-from benchmarks.efficiency import closer, selfcheck, tables
+from benchmarks.efficiency import report, tables
 from benchmarks.efficiency.store import Cell, read, write_whole
 from benchmarks.efficiency.tables import Result, cells_of, faster, fewer_operations, label, number
 from benchmarks.measuring import ROOT, said
@@ -126,13 +126,13 @@ def table3(results: Path) -> list[str]:
     return lines
 
 
-def checked(results: Path) -> list[str]:
-    """The self-check, for each of its files."""
-    return [line for path in _files(results, "selfcheck") for line in [*selfcheck.table(read(path)), ""]]
+def of_kind(kind: str, results: Path) -> list[str]:
+    """The tables of all files of a kind that ``report.TABLES`` has; no lines if nothing was measured."""
+    return [line for path in _files(results, kind) for line in [*report.TABLES[kind](read(path)), ""]]
 
 
 def _files(results: Path, kind: str) -> list[Path]:
-    return sorted((results / "efficiency").glob(f"{kind}_*.json"))
+    return sorted((results / "efficiency").glob(f"{kind}*.json"))
 
 
 def _inference(results: Path, preset: str) -> list[tuple[str, Result]]:
@@ -152,8 +152,7 @@ PARTS: dict[str, Callable[[Path], list[str]]] = {
     "figure2": figure2,
     "short": short,
     "table3": table3,
-    "selfcheck": checked,
-    **closer.PARTS,
+    **{kind: partial(of_kind, kind) for kind in report.TABLES},
     "data_prep": lambda results: data_prep.comparison(read_object(results / "data_prep/binarize.json")),
     "preparation": lambda results: preparation.by_size(read_object(results / "data_prep/preparation.json")),
 }

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from data_prep.corpus.cleaning import digest
 from data_prep.corpus.run import CorpusOptions, Counts
-from data_prep.corpus.splits import NAMES, TRAIN
 from data_prep.corpus.text_shards import read_documents, shard_files
+from data_prep.support.splits import NAMES, TRAIN
 from data_prep.support.workers import ordered_map
 from linformer_fairseq.files.errors import UserError
 

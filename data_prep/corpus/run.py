@@ -11,10 +11,9 @@ from typing import Literal, NamedTuple
 
 from data_prep.corpus.cleaning import Cleaned, Cleaning, clean, digest
 from data_prep.corpus.seen import Seen
-from data_prep.corpus.splits import NAMES, TRAIN, Shares
 from data_prep.corpus.text_shards import ShardWriter, is_complete
 from data_prep.sources.source import Errors, Record, Source, Unit
-from data_prep.support.hash_fraction import hash_fraction
+from data_prep.support.splits import NAMES, TRAIN, Shares, hash_fraction
 from data_prep.support.workers import ordered_map
 from linformer_fairseq.files.json_records import write_json
 from linformer_fairseq.files.progress import Progress

@@ -17,8 +17,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from data_prep.support.hash_fraction import hash_fraction
 from data_prep.support.program import run_program
+from data_prep.support.splits import hash_fraction
 from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.errors import UserError
 

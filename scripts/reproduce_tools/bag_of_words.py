@@ -9,7 +9,6 @@ tf-idf of words and pairs of neighbouring words, each text of an example on its 
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections import Counter
 from pathlib import Path
@@ -23,7 +22,7 @@ from data_prep.support.program import run_program
 from data_prep.tasks.definitions import TASKS, Task
 from data_prep.tasks.prepare import open_source
 from data_prep.tasks.rows import Row
-from linformer_fairseq.files.atomic import write_file
+from linformer_fairseq.files.json_records import write_json
 
 PENALTY = 8.0
 """C of the regression, for every task."""
@@ -76,7 +75,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, required=True, help="JSON file")
     args = parser.parse_args(argv)
     found = scores(TASKS[args.task], args.source)
-    write_file(args.out, json.dumps(found, indent=1) + "\n")
+    write_json(args.out, found)
     print(f"{args.task}: bag of words {found['bag_of_words']:.1f} %, most frequent answer {found['majority']:.1f} %")
 
 

@@ -11,6 +11,7 @@ import math
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -44,13 +45,14 @@ class Task:
     """Accuracy in percent of tf-idf with logistic regression."""
 
 
-def page(work: Path, results: Path, command: str) -> str:
+def page(work: Path, results: Path, command: str, controls: dict[str, dict[str, Any]]) -> str:
     """The text.
 
     Args:
-        work: folder with bin, text, controls and a folder for each task.
+        work: folder with bin, text and a folder for each task.
         results: folder with runs.jsonl and the figures.
         command: as it was typed.
+        controls: what `bag_of_words` wrote, by task.
 
     Raises:
         UserError, OSError: something is missing or damaged.
@@ -58,7 +60,7 @@ def page(work: Path, results: Path, command: str) -> str:
     rows = read_rows(results / "runs.jsonl")
     pretrainings = [row for row in rows if row.stage == "pretraining" and not _untrained(row)]
     finetunings = [row for row in rows if row.stage == "finetuning"]
-    tasks = {task: read_task(work, task) for task in TASKS}
+    tasks = {task: read_task(work / task, controls[task]["bag_of_words"]) for task in TASKS}
     unigram = unigram_perplexity(work / "bin")
     words = read_object(work / "text" / "manifest.json")["splits"]["train"]["words"]
     hours = sum(row.wall_seconds for row in rows) / 3600
@@ -94,16 +96,15 @@ def _untrained(row: Row) -> bool:
     return row.scale.max_update == 1
 
 
-def read_task(work: Path, name: str) -> Task:
-    """Counts of a prepared task, and its bag of words."""
+def read_task(folder: Path, bag_of_words: float) -> Task:
+    """Counts of a prepared task, beside the accuracy of its bag of words."""
     counts = {}
     for split in ("train", "valid"):
-        dataset = open_dataset(work / name / "label" / split)
-        ids = np.fromfile(work / name / "label" / f"{split}.bin", dataset.dtype)
+        dataset = open_dataset(folder / "label" / split)
+        ids = np.fromfile(folder / "label" / f"{split}.bin", dataset.dtype)
         counts[split] = np.bincount(ids)[FIRST:]
     train, valid = counts["train"], counts["valid"]
-    control = read_object(work / "controls" / f"{name}.json")
-    return Task(int(train.sum()), int(valid.sum()), 100 * float(valid.max() / valid.sum()), control["bag_of_words"])
+    return Task(int(train.sum()), int(valid.sum()), 100 * float(valid.max() / valid.sum()), bag_of_words)
 
 
 def unigram_perplexity(folder: Path) -> float:
@@ -243,11 +244,11 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--command", required=True, help="what made the results")
     args = parser.parse_args(argv)
     try:
-        text = page(args.work, args.results, args.command)
+        controls = {name: read_object(args.work / "controls" / f"{name}.json") for name in TASKS}
+        text = page(args.work, args.results, args.command, controls)
     except (ValueError, OSError) as error:
         raise UserError(str(error)) from error
     write_file(args.results / "README.md", text)
-    controls = {name: read_object(args.work / "controls" / f"{name}.json") for name in TASKS}
     write_json(args.results / "controls.json", controls)
 
 

@@ -21,8 +21,8 @@ from data_prep.binarize import binarize
 from data_prep.corpus import checks
 from data_prep.corpus.cleaning import Cleaning
 from data_prep.corpus.run import CorpusOptions
-from data_prep.corpus.splits import Shares
 from data_prep.sources import parse_source
+from data_prep.support.splits import Shares
 from data_prep.tokenizers import load_tokenizer
 from linformer_fairseq.files.tokenizers import find_tokenizer
 from tests.data_prep.small_tokenizers import make_gpt2, make_sentencepiece

@@ -10,8 +10,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.efficiency.models.fairseq_task import Task, encoder_options
-from benchmarks.efficiency.models.features import Features
+from benchmarks.efficiency.models.fairseq_task import Features, Task, encoder_options
 from benchmarks.efficiency.sizes import Sizes
 from linformer_fairseq import register
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.efficiency.models.fairseq_task import Task, encoder_options
-from benchmarks.efficiency.models.features import Features
+from benchmarks.efficiency.models.fairseq_task import Features, Task, encoder_options
 from benchmarks.efficiency.sizes import Sizes
 
 

@@ -59,7 +59,7 @@ MODELS: dict[str, Known] = {  # in the order of the tables
     "roberta_sdpa_core": Known("plain:sdpa", "dense rival", projects=False),
     "roberta_sdpa_core_blocks": Known("blocks:sdpa_in_blocks", "dense rival in blocks", projects=False, trains=False),
     "roberta_sdpa_core_compiled": Known("plain:sdpa_compiled", "dense rival, compiled", projects=False, compiled=True),
-    "roberta_hf": Known("hugging_face:roberta", "Hugging Face's RoBERTa", HUGGING_FACE, projects=False, trains=False),
+    "roberta_hf": Known("peers:hugging_face", "Hugging Face's RoBERTa", HUGGING_FACE, projects=False, trains=False),
     "roberta_fairseq": Known("fairseq_own:roberta", "fairseq's RoBERTa", FAIRSEQ, projects=False),
     "roberta_materialised": Known("plain:materialised", "Transformer, P stored", projects=False, stores=True),
     "fairseq_linformer": Known("fairseq_own:linformer", "fairseq's example", FAIRSEQ, stores=True, trains=False),
