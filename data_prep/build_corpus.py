@@ -124,7 +124,7 @@ def _manifest(sources: list[Source], options: CorpusOptions, counts: Counts) -> 
 
 def parser(prog: str | None = None) -> argparse.ArgumentParser:
     """The program's options."""
-    parser = program_parser(prog, "build_corpus", __doc__)
+    parser = program_parser(prog, "data_prep.build_corpus", __doc__)
     parser.add_argument("sources", nargs="+", metavar="SOURCE", help="see above")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write")
     parser.add_argument("--workers", type=int, default=default_workers(), help="processes (one per core: %(default)s)")

@@ -189,7 +189,7 @@ def _write_dictionary(folder: Path, lines: list[str]) -> None:
 def main(argv: list[str] | None = None, prog: str | None = None) -> None:
     """The program; ``prog`` is what its help calls it."""
     defaults = TrainingOptions()
-    parser = program_parser(prog, "train_sentencepiece", __doc__)
+    parser = program_parser(prog, "data_prep.train_sentencepiece", __doc__)
     parser.add_argument("inputs", type=Path, nargs="+", metavar="CORPUS", help="a corpus folder, or text files")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write")
     parser.add_argument(

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
-import statistics
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -27,7 +26,7 @@ from benchmarks.efficiency import one_layer
 from benchmarks.efficiency.inference import say
 from benchmarks.efficiency.store import Cell
 from benchmarks.efficiency.tables import number
-from benchmarks.efficiency.timing import in_rounds, quartiles, times_faster
+from benchmarks.efficiency.timing import quartiles, times_faster
 from benchmarks.measuring import said
 from linformer_fairseq.core import (
     LinformerEncoderLayer,
@@ -54,29 +53,19 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         UserError: something that the user can fix.
     """
-    device, dtype = one_layer.prepared(args)
-    store = one_layer.store(args, "ablation", device)
+    return one_layer.run(args, "ablation", partial(_cells, args))
+
+
+def _cells(args: argparse.Namespace, n: int, dtype: torch.dtype, device: torch.device) -> list[Cell]:
     names = [name for name in VARIANTS if name not in (INFERENCE if args.training else TRAINING)]
-    for n in args.lengths:
-        layer = one_layer.ours(args.positions or n, args.projected_dim, dtype, device)
-        one = one_layer.Pass(layer, n, args.tokens, dtype, device, args.training)
-        store.add(*_cells(one, names, args.rounds))
-    say(f"written to {store.path}")
-    return 0
+    layer = one_layer.ours(args.positions or n, args.projected_dim, dtype, device)
+    one = one_layer.Pass(layer, n, args.tokens, dtype, device, args.training)
 
-
-def _cells(one: one_layer.Pass[LinformerEncoderLayer], names: list[str], rounds: int) -> list[Cell]:
-    faults: dict[str, list[int]] = {name: [] for name in names}
-
-    def timed(name: str) -> float:
+    def timed(name: str) -> tuple[float, int]:
         with VARIANTS[name](one.layer):
-            seconds, found = one.timed()
-        faults[name].append(found)
-        return seconds
+            return one.timed()
 
-    taken, failed = in_rounds({name: partial(timed, name) for name in names}, rounds)
-    for error in failed.values():
-        raise error
+    taken, faults = one_layer.timed_in_rounds({name: partial(timed, name) for name in names}, args.rounds)
     cells: list[Cell] = []
     for name in names:
         with VARIANTS[name](one.layer):
@@ -92,7 +81,7 @@ def _cells(one: one_layer.Pass[LinformerEncoderLayer], names: list[str], rounds:
                 "times_as_long": median,
                 "times_as_long_q1": first,
                 "times_as_long_q3": third,
-                "page_faults": statistics.median(faults[name]),
+                "page_faults": faults[name],
                 "peak_bytes": peak,
             }
         )

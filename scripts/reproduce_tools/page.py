@@ -6,7 +6,6 @@ Numbers are read from the rows and from the data that the runs had; sentences th
 The controls that are no runs, DIR/controls/TASK.json, are kept with the results.
 """
 
-import argparse
 import math
 import statistics
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from data_prep.support.program import run_program
+from data_prep.support.program import program_parser, run_program
 from data_prep.tasks.definitions import TASKS as OFFICIAL
 from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.dictionary import FIRST, read_symbols
@@ -234,11 +233,7 @@ def _limits(pretrainings: list[Row]) -> str:
 
 def main(argv: list[str] | None = None) -> None:
     """The program."""
-    parser = argparse.ArgumentParser(
-        prog="python -m scripts.reproduce_tools.page",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = program_parser(None, "scripts.reproduce_tools.page", __doc__)
     parser.add_argument("--work", type=Path, required=True, help="folder with bin, text and the tasks")
     parser.add_argument("--results", type=Path, required=True, help="folder with runs.jsonl; README.md goes there")
     parser.add_argument("--command", required=True, help="what made the results")
