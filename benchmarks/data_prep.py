@@ -37,7 +37,7 @@ WANTED = 6.0
 PACKAGES = ("fairseq-fixed", "torch", "numpy", "tiktoken", "sentencepiece")
 RIVALS = ("tokenizers", "datasets")
 BOOKS_SHARE = 0.6
-"""Of the bytes of the whole corpus, 120 of 200 MB; the shorter texts have the same mixture."""
+"""Share of books in the bytes of the corpus, 120 of 200 MB; shorter texts have the same mixture."""
 LABELS = {
     "fairseq": "fairseq (`multiprocessing_bpe_encoder.py`, `fairseq-preprocess`), GPT-2 BPE",
     "hugging_face": "Hugging Face (`tokenizers`, `datasets.map`, `save_to_disk`), GPT-2 BPE",
@@ -73,7 +73,7 @@ def write_text(path: Path, lines: Iterator[bytes]) -> float:
 
 
 def numbers(*commands: Measured) -> Numbers:
-    """Those of commands that run one after the other."""
+    """Time of commands that run one after the other, added up, and the highest of their peaks of memory."""
     return {
         "seconds": sum(one.seconds for one in commands),
         "cpu_seconds": sum(one.cpu_seconds for one in commands),
@@ -82,7 +82,7 @@ def numbers(*commands: Measured) -> Numbers:
 
 
 def fairseq_path(text: Path, bpe: Path, out: Path, workers: int) -> Numbers:
-    """Both of fairseq's commands, one after the other."""
+    """Run both of fairseq's commands, one after the other."""
     found = importlib.util.find_spec("fairseq")
     if found is None or found.origin is None:
         raise SystemExit("error: fairseq is not installed; `linformer doctor` says how to get it")
@@ -182,7 +182,7 @@ def line_fit(points: list[tuple[float, float]]) -> dict[str, float]:
 
 
 def measure(args: argparse.Namespace, work: Path) -> dict[str, Any]:
-    """All of it."""
+    """Compare the programs, and measure ours by the size of the text."""
     bpe, workers = args.bpe, args.workers
     texts = {size: work / f"{size:g}MB" / "train.txt" for size in {args.megabytes, *args.sizes}}
     lengths = {
@@ -246,7 +246,7 @@ def comparison(result: dict[str, Any]) -> list[str]:
 
 
 def basis(result: dict[str, Any]) -> str:
-    """What the numbers rest on."""
+    """How the numbers were measured, as text."""
     rounds = len(result["programs"]["fairseq"]["rounds"])
     return (
         f"Medians of {rounds} rounds, of ratios too; start-up counts, memory is that of all processes. "

@@ -25,9 +25,9 @@ class Measured:
 
     seconds: float
     cpu_seconds: float
-    """Of all its processes: hardly touched by what else the machine does."""
+    """CPU time of all its processes, which other load on the machine hardly changes."""
     peak_bytes: int
-    """Of the process and all below it, added up at the same moment; shared pages are counted once (PSS)."""
+    """Peak memory of the process and its descendants, added up at the same moment; shared pages count once (PSS)."""
 
 
 def run(command: Sequence[object]) -> Measured:

@@ -31,7 +31,7 @@ LITTLE = 0.1
 
 
 def one_round(data: Path, megabytes: float, workers: int) -> tuple[float, dict[str, int], dict[str, Numbers]]:
-    """All steps on a text of that size.
+    """Run all steps on a text of that size.
 
     Returns:
         megabytes of the text, counts of the training data, the numbers of each step.
@@ -75,7 +75,7 @@ def cells(row: dict[str, Any]) -> list[str]:
 
 
 def basis(result: dict[str, Any]) -> str:
-    """What the numbers rest on."""
+    """How the numbers were measured, as text."""
     rounds = len(result["sizes"][0]["steps"]["binarize"]["rounds"])
     return (
         f"Median seconds of {rounds} rounds and peak memory of all processes; the vocabulary is trained on a sample of "

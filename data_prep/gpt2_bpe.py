@@ -99,7 +99,7 @@ def _by_hand() -> str:
 
 
 def _difference(name: str, file: Found) -> str | None:
-    """What is wrong with ``file`` where it should be OpenAI's ``name``."""
+    """How ``file`` differs from OpenAI's ``name``; None if it does not, or if OpenAI has no such file."""
     expected, digest = PUBLISHED.get(name), hashlib.sha256(file.data).hexdigest()
     if expected in (None, digest):
         return None

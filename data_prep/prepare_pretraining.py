@@ -1,4 +1,4 @@
-"""From sources of text to what fairseq's masked_lm task reads: corpus, tokenizer, binary data.
+"""Makes what fairseq's masked_lm task reads of sources of text: corpus, tokenizer, binary data.
 
     linformer data pretraining --out DIR [SOURCE...]
 

@@ -45,7 +45,7 @@ _LONGEST_LINE = 1_000
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """What is trained."""
+    """Options of the sentencepiece model."""
 
     vocab_size: int = 32_000
     """Pieces, with sentencepiece's own <unk>, <s>, </s>; fewer come out where the text does not hold so many."""

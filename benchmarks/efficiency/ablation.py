@@ -138,7 +138,7 @@ def _beside(parts: Any, x: Tensor, padding: Tensor | None, overwrite: bool) -> T
 
 
 def _upcast_gelu(x: Tensor) -> Tensor:
-    """As fairseq's."""
+    """GELU through fp32, as in fairseq."""
     return F.gelu(x.float()).type_as(x)
 
 
@@ -226,6 +226,6 @@ VARIANTS: dict[str, Change] = {
     ),
 }
 TRAINING = {"blocks computed again"}
-"""What makes no difference without gradients."""
+"""Variants that make no difference without gradients."""
 INFERENCE = {name for name in VARIANTS if "block" in name} - TRAINING | {"output beside its input"}
-"""What makes no difference with them."""
+"""Variants that make no difference with gradients."""

@@ -131,7 +131,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def status_of(error: BaseException) -> str:
-    """Of a cell that an error left without a time."""
+    """Status of a cell that has no time because of an error."""
     return "out_of_memory" if is_out_of_memory(error) else "failed"
 
 

@@ -156,7 +156,8 @@ PARTS: dict[str, Callable[[Path], list[str]]] = {
     "data_prep": lambda results: data_prep.comparison(read_object(results / "data_prep/binarize.json")),
     "preparation": lambda results: preparation.by_size(read_object(results / "data_prep/preparation.json")),
 }
-"""By the name of their markers: from the folder of all results to Markdown; no lines if nothing was measured."""
+"""Functions by the name of their markers: they take the folder of all results and return Markdown, or no lines if
+nothing was measured."""
 
 
 def filled(page: str, results: Path) -> str:

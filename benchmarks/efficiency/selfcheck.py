@@ -44,7 +44,7 @@ KEPT = ("dtype", "lengths", "projected_dim", "models", "tokens", "rounds")
 TOLERANCES = {"time_ratio": 0.05, "operations_ratio": 0.10, "peak_ratio": 0.10}
 """How far from 1 a ratio of the benchmarks' way to the plain one may be."""
 PASSES = 3
-"""Of a process in a round."""
+"""Passes of each process in a round."""
 FREED_AT_ONCE = {"MALLOC_MMAP_THRESHOLD_": str(1 << 16)}
 """glibc's setting for the processes whose memory is measured."""
 PAGE = mmap.PAGESIZE
@@ -212,7 +212,7 @@ def _compared(name: str, given: Input, settings: dict[str, Any]) -> Cell:
 
 @contextlib.contextmanager
 def _both(case: dict[str, Any], environment: Mapping[str, str]) -> Iterator[dict[str, Side]]:
-    """Both programs, once they are ready."""
+    """Start both programs and wait until they are ready."""
     with contextlib.ExitStack() as stack:
         sides = {side: stack.enter_context(Side(side, case, environment)) for side in SIDES}
         for process in sides.values():
@@ -221,7 +221,7 @@ def _both(case: dict[str, Any], environment: Mapping[str, str]) -> Iterator[dict
 
 
 def table(result: Result) -> list[str]:
-    """What was found, as Markdown."""
+    """The ratios as a Markdown table."""
     rows = []
     for cell in result["cells"]:
         input_ = f"{cell['batch']:,} x {cell['n']:,}{', padded' if cell['padded'] else ''}"

@@ -56,7 +56,7 @@ class Store:
 
     @property
     def cells(self) -> list[Cell]:
-        """All that are there."""
+        """All cells of the file."""
         cells: list[Cell] = self.content["cells"]
         return cells
 

@@ -48,7 +48,7 @@ def cells_of(result: Result, **wanted: Any) -> list[Cell]:
 
 
 def cell_of(result: Result, **wanted: Any) -> Cell | None:
-    """The first of them."""
+    """The first cell with these values."""
     return next(iter(cells_of(result, **wanted)), None)
 
 
@@ -64,7 +64,7 @@ def rival_of(result: Result, **wanted: Any) -> Cell | None:
 
 
 def forms_of(result: Result) -> str:
-    """In which forms the dense rival was measured."""
+    """The forms in which the dense rival was measured, as text."""
     found = [form for name, form in DENSE.items() if cells_of(result, model=name)]
     return " or ".join(found) + (", whichever is faster" if len(found) > 1 else "")
 
@@ -149,7 +149,7 @@ def _ratio_text(value: float | None, base: Cell | None, other: Cell) -> str:
 
 
 def batches(result: Result) -> str:
-    """How they were chosen."""
+    """How the batches were chosen, as text."""
     settings = result["settings"]
     padded = {"no": "", "yes": ", padded", "both": ", with padding or without"}[settings["padded"]]
     if settings["largest_batch"]:
@@ -246,7 +246,7 @@ def _time_text(ratio: float, cell: Cell, base: Cell) -> str:
 
 
 def _pays_text(result: Result, model: str, k: int | None) -> str:
-    """From which length on it takes no more time than the dense rival, in every batch."""
+    """The length from which on a model is no slower than the dense rival in any batch, as text."""
     name = f"{label(model)}, k = {k:,}"
     first = None
     for length in sorted({cell["length"] for cell in result["cells"]}, reverse=True):
@@ -275,7 +275,7 @@ def same_input(cell: Cell) -> dict[str, Any]:
 
 
 def _place(cell: Cell) -> tuple[Any, ...]:
-    """Of a cell in a table: by input, then in the order of the models."""
+    """Sort key of a cell in a table: by input, then in the order of the models."""
     names = list(MODELS)
     model = names.index(cell["model"]) if cell["model"] in names else len(names)
     return cell["length"], cell["wanted_batch"] or 0, cell["padded"], model, cell["k"] or 0
@@ -286,24 +286,24 @@ def _batch_text(cell: Cell) -> str:
 
 
 def quartiles_text(cell: Cell) -> str:
-    """In milliseconds; a dash where there were too few rounds."""
+    """Quartiles in milliseconds; a dash if there were too few rounds."""
     if cell["seconds_q1"] is None:
         return "-"
     return f"{number(1e3 * cell['seconds_q1'])} to {number(1e3 * cell['seconds_q3'])}"
 
 
 def rounds_text(cell: Cell) -> str:
-    """How many, and how many of them are outliers."""
+    """Number of rounds, and how many of them are outliers."""
     return f"{len(cell['all_seconds'])}" + (f", {cell['outliers']}*" if cell["outliers"] else "")
 
 
 def star(*cells: Cell) -> str:
-    """What marks a figure made from a round that is an outlier."""
+    """The mark of a figure that an outlier is part of, or nothing."""
     return "*" if any(cell["outliers"] for cell in cells) else ""
 
 
 def outliers_note(result: Result) -> list[str]:
-    """What the star means, if there is one."""
+    """Explains the star if the table has one."""
     if not any(cell["outliers"] or cell["limit_outliers"] for cell in cells_of(result, status="ok")):
         return []
     return [f"\\* with rounds that took more than {OUTLIER:g} times the median of their rounds; they count, too.", ""]
@@ -388,7 +388,7 @@ def _beside(result: Result, cell: Cell, bases: Sequence[str]) -> Cell | None:
 
 
 def size_of(result: Result) -> str:
-    """How large the models were."""
+    """Number of layers and width of the models, as text."""
     settings = result["settings"]
     layers = settings["layers"]
     return f"{layers} layer{'s' if layers != 1 else ''} of width {settings['width']:,}"
@@ -401,7 +401,7 @@ def _without_empty(rows: Sequence[Sequence[str]]) -> list[list[str]]:
 
 
 def _length(cell: Cell) -> int:
-    """Of its sequences; those of training are as long as the model allows."""
+    """Positions of a cell's sequences; without a length of their own they are as long as the model allows."""
     return int(cell["length"] if "length" in cell else cell["n"])
 
 

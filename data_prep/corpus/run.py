@@ -1,4 +1,4 @@
-"""From sources to a corpus: clean, drop duplicates, split, write; interrupted anywhere and carried on."""
+"""Makes a corpus of sources: cleans, drops duplicates, splits and writes; can be interrupted and resumed anywhere."""
 
 import json
 from collections import Counter
@@ -52,7 +52,7 @@ class _Place(NamedTuple):
 
 
 class _Ready(NamedTuple):
-    """What a worker makes of a document."""
+    """A document as a worker returns it."""
 
     cleaned: Cleaned
     marks: list[bytes]
@@ -65,7 +65,7 @@ class _Ready(NamedTuple):
 
 @dataclass
 class Counts:
-    """What happened to the documents."""
+    """Counts of documents by what happened to them."""
 
     sources: list[Counter[str]]
     """Per source: documents read, and those left out by reason."""

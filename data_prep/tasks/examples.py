@@ -32,7 +32,7 @@ class Limit:
     """How long an example may be, and what of a longer one stays."""
 
     positions: int | None = None
-    """That the model sees, <s> and separators included; None: nothing is cut."""
+    """Most positions of an example, <s> and separators included; None: nothing is cut."""
     how: str = "head"
 
 
@@ -43,10 +43,10 @@ class Split:
     order: list[tuple[int, int]] = field(default_factory=list)
     identifiers: list[str] = field(default_factory=list)
     ids: list[tuple[npt.NDArray[np.generic], ...]] = field(default_factory=list)
-    """Of each text, </s> at the end, in the element type of the file to come."""
+    """Ids of each text, </s> at the end, in the element type of the file to be written."""
     labels: list[str | None] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
-    """By what is counted: cut, longer than 512, with an empty text, with control characters, rejected."""
+    """Examples that are cut, longer than 512, with an empty text, with control characters, or rejected."""
     longest: int = 0
     """Positions of the longest example."""
 

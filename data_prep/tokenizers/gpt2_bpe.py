@@ -23,7 +23,7 @@ from linformer_fairseq.files.text import read_text
 from linformer_fairseq.files.tokenizers import ENCODER, MERGES
 
 END_OF_TEXT = "<|endoftext|>"
-"""In encoder.json, but no text is encoded to it."""
+"""A token of encoder.json that no text is encoded to."""
 
 # GPT-2's pattern: contractions, then words, numbers and marks with a blank before them, then white space, of which
 # the last before a word is left to that word. Possessive (++) where nothing can follow that would need a step back.

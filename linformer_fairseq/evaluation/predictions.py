@@ -22,11 +22,11 @@ Classes = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Predictions:
-    """One entry an example."""
+    """Predictions, with one entry for each example."""
 
     predicted: Classes
     probability: npt.NDArray[np.float32]
-    """That the model gives to the predicted class, (examples,)."""
+    """Probability that the model gives to the predicted class, (examples,)."""
     targets: Classes | None
     """None where the split has no labels."""
 

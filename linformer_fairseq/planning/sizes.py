@@ -23,17 +23,17 @@ class Sizes:
 
     layers: int
     width: int
-    """C."""
+    """C, channels of a position."""
     ffn: int
     heads: int
     n: int
     vocabulary: int
     classes: int
-    """Of the classification head; 0 without one."""
+    """Classes of the classification head; 0 without one."""
     settings: LinformerSettings | None
-    """Of Linformer's attention; None where attention is n x n."""
+    """Settings of Linformer's attention; None where attention is n x n."""
     options: Namespace
-    """All of the model's, resolved."""
+    """All options of the model, with defaults filled in."""
 
     @property
     def projections(self) -> int:

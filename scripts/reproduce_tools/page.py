@@ -34,7 +34,7 @@ _CLOSE = 2.0
 
 @dataclass(frozen=True)
 class Task:
-    """What a task's runs had."""
+    """Data of a task, and the accuracies of two controls."""
 
     train: int
     valid: int

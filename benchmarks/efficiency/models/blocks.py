@@ -58,5 +58,5 @@ class DenseLayer(nn.Module):
 
 
 def sdpa_in_blocks(sizes: Sizes, n: int, k: int | None) -> Encoder:
-    """With torch's fused attention."""
+    """The dense rival in our blocks, with torch's fused attention."""
     return Encoder(sizes, n, (DenseLayer(sizes) for _ in range(sizes.layers)))

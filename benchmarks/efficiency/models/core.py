@@ -32,18 +32,18 @@ class CoreLinformer(nn.Module):
 
 
 def linformer_core(sizes: Sizes, n: int, k: int | None) -> CoreLinformer:
-    """With the paper's projection."""
+    """Our layers with the paper's projection."""
     assert k is not None
     return CoreLinformer(sizes, n, k)
 
 
 def linformer_core_convolution(sizes: Sizes, n: int, k: int | None) -> CoreLinformer:
-    """With default options."""
+    """Our layers with default options."""
     assert k is not None
     return CoreLinformer(sizes, n, k, projection="convolution")
 
 
 def linformer_core_compiled(sizes: Sizes, n: int, k: int | None) -> CoreLinformer:
-    """Its layers through torch.compile."""
+    """Our layers through torch.compile, with the paper's projection."""
     assert k is not None
     return CoreLinformer(sizes, n, k, compiled=True)

@@ -28,7 +28,7 @@ def full_model(sizes: Sizes, n: int, dropout: float = 0.0) -> Any:
 
 
 def roberta(sizes: Sizes, n: int, k: int | None) -> Features:
-    """In inference it runs torch's fused attention, inside multi_head_attention_forward."""
+    """fairseq's RoBERTa; in inference it runs torch's fused attention, inside multi_head_attention_forward."""
     return Features(full_model(sizes, n))
 
 

@@ -48,7 +48,7 @@ class Task:
         self._n = n
 
     def max_positions(self) -> int:
-        """n."""
+        """n, the longest input."""
         return self._n
 
 

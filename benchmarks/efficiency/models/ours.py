@@ -22,18 +22,18 @@ def full_model(
 
 
 def linformer(sizes: Sizes, n: int, k: int | None) -> Features:
-    """With the paper's projection and layerwise sharing."""
+    """Our model with the paper's projection and layerwise sharing."""
     assert k is not None
     return Features(full_model(sizes, n, k))
 
 
 def linformer_convolution(sizes: Sizes, n: int, k: int | None) -> Features:
-    """With default options."""
+    """Our model with default options."""
     assert k is not None
     return Features(full_model(sizes, n, k, projection="convolution"))
 
 
 def linformer_compiled(sizes: Sizes, n: int, k: int | None) -> Features:
-    """With compile_encoder."""
+    """Our model with compile_encoder, with the paper's projection."""
     assert k is not None
     return Features(full_model(sizes, n, k, compiled=True))

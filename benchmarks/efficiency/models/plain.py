@@ -60,7 +60,7 @@ def materialised(sizes: Sizes, n: int, k: int | None) -> Encoder:
 
 
 def sdpa(sizes: Sizes, n: int, k: int | None) -> Encoder:
-    """With torch's fused attention."""
+    """The dense rival, with torch's fused attention."""
     return Encoder(sizes, n, (Layer(sizes, stores=False) for _ in range(sizes.layers)))
 
 

@@ -20,7 +20,7 @@ DISTRIBUTIONS = {
     LUCIDRAINS: "linformer",
     PYTORCH_PEER: "linformer-pytorch",
 }
-"""Of each package that a model may need, the name that pip knows."""
+"""Name on PyPI of each package that a model may need."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Known:
     needs: str = ""
     """The package beside torch that it is built with."""
     projects: bool = True
-    """Whether it has a k."""
+    """Whether it has projected rows, and so a k."""
     stores: bool = False
     """Whether it stores the attention probabilities."""
     compiled: bool = False
@@ -42,7 +42,7 @@ class Known:
     trains: bool = True
     """Whether `training` knows it."""
     projection: str = "linear"
-    """Of a Linformer: how n positions become k rows, and with it all defaults of our model."""
+    """Projection of a Linformer; all defaults of our model follow from it."""
 
 
 MODELS: dict[str, Known] = {  # in the order of the tables
