@@ -18,9 +18,10 @@ from typing import Any
 
 from benchmarks import data_prep, preparation
 from benchmarks.efficiency import report, tables
-from benchmarks.efficiency.store import Cell, read, write_whole
+from benchmarks.efficiency.store import Cell, read
 from benchmarks.efficiency.tables import Result, cells_of, faster, fewer_operations, label, number
 from benchmarks.measuring import ROOT, said
+from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import read_object
 from linformer_fairseq.files.markdown import markdown_table
@@ -186,7 +187,8 @@ def run(args: argparse.Namespace) -> int:
     """Write the pages, or check them; returns the exit status.
 
     Raises:
-        UserError: a file of results or a page cannot be read or written.
+        UserError: a file of results cannot be read.
+        OSError: a page cannot be read or written.
     """
     status = 0
     for name in PAGES:
@@ -199,5 +201,5 @@ def run(args: argparse.Namespace) -> int:
         if args.check:
             status = 1
         else:
-            write_whole(page, new)
+            write_file(page, new)
     return status

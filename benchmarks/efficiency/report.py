@@ -16,8 +16,9 @@ from pathlib import Path
 
 from benchmarks.efficiency import ablation, optimizer, padding, profile, selfcheck, tables
 from benchmarks.efficiency.inference import RESULTS
-from benchmarks.efficiency.store import read, write_whole
+from benchmarks.efficiency.store import read
 from benchmarks.efficiency.tables import STORED, Result, cells_of, ours_of
+from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.errors import UserError
 
 TITLES: dict[str | None, str] = {
@@ -48,7 +49,8 @@ def run(args: argparse.Namespace) -> int:
     """Write the report; returns the exit status.
 
     Raises:
-        UserError: no results, or a folder that cannot be written.
+        UserError: no results.
+        OSError: the folder cannot be written.
     """
     out = args.out or args.results
     files = sorted(args.results.glob("*.json")) if args.results.is_dir() else []
@@ -61,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     lines = ["# Efficiency", "", f"Made by `linformer benchmark report` from the JSON files {where}.", ""]
     for path in files:
         lines += [*part(path.stem, read(path), out, draws), ""]
-    write_whole(out / "README.md", "\n".join(lines).rstrip() + "\n")
+    write_file(out / "README.md", "\n".join(lines).rstrip() + "\n")
     print(f"written to {out / 'README.md'}", file=sys.stderr)
     return 0
 
@@ -70,7 +72,8 @@ def part(stem: str, result: Result, out: Path, draws: bool) -> list[str]:
     """What the report says of a file; its plots go to ``out``.
 
     Raises:
-        UserError: a plot cannot be written.
+        UserError: the results are of an unknown kind.
+        OSError: a plot cannot be written.
     """
     kind = result["kind"]
     if kind == "inference":
