@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
 from data_prep import build_corpus
 from data_prep.binarize import binarize
-from data_prep.corpus import checks
 from data_prep.corpus.cleaning import Cleaning
 from data_prep.corpus.run import CorpusOptions
 from data_prep.sources import parse_source
@@ -121,7 +120,7 @@ def test_text_survives(tokenizer: Path, documents: list[str]) -> None:
     if not expected:
         return
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checks, "MINIMUM_BYTES", 1)
+        patch.setattr(build_corpus, "MINIMUM_BYTES", 1)
         reader = Reader(prepare(documents, tokenizer, Path(folder)))
         items = reader.items()
         again = load_tokenizer(reader.data)
