@@ -11,4 +11,4 @@ PROGRAMS = {
     "report": "tables and plots of what was measured",
     "readme": "put the tables into the pages of a clone of the repository",
 }
-"""Of `linformer benchmark`: modules of `efficiency`, and what each does."""
+"""Programs of `linformer benchmark`: the modules of `efficiency`, and what each does."""

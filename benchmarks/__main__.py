@@ -28,6 +28,9 @@ def main(argv: list[str] | None = None, prog: str = "python -m benchmarks") -> i
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except OSError as error:
+        print(f"error: {f'{error.filename}: ' if error.filename else ''}{error.strerror or error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("interrupted; --resume goes on", file=sys.stderr)
         return 130

@@ -30,13 +30,14 @@ if not __package__:  # run by its path: this file must not stand for the package
 
 
 from benchmarks.measuring import ROOT, Measured, provenance, run, said
+from linformer_fairseq.files.markdown import markdown_table
 
 WANTED = 6.0
 """How many times faster than fairseq ours must be."""
 PACKAGES = ("fairseq-fixed", "torch", "numpy", "tiktoken", "sentencepiece")
 RIVALS = ("tokenizers", "datasets")
 BOOKS_SHARE = 0.6
-"""Of the bytes of the whole corpus, 120 of 200 MB; the shorter texts have the same mixture."""
+"""Share of books in the bytes of the corpus, 120 of 200 MB; shorter texts have the same mixture."""
 LABELS = {
     "fairseq": "fairseq (`multiprocessing_bpe_encoder.py`, `fairseq-preprocess`), GPT-2 BPE",
     "hugging_face": "Hugging Face (`tokenizers`, `datasets.map`, `save_to_disk`), GPT-2 BPE",
@@ -72,7 +73,7 @@ def write_text(path: Path, lines: Iterator[bytes]) -> float:
 
 
 def numbers(*commands: Measured) -> Numbers:
-    """Those of commands that run one after the other."""
+    """Time of commands that run one after the other, added up, and the highest of their peaks of memory."""
     return {
         "seconds": sum(one.seconds for one in commands),
         "cpu_seconds": sum(one.cpu_seconds for one in commands),
@@ -81,7 +82,7 @@ def numbers(*commands: Measured) -> Numbers:
 
 
 def fairseq_path(text: Path, bpe: Path, out: Path, workers: int) -> Numbers:
-    """Both of fairseq's commands, one after the other."""
+    """Run both of fairseq's commands, one after the other."""
     found = importlib.util.find_spec("fairseq")
     if found is None or found.origin is None:
         raise SystemExit("error: fairseq is not installed; `linformer doctor` says how to get it")
@@ -181,7 +182,7 @@ def line_fit(points: list[tuple[float, float]]) -> dict[str, float]:
 
 
 def measure(args: argparse.Namespace, work: Path) -> dict[str, Any]:
-    """All of it."""
+    """Compare the programs, and measure ours by the size of the text."""
     bpe, workers = args.bpe, args.workers
     texts = {size: work / f"{size:g}MB" / "train.txt" for size in {args.megabytes, *args.sizes}}
     lengths = {
@@ -236,21 +237,16 @@ def same_ids(result: dict[str, Any]) -> str:
 
 def comparison(result: dict[str, Any]) -> list[str]:
     """The programs side by side, a Markdown table for docs/performance.md."""
-    lines = [
-        f"| {result['megabytes']:.0f} MB of text to token ids on disk, {result['workers']} processes | seconds "
-        "| times faster than fairseq | than Hugging Face | peak memory |",
-        "|---|---:|---:|---:|---:|",
-    ]
+    what = f"{result['megabytes']:.0f} MB of text to token ids on disk, {result['workers']} processes"
+    rows = [[what, "seconds", "times faster than fairseq", "than Hugging Face", "peak memory"]]
     for name, row in result["programs"].items():
         ratios = [f"{ratio(result, slow, name):.1f}" if slow != name else "1" for slow in ("fairseq", "hugging_face")]
-        lines.append(
-            f"| {LABELS[name]} | {row['seconds']:.1f} | {' | '.join(ratios)} | {row['peak_bytes'] / 1e6:.0f} MB |"
-        )
-    return [*lines, "", f"({same_ids(result)} {basis(result)})"]
+        rows.append([LABELS[name], f"{row['seconds']:.1f}", *ratios, f"{row['peak_bytes'] / 1e6:.0f} MB"])
+    return [*markdown_table(rows, gap=""), "", f"({same_ids(result)} {basis(result)})"]
 
 
 def basis(result: dict[str, Any]) -> str:
-    """What the numbers rest on."""
+    """How the numbers were measured, as text."""
     rounds = len(result["programs"]["fairseq"]["rounds"])
     return (
         f"Medians of {rounds} rounds, of ratios too; start-up counts, memory is that of all processes. "
@@ -260,27 +256,20 @@ def basis(result: dict[str, Any]) -> str:
 
 def table(result: dict[str, Any]) -> str:
     """The page in results/: the comparison, each round, and ours by the size of the text."""
-    lines = [*comparison(result), "", "Seconds by round:", ""]
     count = len(result["programs"]["fairseq"]["rounds"])
-    lines += ["| | " + " | ".join(str(number + 1) for number in range(count)) + " | CPU seconds |"]
-    lines += ["|---|" + "---:|" * (count + 1)]
+    rounds = [["", *(str(number + 1) for number in range(count)), "CPU seconds"]]
     for name, row in result["programs"].items():
-        cells = [f"{one['seconds']:.1f}" for one in row["rounds"]]
-        lines.append(f"| {LABELS[name]} | {' | '.join(cells)} | {row['cpu_seconds']:.1f} |")
+        rounds.append([LABELS[name], *(f"{one['seconds']:.1f}" for one in row["rounds"]), f"{row['cpu_seconds']:.1f}"])
     fits = ", ".join(
         f"{name} = {fit['start']:.2f} + {fit['slope']:.4f} per MB (R² = {fit['r_squared']:.4f})"
         for name, fit in (("seconds", result["fit"]["seconds"]), ("CPU seconds", result["fit"]["cpu_seconds"]))
     )
-    lines += [
-        "",
-        f"Ours, GPT-2 BPE, by the size of the text: {fits}.",
-        "",
-        "| MB | seconds | MB/s | CPU seconds | peak memory, MB |",
-        "|---:|---:|---:|---:|---:|",
-    ]
+    sizes = [["MB", "seconds", "MB/s", "CPU seconds", "peak memory, MB"]]
     for row in result["sizes"]:
-        cells_of = (row["megabytes"], row["seconds"], row["mb_per_second"], row["cpu_seconds"], row["peak_bytes"] / 1e6)
-        lines.append("| {:.1f} | {:.2f} | {:.1f} | {:.2f} | {:.0f} |".format(*cells_of))
+        sizes.append([f"{row['megabytes']:.1f}", f"{row['seconds']:.2f}", f"{row['mb_per_second']:.1f}"])
+        sizes[-1] += [f"{row['cpu_seconds']:.2f}", f"{row['peak_bytes'] / 1e6:.0f}"]
+    lines = [*comparison(result), "", "Seconds by round:", "", *markdown_table(rounds, gap=""), ""]
+    lines += [f"Ours, GPT-2 BPE, by the size of the text: {fits}.", "", *markdown_table(sizes, left=(), gap="")]
     return "\n".join(lines) + "\n"
 
 

@@ -1,5 +1,6 @@
 """Running a command with its time and memory, and what a result was measured with."""
 
+import contextlib
 import os
 import platform
 import resource
@@ -24,9 +25,9 @@ class Measured:
 
     seconds: float
     cpu_seconds: float
-    """Of all its processes: hardly touched by what else the machine does."""
+    """CPU time of all its processes, which other load on the machine hardly changes."""
     peak_bytes: int
-    """Of the process and all below it, added up at the same moment; shared pages are counted once (PSS)."""
+    """Peak memory of the process and its descendants, added up at the same moment; shared pages count once (PSS)."""
 
 
 def run(command: Sequence[object]) -> Measured:
@@ -35,14 +36,23 @@ def run(command: Sequence[object]) -> Measured:
     Raises:
         SystemExit: it failed; with what it printed.
     """
+    import psutil  # needed for this alone: other benchmarks run with torch alone
+
+    def memory(process: psutil.Process) -> int:
+        found = 0
+        with contextlib.suppress(psutil.NoSuchProcess):  # it has ended since
+            found = process.memory_full_info().pss
+        return found
+
     words = [str(word) for word in command]
     started, cpu = time.monotonic(), _cpu_of_children()
     with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        stop, peak = threading.Event(), [0]
+        stop, peak, root = threading.Event(), [0], psutil.Process(process.pid)
 
         def watch() -> None:
-            while not stop.wait(_INTERVAL):
-                peak[0] = max(peak[0], sum(_memory(pid) for pid in _tree(process.pid)))
+            with contextlib.suppress(psutil.NoSuchProcess):
+                while not stop.wait(_INTERVAL):
+                    peak[0] = max(peak[0], sum(map(memory, [root, *root.children(recursive=True)])))
 
         watcher = threading.Thread(target=watch)
         watcher.start()
@@ -58,29 +68,6 @@ def run(command: Sequence[object]) -> Measured:
 def _cpu_of_children() -> float:
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
-
-
-def _tree(root: int) -> list[int]:
-    """``root`` and all processes below it."""
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(entry.read_text().rpartition(")")[2].split()[1])
-        except (OSError, IndexError):
-            continue
-        children.setdefault(parent, []).append(int(entry.parent.name))
-    found = [root]
-    for pid in found:
-        found += children.get(pid, [])
-    return found
-
-
-def _memory(pid: int) -> int:
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-        return next(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:"))
-    except (OSError, StopIteration):
-        return 0
 
 
 def processor() -> str:

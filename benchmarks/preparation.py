@@ -20,6 +20,7 @@ if not __package__:  # run by its path
 
 from benchmarks.data_prep import PACKAGES, Numbers, numbers, summary, text_lines, write_text
 from benchmarks.measuring import ROOT, provenance, run, said
+from linformer_fairseq.files.markdown import markdown_table
 
 LIMIT = 1e9
 """Bytes that no step may take."""
@@ -30,7 +31,7 @@ LITTLE = 0.1
 
 
 def one_round(data: Path, megabytes: float, workers: int) -> tuple[float, dict[str, int], dict[str, Numbers]]:
-    """All steps on a text of that size.
+    """Run all steps on a text of that size.
 
     Returns:
         megabytes of the text, counts of the training data, the numbers of each step.
@@ -74,7 +75,7 @@ def cells(row: dict[str, Any]) -> list[str]:
 
 
 def basis(result: dict[str, Any]) -> str:
-    """What the numbers rest on."""
+    """How the numbers were measured, as text."""
     rounds = len(result["sizes"][0]["steps"]["binarize"]["rounds"])
     return (
         f"Median seconds of {rounds} rounds and peak memory of all processes; the vocabulary is trained on a sample of "
@@ -84,25 +85,18 @@ def basis(result: dict[str, Any]) -> str:
 
 def by_size(result: dict[str, Any]) -> list[str]:
     """The three steps by the size of the text, a Markdown table for docs/performance.md."""
-    lines = [
-        f"| all three steps, {result['workers']} processes | {' | '.join(STEPS.values())} |",
-        "|---|---:|---:|---:|",
-    ]
-    for row in result["sizes"]:
-        lines.append(f"| {row['megabytes']:.0f} MB of books and Wikipedia | {' | '.join(cells(row))} |")
-    return [*lines, "", f"({basis(result)})"]
+    rows = [[f"all three steps, {result['workers']} processes", *STEPS.values()]]
+    rows += [[f"{row['megabytes']:.0f} MB of books and Wikipedia", *cells(row)] for row in result["sizes"]]
+    return [*markdown_table(rows, gap=""), "", f"({basis(result)})"]
 
 
 def table(result: dict[str, Any]) -> str:
     """The page in results/: the steps, and what came out."""
-    lines = [
-        f"| MB of text, {result['workers']} processes | {' | '.join(STEPS)} | documents | words | tokens (train) |",
-        "|---:|---:|---:|---:|---:|---:|---:|",
-    ]
+    rows = [[f"MB of text, {result['workers']} processes", *STEPS, "documents", "words", "tokens (train)"]]
     for row in result["sizes"]:
         counts = [f"{count:,}" for count in row["train"].values()]
-        lines.append("| " + " | ".join([f"{row['megabytes']:.1f}", *cells(row), *counts]) + " |")
-    return "\n".join([*lines, "", basis(result)]) + "\n"
+        rows.append([f"{row['megabytes']:.1f}", *cells(row), *counts])
+    return "\n".join([*markdown_table(rows, left=(), gap=""), "", basis(result)]) + "\n"
 
 
 def main() -> int:

@@ -163,7 +163,7 @@ def report(manifest: dict[str, Any], out: Path) -> None:
 
 def main(argv: list[str] | None = None, prog: str | None = None) -> None:
     """The program; ``prog`` is what its help calls it."""
-    parser = program_parser(prog, "binarize", __doc__)
+    parser = program_parser(prog, "data_prep.binarize", __doc__)
     parser.add_argument("inputs", type=Path, nargs="+", metavar="CORPUS|FILE", help="a corpus folder, or text files")
     parser.add_argument("--tokenizer", type=Path, required=True, metavar="DIR", help="folder with it and its dict.txt")
     parser.add_argument("--out", type=Path, required=True, metavar="BIN", help="folder to write")

@@ -31,19 +31,21 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from data_prep.corpus.checks import check_amounts, check_disjoint
 from data_prep.corpus.cleaning import Cleaning
 from data_prep.corpus.report import describe
 from data_prep.corpus.run import CorpusOptions, Counts, Run, can_carry_on
-from data_prep.corpus.splits import TRAIN, VALID, Shares
 from data_prep.sources import Source, parse_source
 from data_prep.sources.files import FileUnit
 from data_prep.sources.parse import split_spec
 from data_prep.support.program import program_parser, run_program
+from data_prep.support.splits import NAMES, TRAIN, VALID, Shares
 from data_prep.support.step import Step
 from data_prep.support.workers import check_workers, default_workers
 from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.errors import UserError
+
+MINIMUM_BYTES = 20_000
+"""No vocabulary can be learned from less."""
 
 
 def build_corpus(out: Path, sources: list[Source], options: CorpusOptions, workers: int = 1) -> dict[str, Any]:
@@ -86,9 +88,29 @@ def build_corpus(out: Path, sources: list[Source], options: CorpusOptions, worke
             write_file(larger_share, repr(counts.nearest))
             options = options.with_valid_share(counts.nearest)
             counts = Run(step.work, step.outputs, sources, options).to_the_end(workers)
-        check_amounts(counts, options)
-        check_disjoint(step.outputs, workers)
+        _check_amounts(counts, options)
         return step.finish(_manifest(sources, options, counts))
+
+
+def _check_amounts(counts: Counts, options: CorpusOptions) -> None:
+    """Make sure that there is enough text, and something in every split that is wanted.
+
+    Raises:
+        UserError: there is not.
+    """
+    written = sum(counts.splits[name]["bytes"] for name in NAMES)
+    if written < MINIMUM_BYTES:
+        raise UserError(
+            f"too little text: {written:,} bytes after removing duplicates, at least {MINIMUM_BYTES:,} are "
+            "needed; give more sources"
+        )
+    for name in NAMES:
+        if not counts.splits[name] and (name == TRAIN or getattr(options.shares, name)):
+            documents = sum(counts.splits[other]["documents"] for other in NAMES)
+            raise UserError(
+                f"no document fell to {name}, of {documents:,}: give more sources, change the shares that are held "
+                "out, or put a blank line between documents if the whole text is taken for one"
+            )
 
 
 def _refuse_own_output(out: Path, sources: list[Source]) -> None:
@@ -124,7 +146,7 @@ def _manifest(sources: list[Source], options: CorpusOptions, counts: Counts) -> 
 
 def parser(prog: str | None = None) -> argparse.ArgumentParser:
     """The program's options."""
-    parser = program_parser(prog, "build_corpus", __doc__)
+    parser = program_parser(prog, "data_prep.build_corpus", __doc__)
     parser.add_argument("sources", nargs="+", metavar="SOURCE", help="see above")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write")
     parser.add_argument("--workers", type=int, default=default_workers(), help="processes (one per core: %(default)s)")

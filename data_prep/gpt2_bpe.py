@@ -99,7 +99,7 @@ def _by_hand() -> str:
 
 
 def _difference(name: str, file: Found) -> str | None:
-    """What is wrong with ``file`` where it should be OpenAI's ``name``."""
+    """How ``file`` differs from OpenAI's ``name``; None if it does not, or if OpenAI has no such file."""
     expected, digest = PUBLISHED.get(name), hashlib.sha256(file.data).hexdigest()
     if expected in (None, digest):
         return None
@@ -171,7 +171,7 @@ def _complete(folder: Path) -> list[str]:
 
 def main(argv: list[str] | None = None, prog: str | None = None) -> None:
     """The program; ``prog`` is what its help calls it."""
-    parser = program_parser(prog, "gpt2_bpe", __doc__)
+    parser = program_parser(prog, "data_prep.gpt2_bpe", __doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder to write")
     parser.add_argument("--from", dest="source", type=Path, metavar="FOLDER", help="take the files from there")
     args = parser.parse_args(argv)

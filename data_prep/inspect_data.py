@@ -24,7 +24,7 @@ _BAR, _TEXT = 40, 300
 
 def main(argv: list[str] | None = None, prog: str | None = None) -> None:
     """The program; ``prog`` is what its help calls it."""
-    parser = program_parser(prog, "inspect_data", __doc__)
+    parser = program_parser(prog, "data_prep.inspect_data", __doc__)
     parser.add_argument("folder", type=Path, metavar="DIR", help="with .bin and .idx, or folders of them")
     parser.add_argument("--samples", type=int, default=3, metavar="N", help="texts to show (default: %(default)s)")
     parser.add_argument("--split", default="train", help="which the lengths and texts are of (default: %(default)s)")

@@ -1,4 +1,4 @@
-"""From sources of text to what fairseq's masked_lm task reads: corpus, tokenizer, binary data.
+"""Makes what fairseq's masked_lm task reads of sources of text: corpus, tokenizer, binary data.
 
     linformer data pretraining --out DIR [SOURCE...]
 
@@ -68,7 +68,7 @@ def steps(args: argparse.Namespace) -> list[list[str]]:
 
 def main(argv: list[str] | None = None, prog: str | None = None) -> None:
     """The program; ``prog`` is what its help calls it."""
-    parser = program_parser(prog, "prepare_pretraining", __doc__)
+    parser = program_parser(prog, "data_prep.prepare_pretraining", __doc__)
     add = parser.add_argument
     add("sources", nargs="*", metavar="SOURCE", help="text (default: the paper's corpus, from the hub)")
     add("--out", type=Path, required=True, metavar="DIR", help="folder for everything that is made")

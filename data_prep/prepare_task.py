@@ -28,7 +28,7 @@ from data_prep.tasks.report import summary
 
 def parser(prog: str | None = None) -> argparse.ArgumentParser:
     """The program's options."""
-    result = program_parser(prog, "prepare_task", __doc__)
+    result = program_parser(prog, "data_prep.prepare_task", __doc__)
     result.add_argument("task", choices=TASKS, help="which task")
     result.add_argument("--from", dest="source", nargs="+", required=True, metavar="PATH", help="files, or: hub")
     result.add_argument("--tokenizer", type=Path, required=True, metavar="DIR", help="folder of the tokenizer")

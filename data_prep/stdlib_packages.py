@@ -38,7 +38,7 @@ def build(out: Path) -> dict[str, object]:
 
 def main(argv: list[str] | None = None, prog: str | None = None) -> None:
     """The program; ``prog`` is what its help calls it."""
-    parser = program_parser(prog, "stdlib_packages", __doc__)
+    parser = program_parser(prog, "data_prep.stdlib_packages", __doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder for train.tsv, valid.tsv, stats.json")
     args = parser.parse_args(argv)
     stats = build(args.out)

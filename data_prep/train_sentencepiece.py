@@ -21,9 +21,8 @@ import sentencepiece
 
 from data_prep.binarizing.inputs import check_text_files, find_inputs
 from data_prep.corpus.cleaning import digest
-from data_prep.corpus.splits import TRAIN
-from data_prep.support.hash_fraction import hash_fraction
 from data_prep.support.program import program_parser, run_program
+from data_prep.support.splits import TRAIN, hash_fraction
 from data_prep.support.step import Step, file_state
 from data_prep.tokenizers import Tokenizer, load_tokenizer, sentencepiece_model
 from linformer_fairseq.files import dictionary
@@ -46,7 +45,7 @@ _LONGEST_LINE = 1_000
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """What is trained."""
+    """Options of the sentencepiece model."""
 
     vocab_size: int = 32_000
     """Pieces, with sentencepiece's own <unk>, <s>, </s>; fewer come out where the text does not hold so many."""
@@ -190,7 +189,7 @@ def _write_dictionary(folder: Path, lines: list[str]) -> None:
 def main(argv: list[str] | None = None, prog: str | None = None) -> None:
     """The program; ``prog`` is what its help calls it."""
     defaults = TrainingOptions()
-    parser = program_parser(prog, "train_sentencepiece", __doc__)
+    parser = program_parser(prog, "data_prep.train_sentencepiece", __doc__)
     parser.add_argument("inputs", type=Path, nargs="+", metavar="CORPUS", help="a corpus folder, or text files")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write")
     parser.add_argument(

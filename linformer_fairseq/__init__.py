@@ -7,6 +7,10 @@ Importing the package loads nothing else, neither torch nor fairseq. fairseq imp
 from __future__ import annotations
 
 import importlib
+import logging
+
+# Whoever imports fairseq after this is spared its advice to install tensorboardX, which a speech task would use.
+logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
 
 
 def register() -> None:

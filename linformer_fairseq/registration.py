@@ -5,9 +5,7 @@
 
 import logging
 
-# fairseq recommends tensorboardX, which a task that nobody here uses would like, to everyone who imports it.
-logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
-# Another task makes the root logger say everything, where nothing has configured it; these say each step.
+# A task of fairseq's makes the root logger say everything, where nothing has configured it; these say each step.
 for _name in ("filelock", "hydra"):
     logging.getLogger(_name).setLevel(logging.INFO)
 

@@ -38,19 +38,7 @@ EOT
 }
 
 out="$repo/reproduce_small" results="$repo/results/small" jobs="$(nproc)" text=()
-while (($#)); do
-    option="$1"
-    shift
-    case "$option" in
-        --help | -h) usage && exit 0 ;;
-        --out | --results | --updates | --finetune-updates | --pretraining-seeds | --seeds | --jobs) ;;
-        --*) die "unknown argument: $option (scripts/reproduce_small.sh --help lists what there is)" ;;
-        *) text+=("$(realpath -m -- "$option")") && continue ;;
-    esac
-    (($#)) || die "$option: expected a value"
-    set_option "$option" "$1"
-    shift
-done
+read_options "--out --results --updates --finetune-updates --pretraining-seeds --seeds --jobs" "$@"
 find_data
 ((${#text[@]})) || text=("$data/corpus/books.txt.xz" "$data/corpus/wiki.txt.xz")
 open_study glue/{SST-2,QNLI,QQP} aclImdb.tar.xz

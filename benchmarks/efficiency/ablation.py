@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
-import statistics
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -26,8 +25,8 @@ from torch.nn import functional as F
 from benchmarks.efficiency import one_layer
 from benchmarks.efficiency.inference import say
 from benchmarks.efficiency.store import Cell
-from benchmarks.efficiency.tables import markdown, number
-from benchmarks.efficiency.timing import in_rounds, quartiles, times_faster
+from benchmarks.efficiency.tables import number
+from benchmarks.efficiency.timing import quartiles, times_faster
 from benchmarks.measuring import said
 from linformer_fairseq.core import (
     LinformerEncoderLayer,
@@ -38,6 +37,7 @@ from linformer_fairseq.core import (
 )
 from linformer_fairseq.core.flops import Order
 from linformer_fairseq.core.projection import LinearProjection, zero_padding
+from linformer_fairseq.files.markdown import markdown_table
 
 _Attention = attention.LinformerSelfAttention
 
@@ -53,29 +53,19 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         UserError: something that the user can fix.
     """
-    device, dtype = one_layer.prepared(args)
-    store = one_layer.store(args, "ablation", device)
+    return one_layer.run(args, "ablation", partial(_cells, args))
+
+
+def _cells(args: argparse.Namespace, n: int, dtype: torch.dtype, device: torch.device) -> list[Cell]:
     names = [name for name in VARIANTS if name not in (INFERENCE if args.training else TRAINING)]
-    for n in args.lengths:
-        layer = one_layer.ours(args.positions or n, args.projected_dim, dtype, device)
-        one = one_layer.Pass(layer, n, args.tokens, dtype, device, args.training)
-        store.add(*_cells(one, names, args.rounds))
-    say(f"written to {store.path}")
-    return 0
+    layer = one_layer.ours(args.positions or n, args.projected_dim, dtype, device)
+    one = one_layer.Pass(layer, n, args.tokens, dtype, device, args.training)
 
-
-def _cells(one: one_layer.Pass[LinformerEncoderLayer], names: list[str], rounds: int) -> list[Cell]:
-    faults: dict[str, list[int]] = {name: [] for name in names}
-
-    def timed(name: str) -> float:
+    def timed(name: str) -> tuple[float, int]:
         with VARIANTS[name](one.layer):
-            seconds, found = one.timed()
-        faults[name].append(found)
-        return seconds
+            return one.timed()
 
-    taken, failed = in_rounds({name: partial(timed, name) for name in names}, rounds)
-    for error in failed.values():
-        raise error
+    taken, faults = one_layer.timed_in_rounds({name: partial(timed, name) for name in names}, args.rounds)
     cells: list[Cell] = []
     for name in names:
         with VARIANTS[name](one.layer):
@@ -91,7 +81,7 @@ def _cells(one: one_layer.Pass[LinformerEncoderLayer], names: list[str], rounds:
                 "times_as_long": median,
                 "times_as_long_q1": first,
                 "times_as_long_q3": third,
-                "page_faults": statistics.median(faults[name]),
+                "page_faults": faults[name],
                 "peak_bytes": peak,
             }
         )
@@ -123,7 +113,7 @@ def table(result: dict[str, Any]) -> list[str]:
         f"{settings['rounds']} rounds, threads: {settings['threads']}. Medians over the rounds of the ratio to the "
         "layer as it is, and their quartiles.",
         "",
-        *markdown(["variant", *head], rows),
+        *markdown_table([["variant", *head], *rows]),
         "",
         f"({said(result['provenance'])})",
     ]
@@ -148,7 +138,7 @@ def _beside(parts: Any, x: Tensor, padding: Tensor | None, overwrite: bool) -> T
 
 
 def _upcast_gelu(x: Tensor) -> Tensor:
-    """As fairseq's."""
+    """GELU through fp32, as in fairseq."""
     return F.gelu(x.float()).type_as(x)
 
 
@@ -236,6 +226,6 @@ VARIANTS: dict[str, Change] = {
     ),
 }
 TRAINING = {"blocks computed again"}
-"""What makes no difference without gradients."""
+"""Variants that make no difference without gradients."""
 INFERENCE = {name for name in VARIANTS if "block" in name} - TRAINING | {"output beside its input"}
-"""What makes no difference with them."""
+"""Variants that make no difference with gradients."""

@@ -156,7 +156,7 @@ RIVALS = {
 
 
 def operations_of(run: Callable[[], None]) -> int:
-    """Of matrix products, with those of the fused attention of a CPU, which torch's counter leaves out."""
+    """Operations of matrix products, with those of a CPU's fused attention, which torch's counter leaves out."""
     from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
     def attention(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:

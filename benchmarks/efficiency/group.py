@@ -16,10 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.efficiency import memory, operations
+from benchmarks.efficiency.memory import largest
 from benchmarks.efficiency.models.embeddings import PADDING
 from benchmarks.efficiency.models.registry import MODELS, build, missing
 from benchmarks.efficiency.rate import Limit
-from benchmarks.efficiency.search import largest
 from benchmarks.efficiency.sizes import Sizes
 from benchmarks.efficiency.store import Cell, Store
 from benchmarks.efficiency.timing import FEW, in_rounds, outliers, quartiles, seconds_of, times_faster
@@ -48,7 +48,7 @@ class Input(NamedTuple):
     length: int
     """Positions of a sequence, T, with padding."""
     sequences: int | None
-    """Of a batch; None for the largest that fits."""
+    """Sequences of a batch; None for the largest batch that fits."""
     padded: bool
     """Whether sequences are shorter than that."""
 
@@ -58,11 +58,11 @@ class Input(NamedTuple):
         return f"T = {self.length}{model}{batch}{', padded' if self.padded else ''}"
 
     def cells(self, store: Store) -> list[Cell]:
-        """Those of this input that are there."""
+        """The cells of this input in the file."""
         return [cell for cell in store.cells if self.names().items() <= cell.items()]
 
     def names(self) -> dict[str, Any]:
-        """What a cell calls it."""
+        """Keys and values by which a cell names this input."""
         return {"n": self.n, "length": self.length, "wanted_batch": self.sequences, "padded": self.padded}
 
     def tokens(self, batch: int, vocabulary: int) -> Tensor:
@@ -108,7 +108,7 @@ class Ready:
     weights: int
     batch_limited_by: str
     seconds: float
-    """Of a pass, from the warm-up."""
+    """Seconds of a pass in the warm-up."""
 
     @property
     def read(self) -> int:
@@ -394,4 +394,4 @@ KEYS = (
     *("weight_bytes", "peak_bytes", "peak_bytes_per_token"),
     *("times_faster", "times_faster_q1", "times_faster_q3", "times_fewer_operations"),
 )
-"""Of every cell; None where there is nothing to say."""
+"""Keys of every cell; the value is None if it does not apply."""

@@ -19,7 +19,7 @@ from benchmarks.efficiency.sizes import Sizes
 from benchmarks.efficiency.timing import seconds_of
 
 FUSED = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: lambda q, k, v, *_, **__: sdpa_flop_count(q, k, v)}
-"""What torch's counter does not know."""
+"""Operations that torch's counter does not know, and how they are counted."""
 
 
 def main() -> None:

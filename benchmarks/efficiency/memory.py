@@ -1,4 +1,8 @@
-"""How much more memory a call takes at its peak than what was taken before."""
+"""How much more memory a call takes at its peak than what was taken before, and what still fits into memory.
+
+/proc is read here, not by psutil, which has neither the high-water mark of the resident memory (VmHWM) with its reset
+nor the memory that RLIMIT_DATA counts (VmData: psutil's ``data`` includes the stack).
+"""
 
 from __future__ import annotations
 
@@ -32,9 +36,9 @@ def peak_of(call: Callable[[], Any], device: torch.device) -> int | None:
     try:
         with _freed_at_once():
             _CLEAR.write_text("5")
-            before = _status("VmRSS")
+            before = _bytes(_STATUS, "VmRSS")
             call()
-            return max(0, _status("VmHWM") - before)
+            return max(0, _bytes(_STATUS, "VmHWM") - before)
     except OSError:
         return None
 
@@ -47,7 +51,7 @@ class Watch:
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        self.before = _status("VmRSS") if device.type == "cpu" and _STATUS.exists() else 0
+        self.before = _bytes(_STATUS, "VmRSS") if device.type == "cpu" and _STATUS.exists() else 0
 
     def restart(self) -> None:
         """Forget the peak so far."""
@@ -63,7 +67,7 @@ class Watch:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
             return torch.cuda.max_memory_allocated(self.device)
-        return _status("VmHWM") - self.before if _STATUS.exists() else None
+        return _bytes(_STATUS, "VmHWM") - self.before if _STATUS.exists() else None
 
 
 @contextlib.contextmanager
@@ -73,7 +77,7 @@ def no_more_than_there_is(device: torch.device) -> Iterator[None]:
         yield
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    limit = _status("VmData") + available() * 9 // 10
+    limit = _bytes(_STATUS, "VmData") + available() * 9 // 10
     resource.setrlimit(resource.RLIMIT_DATA, (limit if soft == resource.RLIM_INFINITY else min(soft, limit), hard))
     try:
         yield
@@ -83,8 +87,30 @@ def no_more_than_there_is(device: torch.device) -> Iterator[None]:
 
 def available() -> int:
     """Bytes of main memory that can be taken."""
-    lines = Path("/proc/meminfo").read_text().splitlines()
-    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:"))
+    return _bytes(Path("/proc/meminfo"), "MemAvailable")
+
+
+def largest(fits: Callable[[int], bool], at_most: int) -> int:
+    """The largest number up to ``at_most`` that fits, 0 if 1 does not: by doubling, then by bisection.
+
+    Args:
+        fits: asked of each number once at most; if a number fits, so do all below it.
+        at_most: at least 1.
+    """
+    good, bad = 0, 1
+    while bad <= at_most and fits(bad):
+        good, bad = bad, bad * 2
+    if bad > at_most:
+        if good == at_most or fits(at_most):
+            return at_most
+        bad = at_most
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        if fits(middle):
+            good = middle
+        else:
+            bad = middle
+    return good
 
 
 def release(device: torch.device) -> None:
@@ -105,12 +131,12 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def status_of(error: BaseException) -> str:
-    """Of a cell that an error left without a time."""
+    """Status of a cell that has no time because of an error."""
     return "out_of_memory" if is_out_of_memory(error) else "failed"
 
 
-def _status(field: str) -> int:
-    lines = _STATUS.read_text().splitlines()
+def _bytes(file: Path, field: str) -> int:
+    lines = file.read_text().splitlines()
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith(field + ":"))
 
 

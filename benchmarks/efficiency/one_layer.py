@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import resource
-from collections.abc import Callable
+import statistics
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,12 +15,12 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.efficiency import memory
-from benchmarks.efficiency.inference import RESULTS
+from benchmarks.efficiency.inference import RESULTS, say
 from benchmarks.efficiency.machine import DTYPES, device_of, provenance, threads
 from benchmarks.efficiency.models import plain
 from benchmarks.efficiency.sizes import Sizes
-from benchmarks.efficiency.store import Store
-from benchmarks.efficiency.timing import seconds_of
+from benchmarks.efficiency.store import Cell, Store
+from benchmarks.efficiency.timing import in_rounds, seconds_of
 from linformer_fairseq.core import LinformerEncoderLayer, LinformerSettings, build_shared_projection
 from linformer_fairseq.files.errors import UserError
 
@@ -38,12 +39,25 @@ def add_arguments(parser: argparse.ArgumentParser, kind: str, rounds: int) -> No
     parser.add_argument("--out", type=Path, help=f"file of the results (results/efficiency/{kind}_...json)")
 
 
-def store(args: argparse.Namespace, kind: str, device: torch.device) -> Store:
-    """The file of a program's results, with the settings that `add_arguments` made options of.
+Measured = Callable[[int, torch.dtype, torch.device], list[Cell]]
+"""What measures one length: from the positions of its inputs, number format and device to the cells."""
+
+
+def run(args: argparse.Namespace, kind: str, measured: Measured) -> int:
+    """Measure each length and write the file of results; returns the exit status.
 
     Raises:
-        UserError: an option makes no sense, or the file is there already.
+        UserError: the device is not here, an option makes no sense, or the file is there already.
     """
+    device, dtype = device_of(args.device), DTYPES[args.dtype]
+    store = _store(args, kind, device)
+    for n in args.lengths:
+        store.add(*measured(n, dtype, device))
+    say(f"written to {store.path}")
+    return 0
+
+
+def _store(args: argparse.Namespace, kind: str, device: torch.device) -> Store:
     n = args.positions or min(args.lengths)
     if n <= args.projected_dim or args.projected_dim < 1:
         raise UserError(f"n = {n} needs a --projected-dim of 1 to n - 1, not {args.projected_dim}")
@@ -133,10 +147,22 @@ def _page_faults() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 
-def prepared(args: argparse.Namespace) -> tuple[torch.device, torch.dtype]:
-    """Device and number format of a program's options.
+def timed_in_rounds(
+    calls: Mapping[str, Callable[[], tuple[float, int]]], rounds: int
+) -> tuple[dict[str, list[float]], dict[str, float]]:
+    """Seconds of each call by round, and the median of its page faults.
 
     Raises:
-        UserError: the device is not here.
+        RuntimeError, MemoryError: a call failed.
     """
-    return device_of(args.device), DTYPES[args.dtype]
+    faults: dict[str, list[int]] = {name: [] for name in calls}
+
+    def seconds(name: str) -> float:
+        taken, found = calls[name]()
+        faults[name].append(found)
+        return taken
+
+    taken, failed = in_rounds({name: partial(seconds, name) for name in calls}, rounds)
+    for error in failed.values():
+        raise error
+    return taken, {name: statistics.median(found) for name, found in faults.items()}

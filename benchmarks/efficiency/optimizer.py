@@ -18,10 +18,10 @@ from benchmarks.efficiency.machine import device_of, provenance, threads
 from benchmarks.efficiency.models.registry import FAIRSEQ, check_names
 from benchmarks.efficiency.sizes import Sizes
 from benchmarks.efficiency.store import Store
-from benchmarks.efficiency.tables import markdown
 from benchmarks.efficiency.timing import in_rounds, quartiles, seconds_of, times_faster
 from benchmarks.measuring import said
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.markdown import markdown_table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -107,7 +107,7 @@ def table(result: dict[str, Any]) -> list[str]:
         f"A step on {settings['parameters']:,} float32 parameters, {settings['rounds']} rounds, threads: "
         f"{settings['threads']}.",
         "",
-        *markdown(["optimizer", "ms", "quartiles", "times as fast as `adam`"], rows),
+        *markdown_table([["optimizer", "ms", "quartiles", "times as fast as `adam`"], *rows]),
         "",
         f"({said(result['provenance'])})",
     ]

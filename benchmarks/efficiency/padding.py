@@ -17,9 +17,9 @@ from benchmarks.efficiency.inference import RESULTS, say
 from benchmarks.efficiency.machine import provenance
 from benchmarks.efficiency.models.registry import check_names
 from benchmarks.efficiency.store import Store
-from benchmarks.efficiency.tables import markdown
 from benchmarks.measuring import said
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.markdown import markdown_table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,7 +88,7 @@ def table(result: dict[str, Any]) -> list[str]:
         rows.append([task, f"{first['examples']:,}", f"{first['vocabulary']:,}", *shares])
     windows = [f"padding, window {window:,}" if window else "padding, by chance" for window in settings["windows"]]
     return [
-        *markdown(["task", "examples", "vocabulary", *windows], rows),
+        *markdown_table([["task", "examples", "vocabulary", *windows], *rows]),
         "",
         f"(Batches of {settings['batch_size']}; {said(result['provenance'])})",
     ]

@@ -19,7 +19,7 @@ TIMES_FASTER: dict[int, tuple[float, ...]] = {
     32768: (13, 12, 11, 8.8, 5.0),
     65536: (20, 18, 16, 14, 7.9),
 }
-"""By n, for the first of DIMS."""
+"""Times faster by n, for the first of DIMS."""
 
 TIMES_LESS_MEMORY: dict[int, tuple[float, ...]] = {
     512: (1.7, 1.5),

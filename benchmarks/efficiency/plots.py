@@ -10,7 +10,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from benchmarks.efficiency.store import Cell, write_whole
+from benchmarks.efficiency.store import Cell
 from benchmarks.efficiency.tables import (
     STATUS,
     STORED,
@@ -26,6 +26,7 @@ from benchmarks.efficiency.tables import (
     rival_of,
     size_of,
 )
+from linformer_fairseq.files.atomic import write_file
 
 # Colours that people with colour blindness tell apart (Okabe and Ito): ours, RoBERTas, other Linformers.
 _STYLES: dict[str, tuple[str, str]] = {
@@ -241,4 +242,4 @@ def _save(plt: Any, figure: Any, path: Path) -> None:
     content = BytesIO()
     figure.savefig(content, format="png", dpi=130, metadata={"Software": None})
     plt.close(figure)
-    write_whole(path, content.getvalue())
+    write_file(path, content.getvalue())

@@ -9,11 +9,11 @@ of passes without the profiler. It looks at the CPU; operations on a GPU are not
 from __future__ import annotations
 
 import argparse
-import statistics
 from collections import defaultdict
 from functools import partial
 from typing import Any
 
+import torch
 from torch import nn
 from torch.profiler import ProfilerActivity
 from torch.profiler import profile as profiler
@@ -21,10 +21,11 @@ from torch.profiler import profile as profiler
 from benchmarks.efficiency import one_layer
 from benchmarks.efficiency.inference import say
 from benchmarks.efficiency.store import Cell
-from benchmarks.efficiency.tables import markdown, number
-from benchmarks.efficiency.timing import in_rounds, quartiles
+from benchmarks.efficiency.tables import number
+from benchmarks.efficiency.timing import quartiles
 from benchmarks.measuring import said
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.markdown import markdown_table
 
 _KINDS = {
     "matrix products": ("addmm", "mm", "bmm", "baddbmm", "mkldnn_linear", "_linear"),
@@ -52,40 +53,26 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         UserError: something that the user can fix.
     """
-    device, dtype = one_layer.prepared(args)
-    if device.type != "cpu":
+    if torch.device(args.device).type != "cpu":
         raise UserError(f"--device {args.device}: the profile is of a CPU; on a GPU use its own profiler")
-    store = one_layer.store(args, "profile", device)
-    for n in args.lengths:
-        layers = {
-            "ours": one_layer.ours(args.positions or n, args.projected_dim, dtype, device),
-            "dense": one_layer.dense(dtype, device),
-        }
-        passes = {
-            name: one_layer.Pass(layer, n, args.tokens, dtype, device, args.training) for name, layer in layers.items()
-        }
-        store.add(*_cells(passes, args.rounds))
-    say(f"written to {store.path}")
-    return 0
+    return one_layer.run(args, "profile", partial(_cells, args))
 
 
-def _cells(passes: dict[str, one_layer.Pass[nn.Module]], rounds: int) -> list[Cell]:
-    faults: dict[str, list[int]] = {name: [] for name in passes}
-
-    def timed(name: str) -> float:
-        seconds, found = passes[name].timed()
-        faults[name].append(found)
-        return seconds
-
-    taken, failed = in_rounds({name: partial(timed, name) for name in passes}, rounds)
-    for error in failed.values():
-        raise error
+def _cells(args: argparse.Namespace, n: int, dtype: torch.dtype, device: torch.device) -> list[Cell]:
+    layers = {
+        "ours": one_layer.ours(args.positions or n, args.projected_dim, dtype, device),
+        "dense": one_layer.dense(dtype, device),
+    }
+    passes = {
+        name: one_layer.Pass(layer, n, args.tokens, dtype, device, args.training) for name, layer in layers.items()
+    }
+    taken, faults = one_layer.timed_in_rounds({name: one.timed for name, one in passes.items()}, args.rounds)
     cells = []
     for name, one in passes.items():
         first, median, third = quartiles(taken[name])
         cell: Cell = {"layer": name, "n": one.n, "tokens": one.x.size(0) * one.n, "seconds": median}
         cell |= {"seconds_q1": first, "seconds_q3": third, "all_seconds": taken[name], "shares": shares(one)}
-        cells.append(cell | {"page_faults": statistics.median(faults[name]), "peak_bytes": one.peak_bytes()})
+        cells.append(cell | {"page_faults": faults[name], "peak_bytes": one.peak_bytes()})
         say(f"n = {one.n}, {name}: {1e3 * median:,.1f} ms")
     return cells
 
@@ -129,7 +116,7 @@ def table(result: dict[str, Any]) -> list[str]:
         f"One layer, {settings['dtype']}, k = {settings['projected_dim']}, {what} of {settings['tokens']:,} tokens, "
         f"threads: {settings['threads']}; the shares are of the operations' own time.",
         "",
-        *markdown(["", *(f"{cell['layer']}, T = {cell['n']:,}" for cell in cells)], rows),
+        *markdown_table([["", *(f"{cell['layer']}, T = {cell['n']:,}" for cell in cells)], *rows]),
         "",
         f"({said(result['provenance'])})",
     ]

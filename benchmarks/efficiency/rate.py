@@ -38,7 +38,7 @@ class Limit:
 
     @classmethod
     def of(cls, taken: Mapping[Any, Sequence[float]], failed: Mapping[Any, Exception], shapes: Iterable[str]) -> Limit:
-        """From what `in_rounds` returned and the names of `calls`.
+        """Make a limit of what `in_rounds` returned and the names of `calls`.
 
         Raises:
             UserError: all shapes failed.

@@ -17,12 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import data_prep, preparation
-from benchmarks.efficiency import closer, selfcheck, tables
-from benchmarks.efficiency.store import Cell, read, write_whole
+from benchmarks.efficiency import report, tables
+from benchmarks.efficiency.store import Cell, read
 from benchmarks.efficiency.tables import Result, cells_of, faster, fewer_operations, label, number
 from benchmarks.measuring import ROOT, said
+from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import read_object
+from linformer_fairseq.files.markdown import markdown_table
 
 PAGES = ("README.md", "docs/performance.md", "benchmarks/NOTES.md")
 SHOWN = (512, 4096, 16384, 65536)
@@ -51,7 +53,7 @@ def speed(results: Path) -> list[str]:
     rows = [[label(model), *(text(model) for _, text in columns)] for model in IN_SHORT]
     made = [result["provenance"] for result in (forward, training) if result is not None]
     return [
-        *tables.markdown(["times as fast as", *(title for title, _ in columns)], rows),
+        *markdown_table([["times as fast as", *(title for title, _ in columns)], *rows]),
         "",
         *(f"({said(one)})" for one in made),
     ]
@@ -96,9 +98,9 @@ def _by_length(result: Result) -> list[str]:
         "the median over the rounds, and in square brackets how many times fewer operations it takes: what the method "
         "gives; the rest is implementation. The dense rival is our layer with n x n attention.",
         "",
-        *tables.markdown(["tokens per second", *head], rows),
+        *markdown_table([["tokens per second", *head], *rows]),
         "",
-        *tables.markdown(["peak memory, KiB a token", *head], memory),
+        *markdown_table([["peak memory, KiB a token", *head], *memory]),
     ]
 
 
@@ -125,13 +127,13 @@ def table3(results: Path) -> list[str]:
     return lines
 
 
-def checked(results: Path) -> list[str]:
-    """The self-check, for each of its files."""
-    return [line for path in _files(results, "selfcheck") for line in [*selfcheck.table(read(path)), ""]]
+def of_kind(kind: str, results: Path) -> list[str]:
+    """The tables of all files of a kind that ``report.TABLES`` has; no lines if nothing was measured."""
+    return [line for path in _files(results, kind) for line in [*report.TABLES[kind](read(path)), ""]]
 
 
 def _files(results: Path, kind: str) -> list[Path]:
-    return sorted((results / "efficiency").glob(f"{kind}_*.json"))
+    return sorted((results / "efficiency").glob(f"{kind}*.json"))
 
 
 def _inference(results: Path, preset: str) -> list[tuple[str, Result]]:
@@ -151,12 +153,12 @@ PARTS: dict[str, Callable[[Path], list[str]]] = {
     "figure2": figure2,
     "short": short,
     "table3": table3,
-    "selfcheck": checked,
-    **closer.PARTS,
+    **{kind: partial(of_kind, kind) for kind in report.TABLES},
     "data_prep": lambda results: data_prep.comparison(read_object(results / "data_prep/binarize.json")),
     "preparation": lambda results: preparation.by_size(read_object(results / "data_prep/preparation.json")),
 }
-"""By the name of their markers: from the folder of all results to Markdown; no lines if nothing was measured."""
+"""Functions by the name of their markers: they take the folder of all results and return Markdown, or no lines if
+nothing was measured."""
 
 
 def filled(page: str, results: Path) -> str:
@@ -185,7 +187,8 @@ def run(args: argparse.Namespace) -> int:
     """Write the pages, or check them; returns the exit status.
 
     Raises:
-        UserError: a file of results or a page cannot be read or written.
+        UserError: a file of results cannot be read.
+        OSError: a page cannot be read or written.
     """
     status = 0
     for name in PAGES:
@@ -198,5 +201,5 @@ def run(args: argparse.Namespace) -> int:
         if args.check:
             status = 1
         else:
-            write_whole(page, new)
+            write_file(page, new)
     return status

@@ -14,10 +14,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.efficiency import closer, selfcheck, tables
+from benchmarks.efficiency import ablation, optimizer, padding, profile, selfcheck, tables
 from benchmarks.efficiency.inference import RESULTS
-from benchmarks.efficiency.store import read, write_whole
+from benchmarks.efficiency.store import read
 from benchmarks.efficiency.tables import STORED, Result, cells_of, ours_of
+from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.errors import UserError
 
 TITLES: dict[str | None, str] = {
@@ -27,6 +28,15 @@ TITLES: dict[str | None, str] = {
     "long": "One forward pass over 1,048,576 tokens",
     None: "Inference",
 }
+TABLES: dict[str, Callable[[Result], list[str]]] = {
+    "training": tables.training,
+    "selfcheck": selfcheck.table,
+    "ablation": ablation.table,
+    "profile": profile.table,
+    "optimizer": optimizer.table,
+    "padding": padding.table,
+}
+"""The table of a file of results, by its kind, for all kinds but inference."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +49,8 @@ def run(args: argparse.Namespace) -> int:
     """Write the report; returns the exit status.
 
     Raises:
-        UserError: no results, or a folder that cannot be written.
+        UserError: no results.
+        OSError: the folder cannot be written.
     """
     out = args.out or args.results
     files = sorted(args.results.glob("*.json")) if args.results.is_dir() else []
@@ -52,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     lines = ["# Efficiency", "", f"Made by `linformer benchmark report` from the JSON files {where}.", ""]
     for path in files:
         lines += [*part(path.stem, read(path), out, draws), ""]
-    write_whole(out / "README.md", "\n".join(lines).rstrip() + "\n")
+    write_file(out / "README.md", "\n".join(lines).rstrip() + "\n")
     print(f"written to {out / 'README.md'}", file=sys.stderr)
     return 0
 
@@ -61,31 +72,22 @@ def part(stem: str, result: Result, out: Path, draws: bool) -> list[str]:
     """What the report says of a file; its plots go to ``out``.
 
     Raises:
-        UserError: a plot cannot be written.
+        UserError: the results are of an unknown kind.
+        OSError: a plot cannot be written.
     """
-    if result["kind"] not in PARTS:
-        raise UserError(f"{stem}.json holds results of kind {result['kind']!r}; expected one of {', '.join(PARTS)}")
-    return PARTS[result["kind"]](stem, result, out, draws)
+    kind = result["kind"]
+    if kind == "inference":
+        return _inference(stem, result, out, draws)
+    if kind not in TABLES:
+        expected = ", ".join(["inference", *TABLES])
+        raise UserError(f"{stem}.json holds results of kind {kind!r}; expected one of {expected}")
+    lines = [f"## {'Self-check' if kind == 'selfcheck' else kind.capitalize()} ({stem})", "", *TABLES[kind](result)]
+    if kind == "training" and draws and cells_of(result, status="ok"):
+        lines += _plot("bars", result, out, stem)
+    return lines
 
 
-def training(stem: str, result: Result, out: Path, draws: bool) -> list[str]:
-    """The part of a training run."""
-    lines = [f"## Training ({stem})", "", *tables.training(result)]
-    return lines + (_plot("bars", result, out, stem) if draws and cells_of(result, status="ok") else [])
-
-
-def closer_look(stem: str, result: Result, out: Path, draws: bool) -> list[str]:
-    """The part of an ablation, a profile, an optimizer's step or a finetuning's padding."""
-    return [f"## {result['kind'].capitalize()} ({stem})", "", *closer.TABLES[result["kind"]](result)]
-
-
-def checked(stem: str, result: Result, out: Path, draws: bool) -> list[str]:
-    """The part of a self-check."""
-    return [f"## Self-check ({stem})", "", *selfcheck.table(result)]
-
-
-def inference(stem: str, result: Result, out: Path, draws: bool) -> list[str]:
-    """The part of an inference run."""
+def _inference(stem: str, result: Result, out: Path, draws: bool) -> list[str]:
     preset = result["settings"].get("preset")
     lines = [f"## {TITLES.get(preset, 'Inference')} ({stem})", ""]
     if preset == "short":
@@ -108,12 +110,3 @@ def _plot(function: str, result: Result, out: Path, stem: str) -> list[str]:
 
     getattr(plots, function)(result, out / f"{stem}.png")
     return ["", f"![{stem}]({stem}.png)", ""]
-
-
-PARTS: dict[str, Callable[[str, Result, Path, bool], list[str]]] = {
-    "inference": inference,
-    "training": training,
-    "selfcheck": checked,
-    **dict.fromkeys(("ablation", "profile", "optimizer", "padding"), closer_look),
-}
-"""Of the report, by the kind of a file: from its stem, its content, the folder for plots and whether to draw them."""

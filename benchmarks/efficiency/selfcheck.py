@@ -33,17 +33,18 @@ from benchmarks.efficiency.machine import DTYPES, device_of, provenance, threads
 from benchmarks.efficiency.models.embeddings import PADDING
 from benchmarks.efficiency.models.registry import MODELS, check_names, missing
 from benchmarks.efficiency.store import Cell, Store
-from benchmarks.efficiency.tables import Result, label, markdown, number, size_of
+from benchmarks.efficiency.tables import Result, label, number, size_of
 from benchmarks.efficiency.timing import outliers
 from benchmarks.measuring import ROOT, said
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.markdown import markdown_table
 
 KEPT = ("dtype", "lengths", "projected_dim", "models", "tokens", "rounds")
 """Options that the cells depend on."""
 TOLERANCES = {"time_ratio": 0.05, "operations_ratio": 0.10, "peak_ratio": 0.10}
 """How far from 1 a ratio of the benchmarks' way to the plain one may be."""
 PASSES = 3
-"""Of a process in a round."""
+"""Passes of each process in a round."""
 FREED_AT_ONCE = {"MALLOC_MMAP_THRESHOLD_": str(1 << 16)}
 """glibc's setting for the processes whose memory is measured."""
 PAGE = mmap.PAGESIZE
@@ -211,7 +212,7 @@ def _compared(name: str, given: Input, settings: dict[str, Any]) -> Cell:
 
 @contextlib.contextmanager
 def _both(case: dict[str, Any], environment: Mapping[str, str]) -> Iterator[dict[str, Side]]:
-    """Both programs, once they are ready."""
+    """Start both programs and wait until they are ready."""
     with contextlib.ExitStack() as stack:
         sides = {side: stack.enter_context(Side(side, case, environment)) for side in SIDES}
         for process in sides.values():
@@ -220,7 +221,7 @@ def _both(case: dict[str, Any], environment: Mapping[str, str]) -> Iterator[dict
 
 
 def table(result: Result) -> list[str]:
-    """What was found, as Markdown."""
+    """The ratios as a Markdown table."""
     rows = []
     for cell in result["cells"]:
         input_ = f"{cell['batch']:,} x {cell['n']:,}{', padded' if cell['padded'] else ''}"
@@ -238,7 +239,7 @@ def table(result: Result) -> list[str]:
         f"processes that take turns, {settings['rounds']} rounds of new processes: medians of the ratios. Bounds: "
         f"{bounds}.",
         "",
-        *markdown(head, rows, left=2),
+        *markdown_table([head, *rows], left=range(2)),
         "",
         *(f"({said(made)})" for made in [result["provenance"], *result.get("resumed", [])]),
     ]

@@ -1,4 +1,4 @@
-"""How large the compared models are."""
+"""Sizes of the compared models."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from linformer_fairseq.files.errors import UserError
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of every model; the defaults are RoBERTa-base."""
+    """Sizes of every model; the defaults are RoBERTa-base."""
 
     layers: int = 12
     width: int = 768

@@ -24,7 +24,8 @@ class Store:
         resume: go on with the file, if it is there.
 
     Raises:
-        UserError: the file is there without ``resume``, is another command's, or cannot be written.
+        UserError: the file is there without ``resume``, or is another command's.
+        OSError: it cannot be written.
     """
 
     def __init__(self, path: Path, kind: str, settings: dict[str, Any], provenance: dict[str, Any], resume: bool):
@@ -56,7 +57,7 @@ class Store:
 
     @property
     def cells(self) -> list[Cell]:
-        """All that are there."""
+        """All cells of the file."""
         cells: list[Cell] = self.content["cells"]
         return cells
 
@@ -73,9 +74,9 @@ class Store:
         """The file, whole or not at all.
 
         Raises:
-            UserError: it cannot be written.
+            OSError: it cannot be written; the error's file is its path.
         """
-        write_whole(self.path, json.dumps(self.content, indent=1) + "\n")
+        write_file(self.path, json.dumps(self.content, indent=1) + "\n")
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -88,15 +89,3 @@ def read(path: Path) -> dict[str, Any]:
     if not {"kind", "settings", "provenance", "cells"} <= set(found):
         raise UserError(f"{path} holds no results of `linformer benchmark`")
     return found
-
-
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file whole or not at all.
-
-    Raises:
-        UserError: that fails.
-    """
-    try:
-        write_file(path, content)
-    except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror}") from error

@@ -30,16 +30,16 @@ from benchmarks.efficiency.timing import synchronise
 from linformer_fairseq.files.errors import UserError
 
 IMPORTED = ("torch", "torch._dynamo", "linformer_fairseq", "fairseq_cli.train", "linformer_fairseq.models")
-"""By the process that is forked; what is not installed is left out."""
+"""Modules that the fork server imports; those that are not installed are left out."""
 
 _PR_SET_PDEATHSIG = 1
 _SECONDS_TO_END = 10
-"""That a process has after it said what came of its job."""
+"""Time that a process has to end after it sent its result."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a stretch is to do."""
+    """The options of a stretch."""
 
     model: str
     k: int | None
@@ -64,7 +64,7 @@ class Job:
 
     @property
     def batch(self) -> bare.Batch:
-        """What it is trained on, in either loop."""
+        """The batch that it is trained on, in either loop."""
         return bare.batch_of(self.sequences, self.length, self.sizes.vocabulary, self.padded)
 
 
@@ -73,14 +73,14 @@ class Done:
     """What came of it; types and sizes are those of the tensors that were there."""
 
     seconds: list[float]
-    """Of each timed update."""
+    """Seconds of each timed update."""
     peak_bytes: int | None
-    """Of model, gradients, optimizer and activations, during the timed updates."""
+    """Memory of model, gradients, optimizer and activations during the timed updates."""
     vocabulary: int
     """Rows of the token embeddings."""
     parameters_dtype: str
     optimized_dtype: str
-    """Of the parameters that the optimizer updates."""
+    """Number format of the parameters that the optimizer updates."""
 
 
 class StretchError(RuntimeError):
@@ -128,7 +128,7 @@ def _context() -> multiprocessing.context.ForkServerContext:
 
 
 def _answer(job: Job, pipe: Connection) -> None:
-    """In the child: send what came of the job."""
+    """Run a job in the forked process and send its result."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
     with contextlib.suppress(OSError, AttributeError):  # Linux: end with the process that this one was forked from
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

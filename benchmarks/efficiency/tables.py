@@ -12,6 +12,7 @@ from benchmarks.efficiency.models.registry import MODELS
 from benchmarks.efficiency.store import Cell
 from benchmarks.efficiency.timing import OUTLIER, times_faster
 from benchmarks.measuring import said
+from linformer_fairseq.files.markdown import markdown_table
 
 STORED, FUSED, HUGGING_FACE = "roberta_materialised", "roberta_fairseq", "roberta_hf"
 DENSE = {"roberta_sdpa_core": "in one piece", "roberta_sdpa_core_blocks": "in our blocks"}
@@ -34,12 +35,6 @@ def label(name: str) -> str:
     return MODELS[name].label if name in MODELS else name
 
 
-def markdown(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
-    """A table; the first ``left`` columns are aligned left."""
-    rule = ["---" if column < left else "---:" for column in range(len(head))]
-    return ["| " + " | ".join(row) + " |" for row in (head, rule, *rows)]
-
-
 def number(value: float | None) -> str:
     """Three digits; a dash for nothing."""
     if value is None:
@@ -53,7 +48,7 @@ def cells_of(result: Result, **wanted: Any) -> list[Cell]:
 
 
 def cell_of(result: Result, **wanted: Any) -> Cell | None:
-    """The first of them."""
+    """The first cell with these values."""
     return next(iter(cells_of(result, **wanted)), None)
 
 
@@ -69,7 +64,7 @@ def rival_of(result: Result, **wanted: Any) -> Cell | None:
 
 
 def forms_of(result: Result) -> str:
-    """In which forms the dense rival was measured."""
+    """The forms in which the dense rival was measured, as text."""
     found = [form for name, form in DENSE.items() if cells_of(result, model=name)]
     return " or ".join(found) + (", whichever is faster" if len(found) > 1 else "")
 
@@ -141,7 +136,7 @@ def _by_n_and_k(
             there = paper.figure(printed, n, k) if printed and other else None
             row.append(text + (f" ({there:g})" if there is not None else ""))
         rows.append(row)
-    return markdown(["n", *(f"k = {k:,}" for k in dims)], rows, left=0)
+    return markdown_table([["n", *(f"k = {k:,}" for k in dims)], *rows], left=())
 
 
 def _ratio_text(value: float | None, base: Cell | None, other: Cell) -> str:
@@ -154,7 +149,7 @@ def _ratio_text(value: float | None, base: Cell | None, other: Cell) -> str:
 
 
 def batches(result: Result) -> str:
-    """How they were chosen."""
+    """How the batches were chosen, as text."""
     settings = result["settings"]
     padded = {"no": "", "yes": ", padded", "both": ", with padding or without"}[settings["padded"]]
     if settings["largest_batch"]:
@@ -195,7 +190,7 @@ def by_model(result: Result) -> list[str]:
     if all(cell["length"] == cell["n"] and not cell["padded"] for cell in result["cells"]):
         head[0] = "n"
         rows = [[*row[:1], "-", *row[2:]] for row in rows]  # the batch follows from n
-    lines = markdown(*_without_empty(head, rows), left=3)
+    lines = markdown_table(_without_empty([head, *rows]), left=range(3))
     columns = _limit(result)
     if ours:
         columns += (
@@ -237,7 +232,7 @@ def short(result: Result) -> list[str]:
         f"{result['settings']['dtype']}, {size_of(result)}, built for n = {result['settings']['positions']:,}; "
         f"batches of {batches(result)}.",
         "",
-        *markdown(*_without_empty(["T", "batch", "dense rival, tokens/s", *names], rows), left=2),
+        *markdown_table(_without_empty([["T", "batch", "dense rival, tokens/s", *names], *rows]), left=range(2)),
         "",
     ]
     for model, k in variants:
@@ -251,7 +246,7 @@ def _time_text(ratio: float, cell: Cell, base: Cell) -> str:
 
 
 def _pays_text(result: Result, model: str, k: int | None) -> str:
-    """From which length on it takes no more time than the dense rival, in every batch."""
+    """The length from which on a model is no slower than the dense rival in any batch, as text."""
     name = f"{label(model)}, k = {k:,}"
     first = None
     for length in sorted({cell["length"] for cell in result["cells"]}, reverse=True):
@@ -280,7 +275,7 @@ def same_input(cell: Cell) -> dict[str, Any]:
 
 
 def _place(cell: Cell) -> tuple[Any, ...]:
-    """Of a cell in a table: by input, then in the order of the models."""
+    """Sort key of a cell in a table: by input, then in the order of the models."""
     names = list(MODELS)
     model = names.index(cell["model"]) if cell["model"] in names else len(names)
     return cell["length"], cell["wanted_batch"] or 0, cell["padded"], model, cell["k"] or 0
@@ -291,24 +286,24 @@ def _batch_text(cell: Cell) -> str:
 
 
 def quartiles_text(cell: Cell) -> str:
-    """In milliseconds; a dash where there were too few rounds."""
+    """Quartiles in milliseconds; a dash if there were too few rounds."""
     if cell["seconds_q1"] is None:
         return "-"
     return f"{number(1e3 * cell['seconds_q1'])} to {number(1e3 * cell['seconds_q3'])}"
 
 
 def rounds_text(cell: Cell) -> str:
-    """How many, and how many of them are outliers."""
+    """Number of rounds, and how many of them are outliers."""
     return f"{len(cell['all_seconds'])}" + (f", {cell['outliers']}*" if cell["outliers"] else "")
 
 
 def star(*cells: Cell) -> str:
-    """What marks a figure made from a round that is an outlier."""
+    """The mark of a figure that an outlier is part of, or nothing."""
     return "*" if any(cell["outliers"] for cell in cells) else ""
 
 
 def outliers_note(result: Result) -> list[str]:
-    """What the star means, if there is one."""
+    """Explains the star if the table has one."""
     if not any(cell["outliers"] or cell["limit_outliers"] for cell in cells_of(result, status="ok")):
         return []
     return [f"\\* with rounds that took more than {OUTLIER:g} times the median of their rounds; they count, too.", ""]
@@ -372,7 +367,7 @@ def training(result: Result) -> list[str]:
         f"GiB is the peak of all that training takes. {_limit(result)} The share of it is the model FLOPs "
         "utilisation (MFU), against what was measured instead of a data sheet's peak.",
         "",
-        *markdown(*_without_empty(head, rows), left=5),
+        *markdown_table(_without_empty([head, *rows]), left=range(5)),
         "",
         *notes(result),
     ]
@@ -393,20 +388,20 @@ def _beside(result: Result, cell: Cell, bases: Sequence[str]) -> Cell | None:
 
 
 def size_of(result: Result) -> str:
-    """How large the models were."""
+    """Number of layers and width of the models, as text."""
     settings = result["settings"]
     layers = settings["layers"]
     return f"{layers} layer{'s' if layers != 1 else ''} of width {settings['width']:,}"
 
 
-def _without_empty(head: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[str], list[list[str]]]:
-    """The columns in which something stands."""
-    kept = [number for number in range(len(head)) if any(row[number] != "-" for row in rows)]
-    return [head[number] for number in kept], [[row[number] for number in kept] for row in rows]
+def _without_empty(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """The columns of a table that have a value in any row below the head."""
+    kept = [number for number in range(len(rows[0])) if any(row[number] != "-" for row in rows[1:])]
+    return [[row[number] for number in kept] for row in rows]
 
 
 def _length(cell: Cell) -> int:
-    """Of its sequences; those of training are as long as the model allows."""
+    """Positions of a cell's sequences; without a length of their own they are as long as the model allows."""
     return int(cell["length"] if "length" in cell else cell["n"])
 
 

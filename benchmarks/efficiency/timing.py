@@ -12,7 +12,7 @@ import torch
 OUTLIER = 1.5
 """A round that took more than this times the median of its rounds is called an outlier; it counts all the same."""
 FEW = 5
-"""Of fewer rounds no quartiles are given."""
+"""Least rounds for which quartiles are given."""
 Call = Callable[[], Any]
 Name = TypeVar("Name")
 
@@ -61,7 +61,7 @@ def in_rounds(
 
 
 def outliers(values: Sequence[float]) -> int:
-    """How many of a call's seconds are."""
+    """Number of outliers among the seconds of a call."""
     return sum(value > OUTLIER * statistics.median(values) for value in values)
 
 

@@ -50,7 +50,7 @@ KEYS = (
     *("operations", "operations_per_second", "limit_operations_per_second", "share_of_limit"),
     *("times_bare", "peak_bytes"),
 )
-"""Of every cell; None where there is nothing to say."""
+"""Keys of every cell; the value is None if it does not apply."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -158,10 +158,10 @@ class Group:
     device: torch.device
     threads: int
     done: dict[Entry, list[stretch.Done]] = field(default_factory=dict)
-    """What came of the turns."""
+    """Results of the turns."""
 
     def measure(self) -> list[Cell]:
-        """Of all models and loops, in rounds."""
+        """Measure all models and loops in rounds."""
         products = rate.calls(self.size, DTYPES[self.args.dtype], self.device)
         turns = {entry: partial(self._turn, entry) for entry in self.entries()}
         taken, failed = in_rounds({**turns, **products}, self.args.rounds)
@@ -177,7 +177,7 @@ class Group:
         return cells
 
     def entries(self) -> list[Entry]:
-        """In the order of the cells."""
+        """What is measured, in the order of the cells."""
         return [
             Entry(model, k, path)
             for model in self.args.models
@@ -187,7 +187,7 @@ class Group:
         ]
 
     def job(self, entry: Entry) -> stretch.Job:
-        """What a turn does."""
+        """The job of a turn."""
         args = self.args
         return stretch.Job(
             *entry,

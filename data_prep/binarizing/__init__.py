@@ -1,1 +1,1 @@
-"""From text files to fairseq's memory-mapped datasets: which parts, their ids, and putting these together."""
+"""Writes fairseq's memory-mapped datasets from text files: cuts them into parts, encodes and joins these."""

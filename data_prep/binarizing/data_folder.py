@@ -39,7 +39,7 @@ def symbols_of(dictionary: Path) -> list[str]:
 
 
 def decoder(folder: Path, symbols: Sequence[str]) -> Callable[[Sequence[int]], str]:
-    """From ids to text as `from_pretrained` does it; to symbols where ``folder`` has no tokenizer (labels, ...).
+    """Returns the text of ids as `from_pretrained` does it; to symbols where ``folder`` has no tokenizer (labels, ...).
 
     Raises:
         UserError: the tokenizer's files cannot be read, or, where the function is called, do not fit ``symbols``.

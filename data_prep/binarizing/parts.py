@@ -15,7 +15,7 @@ from linformer_fairseq.files.text import BYTE_ORDER_MARK
 
 _BLOCK = 1 << 16
 _EMPTY_LINE = re.compile(rb"\n\r?\n")
-"""With the end of the line before it."""
+"""An empty line, with the line feed that ends the line before it."""
 DOCUMENT_SEARCH = 1 << 20
 """Bytes beyond the wanted size in which the end of a document is looked for."""
 
@@ -32,7 +32,7 @@ class Part:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return self.end - self.start
 
 

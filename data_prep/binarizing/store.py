@@ -49,7 +49,7 @@ class Store:
 
     @property
     def text_bytes(self) -> int:
-        """Bytes of text that are in."""
+        """Bytes of text whose ids are stored."""
         return sum(count["text_bytes"] for count in self.counts.values())
 
     def append(self, name: str, encoded: Encoded, continues: bool, text_bytes: int) -> None:

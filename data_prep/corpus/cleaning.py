@@ -1,4 +1,4 @@
-"""From a document as it was read to paragraphs, and what makes a document unfit."""
+"""Cleans a document into paragraphs, and decides whether it is usable."""
 
 import hashlib
 import re

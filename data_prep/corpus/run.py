@@ -1,4 +1,4 @@
-"""From sources to a corpus: clean, drop duplicates, split, write; interrupted anywhere and carried on."""
+"""Makes a corpus of sources: cleans, drops duplicates, splits and writes; can be interrupted and resumed anywhere."""
 
 import json
 from collections import Counter
@@ -11,10 +11,9 @@ from typing import Literal, NamedTuple
 
 from data_prep.corpus.cleaning import Cleaned, Cleaning, clean, digest
 from data_prep.corpus.seen import Seen
-from data_prep.corpus.splits import NAMES, TRAIN, Shares
 from data_prep.corpus.text_shards import ShardWriter, is_complete
 from data_prep.sources.source import Errors, Record, Source, Unit
-from data_prep.support.hash_fraction import hash_fraction
+from data_prep.support.splits import NAMES, TRAIN, Shares, hash_fraction
 from data_prep.support.workers import ordered_map
 from linformer_fairseq.files.json_records import write_json
 from linformer_fairseq.files.progress import Progress
@@ -53,7 +52,7 @@ class _Place(NamedTuple):
 
 
 class _Ready(NamedTuple):
-    """What a worker makes of a document."""
+    """A document as a worker returns it."""
 
     cleaned: Cleaned
     marks: list[bytes]
@@ -66,7 +65,7 @@ class _Ready(NamedTuple):
 
 @dataclass
 class Counts:
-    """What happened to the documents."""
+    """Counts of documents by what happened to them."""
 
     sources: list[Counter[str]]
     """Per source: documents read, and those left out by reason."""

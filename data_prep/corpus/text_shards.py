@@ -1,7 +1,7 @@
 """The text of a corpus on disk: numbered files of documents, one paragraph a line, an empty line between documents."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -85,17 +85,3 @@ def is_complete(folder: Path, saved: dict[str, int]) -> bool:
 def shard_files(folder: Path) -> list[Path]:
     """The files of a split, in order."""
     return sorted(folder.glob("[0-9][0-9][0-9][0-9][0-9].txt"))
-
-
-def read_documents(path: Path) -> Iterator[str]:
-    """The documents of one file, paragraphs separated by line feeds."""
-    lines: list[str] = []
-    with path.open(encoding="utf-8", newline="\n") as stream:
-        for line in stream:
-            if line == "\n":
-                yield "".join(lines)[:-1]
-                lines = []
-            else:
-                lines.append(line)
-    if lines:
-        yield "".join(lines).removesuffix("\n")

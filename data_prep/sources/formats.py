@@ -2,6 +2,13 @@
 
 Each reader is ``reader(stream, name, options, errors, skip)`` and yields :class:`Record`. The parquet reader, which
 needs a file to move about in, is in ``parquet.py``.
+
+The readers of ``datasets`` are not used for files, because they
+
+* do not name the line of the file that is wrong, and cannot replace single bytes of JSON lines that are not UTF-8,
+* have no limit on a document: one without a separator fills the memory, as does JSON that needs a second look, which is
+  read as a whole,
+* cut documents at ``\\n\\n`` alone, not at lines of blanks, and take a lone ``\\r`` for the end of a line.
 """
 
 import html

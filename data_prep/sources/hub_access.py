@@ -14,10 +14,10 @@ TIMEOUT_SECONDS = 15.0
 
 @dataclass(frozen=True)
 class Wanted:
-    """What of the hub the user asks for."""
+    """A part of a data set of the hub that the user asks for."""
 
     spec: str
-    """As the user wrote it."""
+    """The source as the user wrote it."""
     repository: str
     revision: str
     config: str | None
@@ -32,7 +32,7 @@ class Wanted:
         return explained(f"source {self.spec!r}", self.repository, self.revision, self.by_hand)
 
     def by_hand(self) -> str:
-        """How to do without the hub."""
+        """Instructions for using files in place of the hub."""
         from huggingface_hub import constants
 
         folder = self.files.rpartition("/")[0]
@@ -57,7 +57,7 @@ class HubFile:
 
     @property
     def url(self) -> str:
-        """As ``datasets`` and fsspec take it."""
+        """Address of the file for ``datasets`` and fsspec."""
         return f"hf://datasets/{self.repository}@{self.commit}/{self.path}"
 
 

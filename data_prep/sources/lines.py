@@ -16,12 +16,12 @@ from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.text import BYTE_ORDER_MARK, not_utf8
 
 MAX_DOCUMENT_BYTES = 32 << 20
-"""Where the user says nothing."""
+"""Default limit for the size of a document."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How a stream is read."""
+    """Sizes in which a stream is read."""
 
     max_document_bytes: int = MAX_DOCUMENT_BYTES
     """A longer document is an error: a missing separator must not fill the memory."""
@@ -36,7 +36,7 @@ class Piece(NamedTuple):
     line: int
     """Number of its first line, from 1."""
     offset: int
-    """Of its first byte."""
+    """Offset of its first byte."""
 
 
 def too_long(name: str, line: int, limit: int) -> UserError:

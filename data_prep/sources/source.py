@@ -62,7 +62,7 @@ class Source:
     """Where documents come from, as the user said it."""
 
     name: str
-    """As written on the command line."""
+    """The source as written on the command line."""
     weight: float
     """What the user gave as ``weight=``; 1 if nothing."""
     units: tuple[Unit, ...]
@@ -83,7 +83,7 @@ class IterableUnit(Unit):
         self._identity = identity
 
     def identity(self) -> dict[str, object]:
-        """As given."""
+        """The identity given, with the name."""
         return {"name": self.name, **self._identity}
 
     def documents(self, errors: Errors = "strict", skip: int = 0) -> Iterator[Record]:
@@ -92,9 +92,9 @@ class IterableUnit(Unit):
             yield Record(text, f"{self.name}, document {number}")
 
     def position(self) -> int:
-        """Nothing to measure by."""
+        """Return 0: these documents have no size to measure progress by."""
         return 0
 
     def provenance(self) -> dict[str, object]:
-        """The identity."""
+        """Return the identity, which is all that is known of the origin."""
         return self.identity()

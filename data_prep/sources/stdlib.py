@@ -5,9 +5,8 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from data_prep.sources.source import IterableUnit, Unit
-from data_prep.stdlib.docstrings import Docstring, docstrings, topics
+from data_prep.stdlib.docstrings import Docstring, docstrings, fingerprint, paragraphs, topics
 from data_prep.stdlib.task import held_out_marks
-from data_prep.stdlib.wrapped_text import fingerprint, paragraphs
 
 
 def stdlib_units() -> list[Unit]:

@@ -34,7 +34,7 @@ _DECOMPRESSORS: dict[str, Callable[[], Any]] = {
 
 
 class Readable(Protocol):
-    """What the readers need of a stream."""
+    """A stream as the readers use it."""
 
     def read(self, size: int = -1, /) -> bytes:
         """Up to ``size`` bytes; empty at the end."""
@@ -50,7 +50,7 @@ class CountedFile(io.RawIOBase):
         self.consumed = 0
 
     def readable(self) -> bool:
-        """Yes."""
+        """Return True: `io` asks this of a raw stream."""
         return True
 
     def readinto(self, buffer: Any, /) -> int:

@@ -1,10 +1,12 @@
-"""The English text that comes with every CPython: the language manual's topics and the docstrings.
+"""The English text that comes with every CPython: the language manual's topics and the docstrings, in paragraphs.
 
 Modules are parsed, never imported: importing the whole standard library has side effects (``antigravity``
 opens a browser) and fails for modules of other systems.
 """
 
 import ast
+import hashlib
+import re
 import sysconfig
 import warnings
 from dataclasses import dataclass
@@ -15,6 +17,11 @@ from linformer_fairseq.files.errors import UserError
 
 # Not the library's own text, or only its tests (CPython's test package alone is larger than all the rest).
 _SKIPPED = frozenset({"site-packages", "dist-packages", "test", "tests", "idle_test", "lib2to3", "pydoc_data"})
+_BLANK_LINES = re.compile(r"\n[^\S\n]*\n")
+# Rules under and over headings ("=====", "*****"): a line of one repeated mark says nothing.
+_RULE = re.compile(r"^\s*([*=\-~^_#\"'+])\1{2,}\s*$", re.MULTILINE)
+# C0 and C1 control characters other than tab, newline and carriage return, and the byte order mark.
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufeff]")
 
 
 @dataclass(frozen=True)
@@ -89,3 +96,15 @@ def _collect(node: ast.AST, module: str, name: str, found: list[Docstring]) -> N
         if not isinstance(inner, str):  # the name in `type X = ...` (Python 3.12 and later) is a node
             inner = None
         _collect(child, module, ".".join(filter(None, (name, inner))), found)
+
+
+def paragraphs(text: str) -> list[str]:
+    """Blank-line-separated blocks of ``text``, each on one line with single spaces."""
+    text = _CONTROL.sub(" ", text.replace("\r\n", "\n").replace("\r", "\n"))
+    blocks = (" ".join(block.split()) for block in _BLANK_LINES.split(_RULE.sub("", text)))
+    return [block for block in blocks if block]
+
+
+def fingerprint(text: str) -> bytes:
+    """SHA-256 of ``text`` with case and white space levelled: equal texts to a reader are equal here."""
+    return hashlib.sha256(" ".join(text.casefold().split()).encode("utf-8", "surrogatepass")).digest()

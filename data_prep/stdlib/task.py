@@ -8,9 +8,8 @@ white space: each is there once, and one that occurs in two packages is left out
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from data_prep.stdlib.docstrings import Docstring
-from data_prep.stdlib.wrapped_text import fingerprint, paragraphs
-from data_prep.support.hash_fraction import hash_fraction
+from data_prep.stdlib.docstrings import Docstring, fingerprint, paragraphs
+from data_prep.support.splits import hash_fraction
 from linformer_fairseq.files.errors import UserError
 
 CLASSES = 8

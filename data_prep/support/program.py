@@ -9,16 +9,16 @@ from collections.abc import Callable
 from linformer_fairseq.files.errors import UserError
 
 
-def program_parser(prog: str | None, name: str, text: str | None) -> argparse.ArgumentParser:
+def program_parser(prog: str | None, module: str, text: str | None) -> argparse.ArgumentParser:
     """A parser of the options of a program, whose help shows the module's ``text`` as it stands.
 
     Args:
-        prog: how the program was called, if not by ``python -m data_prep.NAME``.
-        name: of its module.
+        prog: how the program was called, if not by ``python -m MODULE``.
+        module: the full name of its module.
         text: what it does.
     """
     return argparse.ArgumentParser(
-        prog=prog or f"python -m data_prep.{name}",
+        prog=prog or f"python -m {module}",
         description=text,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

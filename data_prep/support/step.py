@@ -59,7 +59,7 @@ class Step:
         self.outputs = self.work / "outputs"
         """Folder for the outputs until all of them are complete."""
         self.manifest: dict[str, Any] | None = None
-        """That of the finished step, where this very step is finished."""
+        """Manifest of this step if it is finished, otherwise None."""
         self.resumed = False
         """Whether there is work of an earlier run in ``work``."""
         self._digest = _digest(key)

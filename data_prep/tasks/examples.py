@@ -4,13 +4,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
 
 from data_prep.tasks.cutting import cut, positions, shares
-from data_prep.tasks.repeats import Repeats
 from data_prep.tasks.rows import Reject, Row, strip
 from data_prep.tokenizers import Ids, Tokenizer
 from linformer_fairseq.files.dictionary import EOS
@@ -32,7 +32,7 @@ class Limit:
     """How long an example may be, and what of a longer one stays."""
 
     positions: int | None = None
-    """That the model sees, <s> and separators included; None: nothing is cut."""
+    """Most positions of an example, <s> and separators included; None: nothing is cut."""
     how: str = "head"
 
 
@@ -43,10 +43,10 @@ class Split:
     order: list[tuple[int, int]] = field(default_factory=list)
     identifiers: list[str] = field(default_factory=list)
     ids: list[tuple[npt.NDArray[np.generic], ...]] = field(default_factory=list)
-    """Of each text, </s> at the end, in the element type of the file to come."""
+    """Ids of each text, </s> at the end, in the element type of the file to be written."""
     labels: list[str | None] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
-    """By what is counted: cut, longer than 512, with an empty text, with control characters, rejected."""
+    """Examples that are cut, longer than 512, with an empty text, with control characters, or rejected."""
     longest: int = 0
     """Positions of the longest example."""
 
@@ -57,6 +57,41 @@ class Split:
             for name in ("order", "identifiers", "ids", "labels"):
                 values = getattr(self, name)
                 setattr(self, name, [values[rank] for rank in ranks])
+
+
+class Repeats:
+    """Texts that occur more than once: they are counted and kept, as the official files have them.
+
+    Every example's text is remembered by a hash of 16 bytes.
+    """
+
+    def __init__(self) -> None:
+        self._bits: dict[tuple[str, str | None], int] = {}
+        self._seen: dict[bytes, int] = {}
+        self.duplicates: Counter[str] = Counter()
+        """Examples by split whose text occurred in that split before."""
+
+    def add(self, row: Row) -> None:
+        """Note an example."""
+        mark = blake2b("\0".join(row.texts).encode(), digest_size=16).digest()
+        bit = self._bits.setdefault((row.split, row.label), 1 << len(self._bits))
+        before = self._seen.get(mark, 0)
+        if before & self._of_split(row.split):
+            self.duplicates[row.split] += 1
+        self._seen[mark] = before | bit
+
+    def contradictions(self, split: str) -> int:
+        """Texts of a split that carry more than one label."""
+        bits = self._of_split(split)
+        return sum((mask & bits).bit_count() > 1 for mask in self._seen.values())
+
+    def shared(self, split: str, other: str) -> int:
+        """Texts that are in both splits."""
+        one, two = self._of_split(split), self._of_split(other)
+        return sum(bool(mask & one and mask & two) for mask in self._seen.values())
+
+    def _of_split(self, split: str) -> int:
+        return sum(bit for (name, _), bit in self._bits.items() if name == split)
 
 
 @dataclass

@@ -75,7 +75,7 @@ class ImdbSource:
         """See `Source.rows`.
 
         Raises:
-            UserError: also where a folder of reviews is missing, or a member of the tar points outside it.
+            UserError: also where a folder of reviews is missing.
         """
         seen: Counter[tuple[str, str]] = Counter()
         names: set[tuple[str, str, str]] = set()

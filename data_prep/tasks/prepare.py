@@ -1,4 +1,4 @@
-"""From a task's files to a folder that fairseq-train reads."""
+"""Makes a folder that fairseq-train reads of a task's files."""
 
 from collections.abc import Mapping
 from pathlib import Path

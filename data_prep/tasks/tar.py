@@ -3,7 +3,7 @@
 import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from data_prep.sources.streams import Readable, Stream
 from data_prep.support.signatures import COMPRESSIONS, HEAD, compression_of, kind_of
@@ -46,8 +46,8 @@ def tar_files(path: Path, wanted: Callable[[str], bool], limit: int) -> Iterator
     """(name, bytes, content) of every file; content is None where it is not wanted or larger than ``limit``.
 
     Raises:
-        UserError: no tar, one that is truncated or damaged, or a member that is a link, is too large, or points
-            outside of the folder it would be unpacked to.
+        UserError: no tar, one that is truncated or damaged, or a member that is neither a file nor a folder, or is too
+            large.
     """
     _check_kind(path)
     with closing(Stream(path, str(path))) as stream:
@@ -96,11 +96,6 @@ def _check_kind(path: Path) -> None:
 
 
 def _check_member(path: Path, member: tarfile.TarInfo) -> None:
-    name = PurePosixPath(member.name)
-    if name.is_absolute() or ".." in name.parts:
-        raise UserError(f"{path}: its member {member.name!r} points outside of the archive's folder; it is refused")
-    if member.issym() or member.islnk():
-        raise UserError(f"{path}: its member {member.name!r} is a link to {member.linkname!r}; it is refused")
     if not (member.isfile() or member.isdir()):
         raise UserError(f"{path}: its member {member.name!r} is neither a file nor a folder; it is refused")
     if member.size > MAX_MEMBER:

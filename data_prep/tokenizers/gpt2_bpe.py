@@ -2,6 +2,10 @@
 
 encoder.json gives each token a number, vocab.bpe lists the merges in order, dict.txt gives those numbers, written as
 text, fairseq's ids. The same three files give the same ids as fairseq's ``--bpe gpt2`` with ``fairseq-preprocess``.
+
+The first two are not read by ``tiktoken.load``: it copies them to a temporary folder and later reads that copy even if
+the file has changed, it takes only tokens that are numbered in the order of the merges, as OpenAI's are, and it names
+neither file nor line of what is wrong.
 """
 
 import json
@@ -19,7 +23,7 @@ from linformer_fairseq.files.text import read_text
 from linformer_fairseq.files.tokenizers import ENCODER, MERGES
 
 END_OF_TEXT = "<|endoftext|>"
-"""In encoder.json, but no text is encoded to it."""
+"""A token of encoder.json that no text is encoded to."""
 
 # GPT-2's pattern: contractions, then words, numbers and marks with a blank before them, then white space, of which
 # the last before a word is left to that word. Possessive (++) where nothing can follow that would need a step back.

@@ -35,7 +35,7 @@ class Examined:
     size: int
     """Its size in bytes."""
     found: Bytes
-    """What its bytes say about themselves."""
+    """Result of the checksum and of the structure of the file."""
     updates: int | None = None
     """The updates that the run had made; None where it cannot be loaded."""
     reason: str = ""
@@ -64,7 +64,7 @@ class Choice:
 
     @property
     def damaged(self) -> list[Examined]:
-        """Those files passed over that have to be put aside."""
+        """Damaged files that were passed over and have to be renamed."""
         return [examined for examined in self.passed_over if examined.state is State.DAMAGED]
 
 

@@ -10,7 +10,6 @@ import argparse
 import importlib
 import importlib.metadata
 import inspect
-import logging
 import os
 import signal
 import sys
@@ -114,6 +113,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `linformer ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more is said at the end of Python
         return 128 + signal.SIGPIPE
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"linformer {given.command}: error: {where}{error.strerror or error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return 130
 
@@ -124,8 +127,6 @@ def _load(module: str) -> Callable[[argparse.Namespace], int]:
     Raises:
         UserError: a package that it needs is not installed.
     """
-    # Importing fairseq asks for a package that nothing here uses, at every start.
-    logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
     try:
         return importlib.import_module(f"{__name__}.{module}").run
     except ModuleNotFoundError as error:

@@ -20,8 +20,6 @@ def _release(arguments: argparse.Namespace) -> int:
     try:
         for path in release(arguments.checkpoint, arguments.data, arguments.out):
             print(f"{path}: {path.stat().st_size:,} bytes")
-    except OSError as error:
-        raise UserError(f"{error.filename or arguments.out}: {error.strerror or error}") from error
     except ValueError as error:
         raise UserError(str(error)) from error
     return 0
@@ -35,10 +33,7 @@ def _verify(arguments: argparse.Namespace) -> int:
         if arguments.set_aside and not path.is_dir():
             raise UserError(f"--set-aside {path}: expected a run's folder, and this is a file")
     look = functools.cache(examine)  # each file is read once
-    try:
-        good = [_folder(path, look, arguments.set_aside) if path.is_dir() else _line(look(path)) for path in paths]
-    except OSError as error:
-        raise UserError(f"{error.filename or paths[0]}: {error.strerror or error}") from error
+    good = [_folder(path, look, arguments.set_aside) if path.is_dir() else _line(look(path)) for path in paths]
     return 0 if all(good) else 1
 
 

@@ -19,8 +19,9 @@ from linformer_fairseq.evaluation import (
     majority,
     predict,
     read_task,
+    write_predictions,
+    write_submission,
 )
-from linformer_fairseq.evaluation.tables import write_predictions, write_submission
 from linformer_fairseq.files.errors import UserError
 
 
@@ -48,8 +49,6 @@ def run(arguments: argparse.Namespace) -> int:
             write_submission(submission, identifiers, data.labels, found)
             if lost := data.rejected(split):
                 print(f"warning: {submission} lacks {lost:,} rows, see {data.folder / 'rejected.tsv'}", file=sys.stderr)
-    except OSError as error:
-        raise UserError(f"{error.filename or arguments.data}: {error.strerror or error}") from None
     except ValueError as error:  # CheckpointError among them
         raise UserError(str(error)) from None
     return 0

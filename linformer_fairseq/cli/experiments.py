@@ -10,6 +10,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.markdown import markdown_table
 from linformer_fairseq.launch import compose, config_dir
 from linformer_fairseq.planning import plan
 
@@ -102,5 +103,5 @@ def text(table: Sequence[tuple[str, ...]]) -> list[str]:
 
 def markdown(table: Sequence[tuple[str, ...]]) -> list[str]:
     """A table for a page."""
-    rule = ["---" if title in _TEXTS else "---:" for title in HEAD]
-    return [f"| {' | '.join(row)} |" for row in (HEAD, rule, *((f"`{row[0]}`", *row[1:]) for row in table))]
+    left = [number for number, title in enumerate(HEAD) if title in _TEXTS]
+    return markdown_table([HEAD, *((f"`{row[0]}`", *row[1:]) for row in table)], left)

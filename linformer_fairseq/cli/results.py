@@ -18,10 +18,7 @@ from linformer_fairseq.results.table2 import table2
 
 def run(arguments: argparse.Namespace) -> int:
     """Do what is asked; returns the exit status."""
-    try:
-        _ACTIONS[arguments.action](arguments)
-    except OSError as error:  # that of a full disk names no file
-        raise UserError(f"{error.filename or arguments.out or 'stdout'}: {error.strerror or error}") from None
+    _ACTIONS[arguments.action](arguments)
     return 0
 
 

@@ -13,7 +13,7 @@ from linformer_fairseq.launch.application import check, launch
 from linformer_fairseq.planning import plan, report
 
 STAGES = {"pretrain": "pretraining", "finetune": "finetuning"}
-"""Of each command: the config that it starts from."""
+"""The config that each command starts from."""
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -15,7 +15,7 @@ from torch import nn
 from torch.utils import cpp_extension
 
 _PROGRAMS = 16
-"""Of one layer: with gradients or without, one sequence or several, by order of products, and autocast or not."""
+"""Graphs of one layer: with and without gradients, for one sequence and several, each order of products, autocast."""
 
 
 def compile_layers(layers: Iterable[nn.Module]) -> None:

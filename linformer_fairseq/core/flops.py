@@ -17,15 +17,15 @@ class AttentionProducts(NamedTuple):
     """Multiplications in an attention."""
 
     projecting: float
-    """In the products with E and F."""
+    """Multiplications in the products with E and F."""
     rest: float
-    """In all others."""
+    """Multiplications in all other products."""
     once: float
-    """Of both, those before the positions are worked on: recomputing activations does not repeat them."""
+    """The part of both that is done before the positions are worked on: recomputing activations does not repeat it."""
 
     @property
     def total(self) -> float:
-        """Both."""
+        """Multiplications in all products."""
         return self.projecting + self.rest
 
 
@@ -52,7 +52,7 @@ def cheapest_order(settings: LinformerSettings, dims: tuple[int, ...], length: i
 
 
 def linformer_attention(settings: LinformerSettings, layer: int, length: float) -> AttentionProducts:
-    """Of a layer's `LinformerSelfAttention`, as it computes them.
+    """Multiplications in a layer's `LinformerSelfAttention`, as it computes them.
 
     Args:
         settings: of the encoder.
@@ -104,12 +104,12 @@ def orders_of(settings: LinformerSettings, dims: tuple[int, ...], length: float)
 
 
 def full_attention(width: int, length: float) -> float:
-    """Of an attention that looks at all positions: n x n."""
+    """Multiplications in an attention to all positions, n x n."""
     return 4 * length * width * width + 2 * length * length * width
 
 
 def feed_forward(width: int, ffn: int, length: float) -> float:
-    """Of a feed-forward network."""
+    """Multiplications in a feed-forward network."""
     return 2 * length * width * ffn
 
 

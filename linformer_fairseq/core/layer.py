@@ -22,8 +22,8 @@ from .projection import Projection
 from .settings import LinformerSettings
 
 _CACHED_BYTES = 4096
-"""Of one channel in a block on a CPU, so that its activations fit the caches: 2,048 positions of bfloat16, 1,024 of
-float32 (see benchmarks/NOTES.md)."""
+"""Bytes of one channel in a block on a CPU, so that its activations fit the caches: 2,048 positions of bfloat16, 1,024
+of float32 (see benchmarks/NOTES.md)."""
 _LARGE_BLOCK = 65536
 """Positions of a block elsewhere: enough to fill the device; blocks only bound the memory of very long inputs."""
 
@@ -92,7 +92,7 @@ def _project(parts: LayerParts, x: Tensor, padding: Tensor | None) -> tuple[Tens
 
 
 def _positions(parts: LayerParts, x: Tensor, source: Tensor, projected: ProjectedSequence) -> Tensor:
-    """All but the projection, for any positions (B, t, C); ``source`` is what the attention sees of them."""
+    """The layer without the projection, for any positions (B, t, C); ``source`` is what the attention sees of them."""
     x = x + parts.dropout_module(parts.self_attn.attend(source, projected))
     if not parts.normalize_before:
         x = parts.self_attn_layer_norm(x)

@@ -78,7 +78,7 @@ def _is_sequence(value: object) -> bool:
 
 @dataclass(frozen=True)
 class LinformerSettings:
-    """All that determines the attention of a whole encoder.
+    """The options that determine the attention of a whole encoder.
 
     Args:
         embed_dim: width C of the encoder.

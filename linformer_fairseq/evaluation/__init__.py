@@ -1,8 +1,15 @@
 """What a finetuned classifier scores on a prepared task."""
 
 from linformer_fairseq.evaluation.classifier import Classifier, load_classifier
-from linformer_fairseq.evaluation.predictions import Predictions, predict
-from linformer_fairseq.evaluation.scores import accuracy, f1, majority
+from linformer_fairseq.evaluation.predictions import (
+    Predictions,
+    accuracy,
+    f1,
+    majority,
+    predict,
+    write_predictions,
+    write_submission,
+)
 from linformer_fairseq.evaluation.task_data import TaskData, read_task
 
 __all__ = [
@@ -15,4 +22,6 @@ __all__ = [
     "majority",
     "predict",
     "read_task",
+    "write_predictions",
+    "write_submission",
 ]

@@ -1,30 +1,34 @@
-"""Predictions for every example of a split, in the order of the file."""
+"""Predictions for every example of a split, in the order of the file: made, scored, and written to files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from linformer_fairseq.evaluation.classifier import Classifier
+from linformer_fairseq.files.atomic import atomic_open
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.progress import Progress
+
+Classes = npt.NDArray[np.int64]
+"""Class numbers, (examples,)."""
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """One entry an example."""
+    """Predictions, with one entry for each example."""
 
-    predicted: npt.NDArray[np.int64]
-    """Class numbers, (examples,)."""
+    predicted: Classes
     probability: npt.NDArray[np.float32]
-    """That the model gives to the predicted class, (examples,)."""
-    targets: npt.NDArray[np.int64] | None
-    """Class numbers, (examples,); None where the split has no labels."""
+    """Probability that the model gives to the predicted class, (examples,)."""
+    targets: Classes | None
+    """None where the split has no labels."""
 
 
 def predict(classifier: Classifier, split: str, batch_size: int, show_progress: bool = False) -> Predictions:
@@ -51,7 +55,7 @@ def predict(classifier: Classifier, split: str, batch_size: int, show_progress: 
         )
     predicted = np.zeros(total, dtype=np.int64)
     probability = np.zeros(total, dtype=np.float32)
-    targets: npt.NDArray[np.int64] | None = None
+    targets: Classes | None = None
     with Progress(f"evaluating {split}", total, items="examples") if show_progress else nullcontext() as progress:
         for rows in _batches(sizes, batch_size):
             batch = dataset.collater([dataset[row] for row in rows])
@@ -73,3 +77,55 @@ def _batches(sizes: npt.NDArray[np.generic], batch_size: int) -> Iterator[list[i
     """Rows of similar length, the longest first, so that a lack of memory shows at once."""
     order = np.argsort(-sizes.astype(np.int64), kind="stable").tolist()
     yield from (order[start : start + batch_size] for start in range(0, len(order), batch_size))
+
+
+def accuracy(predicted: Classes, targets: Classes) -> float:
+    """Share of the examples that are right, in percent."""
+    return 100.0 * float((predicted == targets).mean())
+
+
+def f1(predicted: Classes, targets: Classes, positive: int) -> float:
+    """Harmonic mean of precision and recall of one class, in percent; 0 where nothing of it was found."""
+    hits = int(((predicted == positive) & (targets == positive)).sum())
+    total = int((predicted == positive).sum()) + int((targets == positive).sum())
+    return 200.0 * hits / total if total else 0.0
+
+
+def majority(targets: Classes) -> tuple[int, float]:
+    """The most frequent class, and the accuracy in percent of always answering it."""
+    counts = np.bincount(targets)
+    return int(counts.argmax()), 100.0 * float(counts.max()) / len(targets)
+
+
+def write_predictions(path: Path, identifiers: list[str], labels: tuple[str, ...], found: Predictions) -> None:
+    """Write id, prediction, label and the prediction's probability of each example; no label where it is not known."""
+    targets = found.targets
+    _write(
+        path,
+        ("id", "prediction", "label", "probability"),
+        (
+            (
+                name,
+                labels[found.predicted[row]],
+                labels[targets[row]] if targets is not None else "",
+                f"{probability:.4f}",
+            )
+            for row, (name, probability) in enumerate(zip(identifiers, found.probability, strict=True))
+        ),
+    )
+
+
+def write_submission(path: Path, identifiers: list[str], labels: tuple[str, ...], found: Predictions) -> None:
+    """Write GLUE's submission file: index and the name of the predicted label."""
+    rows = zip(identifiers, found.predicted, strict=True)
+    _write(path, ("index", "prediction"), ((name, labels[label]) for name, label in rows))
+
+
+def _write(path: Path, header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
+    """A table that is either whole or absent.
+
+    Raises:
+        OSError: it cannot be written; the error's file is ``path``.
+    """
+    with atomic_open(path) as stream:
+        stream.writelines("\t".join(row) + "\n" for row in (header, *rows))

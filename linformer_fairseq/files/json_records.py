@@ -1,4 +1,8 @@
-"""JSON files: objects with an error that says what is wrong, and dataclasses made of them."""
+"""JSON files: objects with an error that says what is wrong, and dataclasses made of them.
+
+`load` checks the few kinds of fields that our dataclasses have; pydantic would be one more dependency of the rows of
+results, which are read with the standard library alone.
+"""
 
 from __future__ import annotations
 

@@ -17,12 +17,12 @@ from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.mmap_dataset import Dataset, bin_of, idx_of
 
 _ITEMS, _TOKENS = 1 << 18, 1 << 22
-"""How many are in memory at a time."""
+"""Items and tokens that are in memory at a time."""
 
 
 @dataclass
 class Counts:
-    """What a dataset holds."""
+    """Number of items, tokens and unknown words of a dataset."""
 
     items: int = 0
     tokens: int = 0

@@ -1,4 +1,7 @@
-"""How far a long step is: share, rate and time left, on stderr."""
+"""How far a long step is: share, rate and time left, on stderr.
+
+tqdm and rich draw for a terminal; in the log of a job this writes whole lines, seldom, each of which stays.
+"""
 
 import sys
 import time

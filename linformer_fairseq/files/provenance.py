@@ -59,7 +59,10 @@ def machine(processor: str | None = None) -> str:
 
 
 def processor_fields() -> dict[str, str]:
-    """What Linux says of the first processor: ``model name``, ``flags`` and others; empty where it says nothing."""
+    """What Linux says of the first processor: ``model name``, ``flags`` and others; empty where it says nothing.
+
+    psutil has neither of the two.
+    """
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

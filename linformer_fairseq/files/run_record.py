@@ -47,7 +47,7 @@ class PaperTags:
 
 @dataclass(frozen=True)
 class Record:
-    """What is read of run.json."""
+    """The fields of run.json that are read."""
 
     stage: str
     name: str

@@ -102,7 +102,7 @@ def launch(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | Non
     reset_logging()
     try:
         train(config, rank_info, overrides)
-    except (*EXPLAINED, OSError) as error:
+    except EXPLAINED as error:
         raise UserError(str(error)) from None
     return 0
 

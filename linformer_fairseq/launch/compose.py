@@ -1,4 +1,4 @@
-"""From a stage and overrides to one config, without Hydra's command line."""
+"""Composes one config from a stage and overrides, without Hydra's command line."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Pretrained:
     options: dict[str, Any]
     """Every option of the model, sizes filled in."""
     max_positions: int
-    """n."""
+    """n, the longest input."""
     symbols: int
     """Rows of the embedding: symbols of the dictionary, fairseq's own included."""
 

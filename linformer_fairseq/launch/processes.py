@@ -94,6 +94,8 @@ def port_of(environment: Mapping[str, str]) -> int:
 def first_host(nodes: str) -> str:
     """First of the hosts that SLURM lists, ``node[07-09,12],other`` for example.
 
+    ``scontrol show hostnames`` says the same, but a task that runs in a container (LINFORMER_PYTHON) seldom has it.
+
     Raises:
         UserError: the list cannot be read.
     """

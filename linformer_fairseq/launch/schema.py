@@ -27,7 +27,7 @@ class PaperOptions:
 
 @dataclass
 class PlanOptions:
-    """What ``--dry-run`` reckons with."""
+    """Assumptions behind the estimates of ``--dry-run``."""
 
     tokens_per_second: Optional[float] = None
     """Measured, of one device; in its place stands mfu x peak_tflops where it is not known."""

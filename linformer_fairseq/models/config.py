@@ -160,7 +160,7 @@ DEFAULTS: dict[str, Any] = {
 """What each option is where nobody says otherwise; None where the architecture, the task or the projection says it."""
 
 OPTIONS_OF_LINFORMER = tuple(DEFAULTS)[tuple(DEFAULTS).index("projected_dim") :]
-"""Those that fairseq's RoBERTa does not have."""
+"""Names of the options that fairseq's RoBERTa does not have."""
 
 
 def with_role(*roles: Role) -> frozenset[str]:

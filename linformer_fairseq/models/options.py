@@ -15,7 +15,7 @@ from .config import DEFAULTS
 
 
 def resolve_options(cfg: Any, task: Any) -> Namespace:
-    """All options of the model: what is left out has the base architecture's size, its default, or the task's length.
+    """Fill in the options that were left out: from the base architecture, the defaults, or the task's length.
 
     Args:
         cfg: a Namespace (``--arch``, or a program's own with a few options), dataclass or DictConfig (Hydra).

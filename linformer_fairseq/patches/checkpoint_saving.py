@@ -24,7 +24,7 @@ from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.training.run_report import LOG
 
 _ATTEMPTS, _PAUSE = 3, 2.5
-"""As fairseq has it; seconds between two."""
+"""Attempts, as in fairseq, and seconds between two of them."""
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 

@@ -25,7 +25,7 @@ class Data:
     """Rows of the model's token embedding: symbols, ``<mask>`` included."""
     vocabulary_source: str
     tokens: int | None
-    """All tokens of the training split; of a task, as it is read: shortened to n, with the added separators."""
+    """Tokens of the training split; those of a task are counted as it is read: cut to n, with separators."""
     sequences: int | None
     """Examples of a task; None in pretraining, which cuts the text into blocks."""
     problem: str | None = None

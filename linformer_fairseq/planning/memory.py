@@ -37,7 +37,7 @@ class Memory:
 
     @property
     def total(self) -> float:
-        """All of the estimate."""
+        """Sum of the estimates."""
         return self.parameters + self.gradients + self.optimizer + self.activations + self.program
 
     @property
@@ -122,7 +122,7 @@ def _activations(sizes: Sizes, length: float, masked: float, width: int, on_cpu:
 
 
 def _device(config: DictConfig) -> tuple[float, str]:
-    """Bytes of one device, and what it is."""
+    """Memory of one device in bytes, and its description."""
     if config.common.cpu:
         processes = config.distributed_training.distributed_world_size
         each = f" for each of {processes} processes" if processes > 1 else ""

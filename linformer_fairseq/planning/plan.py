@@ -1,4 +1,4 @@
-"""What a run will cost."""
+"""The cost of a run, computed from its config."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from linformer_fairseq.planning.sizes import Sizes, sizes_of
 
 @dataclass(frozen=True)
 class Time:
-    """How long the run takes, and what that is reckoned with."""
+    """How long the run takes, and the assumptions behind the estimate."""
 
     hours: float
     basis: str
@@ -66,7 +66,7 @@ class Plan:
 
 
 def plan(config: DictConfig) -> Plan:
-    """Reckon what a run costs, without building its model. Padding is not counted, nor is validation.
+    """Estimate the cost of a run without building its model. Padding is not counted, nor is validation.
 
     Args:
         config: as `launch.compose` or `launch.complete` gives it.
@@ -167,6 +167,6 @@ def _warnings(
         )
     if config.optimizer._name not in ("adam", "fused_adamw"):
         found.append(
-            f"memory and disk are reckoned with Adam's moments, but optimizer._name is {config.optimizer._name}"
+            f"memory and disk are estimated for Adam's moments, but optimizer._name is {config.optimizer._name}"
         )
     return found

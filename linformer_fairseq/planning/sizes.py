@@ -11,10 +11,11 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY
 from omegaconf import DictConfig, OmegaConf
 
 from linformer_fairseq.core import LinformerSettings, count_projection_parameters
+from linformer_fairseq.models.architectures import MODEL
 from linformer_fairseq.models.options import attention_settings, resolve_options
 from linformer_fairseq.tasks import SENTENCE_PREDICTION
 
-LINFORMER, ROBERTA = "linformer_roberta", "roberta"
+ROBERTA = "roberta"
 
 
 @dataclass(frozen=True)
@@ -23,17 +24,17 @@ class Sizes:
 
     layers: int
     width: int
-    """C."""
+    """C, channels of a position."""
     ffn: int
     heads: int
     n: int
     vocabulary: int
     classes: int
-    """Of the classification head; 0 without one."""
+    """Classes of the classification head; 0 without one."""
     settings: LinformerSettings | None
-    """Of Linformer's attention; None where attention is n x n."""
+    """Settings of Linformer's attention; None where attention is n x n."""
     options: Namespace
-    """All of the model's, resolved."""
+    """All options of the model, with defaults filled in."""
 
     @property
     def projections(self) -> int:
@@ -75,8 +76,8 @@ def sizes_of(config: DictConfig, vocabulary: int) -> Sizes:
     model = OmegaConf.create(given)
     name = given.get("_name")
     family = ARCH_MODEL_NAME_REGISTRY.get(name, name)
-    if family not in (LINFORMER, ROBERTA):
-        raise ValueError(f"model._name is {name!r}: costs are known of the {LINFORMER} and {ROBERTA} models only")
+    if family not in (MODEL, ROBERTA):
+        raise ValueError(f"model._name is {name!r}: costs are known of the {MODEL} and {ROBERTA} models only")
     if name in ARCH_CONFIG_REGISTRY:
         ARCH_CONFIG_REGISTRY[name](model)
     classifies = config.task._name in SENTENCE_PREDICTION
@@ -84,7 +85,7 @@ def sizes_of(config: DictConfig, vocabulary: int) -> Sizes:
     if classifies:
         model.max_positions = n  # as fairseq's sentence_prediction sets it
     settings = None
-    if family == LINFORMER:
+    if family == MODEL:
         task = SimpleNamespace(cfg=config.task, max_positions=lambda: n)
         options = resolve_options(model, task)
         settings = attention_settings(options)

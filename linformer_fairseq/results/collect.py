@@ -1,4 +1,4 @@
-"""All runs below some folders, as rows, with what has to be said about them."""
+"""Collects the runs below folders as rows, with remarks about those that are incomplete."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from linformer_fairseq.results.run_row import find_runs, read_run
 
 @dataclass
 class Collected:
-    """What was found."""
+    """Rows of the runs, and remarks about them."""
 
     rows: list[Row] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)

@@ -32,7 +32,7 @@ class Panel:
     title: str
     curves: list[Curve]
     along: str = "updates"
-    """What the curves run over."""
+    """Label of the horizontal axis."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ class PaperRow:
 
     n: int
     name: str
-    """As runs name it (run.paper.table2); two rows may have one name and differ in n."""
+    """The name in run.paper.table2; rows of different n may have the same name."""
     scores: tuple[float, float, float, float]
     average: float
     reproduced: bool = True

@@ -35,12 +35,12 @@ class Group:
 
     @property
     def perplexities(self) -> list[float]:
-        """At the end of each finished run."""
+        """Perplexity at the end of each finished run."""
         return [row.perplexity.final for row in self.rows if row.finished and row.perplexity and row.perplexity.final]
 
     @property
     def hours(self) -> float | None:
-        """Of training, the median over runs; None where a log has no speed."""
+        """Hours of training, the median over runs; None if no log has a speed."""
         found = [_hours(row, row.updates) for row in self.rows]
         known = [hours for hours in found if hours is not None]
         return statistics.median(known) if known else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from linformer_fairseq.files.markdown import markdown_table
 from linformer_fairseq.results.table2 import Table
 
 _LATEX = {
@@ -16,16 +17,11 @@ _LATEX = {
 
 def markdown(tables: Sequence[Table], notes: Sequence[str]) -> str:
     """Tables that read well as plain text too, and the notes as a list."""
-    parts = [f"**{table.title}**\n\n{_markdown_rows(table.rows)}" for table in tables]
+    parts = []
+    for table in tables:
+        columns = range(len(table.rows[0]))
+        parts.append("\n".join([f"**{table.title}**", "", *markdown_table(table.rows, left=columns, padded=True)]))
     return "\n\n".join([*parts, "\n".join(f"- {note}" for note in notes)]) + "\n"
-
-
-def _markdown_rows(rows: Sequence[Sequence[str]]) -> str:
-    rows = [[cell.replace("|", r"\|") for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["| " + " | ".join(map(str.ljust, row, widths)) + " |" for row in rows]
-    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
-    return "\n".join(lines)
 
 
 def latex(tables: Sequence[Table], notes: Sequence[str]) -> str:

@@ -34,7 +34,7 @@ class Model:
     projection: str | None
     parameters: int | None
     options: dict[str, str | float] = field(default_factory=dict)
-    """Of a Linformer: the options beside these that say what it computes and starts from."""
+    """Further options of a Linformer that determine what it computes and starts from."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Score:
     """Validation perplexity, or accuracy in percent."""
 
     final: float | None
-    """None where it was no finite number."""
+    """Value of the last validation; None if it was not finite."""
     best: float
     update: int
     """The first update with the best."""
@@ -108,7 +108,7 @@ class Row:
     scale: Scale
     finished: bool
     status: str
-    """Of the last attempt: running, finished, stopped or failed."""
+    """Status of the last attempt: running, finished, stopped or failed."""
     updates: int
     max_update: int
     tokens_per_update: int | None
@@ -128,11 +128,11 @@ class Row:
     hardware: list[Hardware]
     versions: dict[str, str]
     tokens_per_second: float | None = None
-    """In training, without padding: the median over the intervals of the log."""
+    """Speed of training, padding excluded: the median over the intervals of the log."""
 
     @property
     def key(self) -> tuple[str, str]:
-        """What may occur once in a file."""
+        """Identifies a row: a file has at most one row with this key."""
         return self.name, self.identity
 
 

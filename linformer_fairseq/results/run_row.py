@@ -1,4 +1,4 @@
-"""From a run's folder, run.json and train.log, to its row."""
+"""Reads the row of a run from its folder: from run.json and train.log."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OPTIONS = ("projection_init", "projection_step", "row_weights", "short_inputs",
 
 @dataclass(frozen=True)
 class Options:
-    """What is read of the model's options."""
+    """The options of the model that are read."""
 
     _name: str
     encoder_layers: int

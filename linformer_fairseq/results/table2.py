@@ -129,7 +129,7 @@ def _cell(runs: Sequence[Row], notes: list[str]) -> Cell:
 
 
 def _percent(value: float) -> str:
-    """With one decimal, as fairseq logs it, or two where the median of an even number of seeds has them."""
+    """A percentage with one decimal, as fairseq logs it, or two if the median of an even number of seeds has two."""
     return f"{value:.2f}".removesuffix("0")
 
 

@@ -3,6 +3,25 @@
 # Sourced after common.sh, not run. The caller sets out, text, vocab_size and jobs.
 # shellcheck disable=SC2154
 
+# Reads a script's options, each into the variable that is called like it, and what is no option into `text`.
+read_options() { # read_options "OPTION..." WORD...
+    local options=" $1 " option
+    shift
+    while (($#)); do
+        option="$1"
+        shift
+        case "$option" in
+            --help | -h) usage && exit 0 ;;
+            --*) [[ $options == *" $option "* ]] ||
+                die "unknown argument: $option (scripts/${0##*/} --help lists what there is)" ;;
+            *) text+=("$(realpath -m -- "$option")") && continue ;;
+        esac
+        (($#)) || die "$option: expected a value"
+        set_option "$option" "$1"
+        shift
+    done
+}
+
 set_option() { # set_option OPTION VALUE: a folder, or a number above 0, into the variable that is called like it
     local name="${1#--}" value="$2"
     case "$name" in

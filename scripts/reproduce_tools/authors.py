@@ -9,7 +9,6 @@ style, so that what is read beyond the first hundred words should help.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import hashlib
 import lzma
@@ -17,8 +16,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from data_prep.support.hash_fraction import hash_fraction
-from data_prep.support.program import run_program
+from data_prep.support.program import program_parser, run_program
+from data_prep.support.splits import hash_fraction
 from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.errors import UserError
 
@@ -99,11 +98,7 @@ def _size(titles: dict[str, list[str]]) -> int:
 
 def main(argv: list[str] | None = None) -> None:
     """The program."""
-    parser = argparse.ArgumentParser(
-        prog="python -m scripts.reproduce_tools.authors",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = program_parser(None, "scripts.reproduce_tools.authors", __doc__)
     parser.add_argument("--books", type=Path, required=True, help="text of the books, as the README of the data says")
     parser.add_argument("--list", type=Path, required=True, help="their authors and titles")
     parser.add_argument("--out", type=Path, required=True, help="folder for train.tsv and valid.tsv")

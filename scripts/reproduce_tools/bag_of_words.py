@@ -8,8 +8,6 @@ tf-idf of words and pairs of neighbouring words, each text of an example on its 
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 from collections import Counter
 from pathlib import Path
@@ -19,11 +17,11 @@ from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from data_prep.support.program import run_program
+from data_prep.support.program import program_parser, run_program
 from data_prep.tasks.definitions import TASKS, Task
 from data_prep.tasks.prepare import open_source
 from data_prep.tasks.rows import Row
-from linformer_fairseq.files.atomic import write_file
+from linformer_fairseq.files.json_records import write_json
 
 PENALTY = 8.0
 """C of the regression, for every task."""
@@ -66,17 +64,13 @@ def scores(task: Task, path: Path) -> dict[str, Any]:
 
 def main(argv: list[str] | None = None) -> None:
     """The program."""
-    parser = argparse.ArgumentParser(
-        prog="python -m scripts.reproduce_tools.bag_of_words",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = program_parser(None, "scripts.reproduce_tools.bag_of_words", __doc__)
     parser.add_argument("task", choices=[name for name in TASKS if name != "tsv"], help="which task")
     parser.add_argument("--from", dest="source", type=Path, required=True, help="its files, as for prepare_task")
     parser.add_argument("--out", type=Path, required=True, help="JSON file")
     args = parser.parse_args(argv)
     found = scores(TASKS[args.task], args.source)
-    write_file(args.out, json.dumps(found, indent=1) + "\n")
+    write_json(args.out, found)
     print(f"{args.task}: bag of words {found['bag_of_words']:.1f} %, most frequent answer {found['majority']:.1f} %")
 
 

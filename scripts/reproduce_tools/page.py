@@ -6,20 +6,21 @@ Numbers are read from the rows and from the data that the runs had; sentences th
 The controls that are no runs, DIR/controls/TASK.json, are kept with the results.
 """
 
-import argparse
 import math
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from data_prep.support.program import run_program
+from data_prep.support.program import program_parser, run_program
 from data_prep.tasks.definitions import TASKS as OFFICIAL
 from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.dictionary import FIRST, read_symbols
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import read_object, write_json
+from linformer_fairseq.files.markdown import markdown_table
 from linformer_fairseq.files.mmap_dataset import open_dataset
 from linformer_fairseq.results import Row, read_rows
 from linformer_fairseq.results.accuracy import spread
@@ -33,7 +34,7 @@ _CLOSE = 2.0
 
 @dataclass(frozen=True)
 class Task:
-    """What a task's runs had."""
+    """Data of a task, and the accuracies of two controls."""
 
     train: int
     valid: int
@@ -43,13 +44,14 @@ class Task:
     """Accuracy in percent of tf-idf with logistic regression."""
 
 
-def page(work: Path, results: Path, command: str) -> str:
+def page(work: Path, results: Path, command: str, controls: dict[str, dict[str, Any]]) -> str:
     """The text.
 
     Args:
-        work: folder with bin, text, controls and a folder for each task.
+        work: folder with bin, text and a folder for each task.
         results: folder with runs.jsonl and the figures.
         command: as it was typed.
+        controls: what `bag_of_words` wrote, by task.
 
     Raises:
         UserError, OSError: something is missing or damaged.
@@ -57,7 +59,7 @@ def page(work: Path, results: Path, command: str) -> str:
     rows = read_rows(results / "runs.jsonl")
     pretrainings = [row for row in rows if row.stage == "pretraining" and not _untrained(row)]
     finetunings = [row for row in rows if row.stage == "finetuning"]
-    tasks = {task: read_task(work, task) for task in TASKS}
+    tasks = {task: read_task(work / task, controls[task]["bag_of_words"]) for task in TASKS}
     unigram = unigram_perplexity(work / "bin")
     words = read_object(work / "text" / "manifest.json")["splits"]["train"]["words"]
     hours = sum(row.wall_seconds for row in rows) / 3600
@@ -93,16 +95,15 @@ def _untrained(row: Row) -> bool:
     return row.scale.max_update == 1
 
 
-def read_task(work: Path, name: str) -> Task:
-    """Counts of a prepared task, and its bag of words."""
+def read_task(folder: Path, bag_of_words: float) -> Task:
+    """Counts of a prepared task, beside the accuracy of its bag of words."""
     counts = {}
     for split in ("train", "valid"):
-        dataset = open_dataset(work / name / "label" / split)
-        ids = np.fromfile(work / name / "label" / f"{split}.bin", dataset.dtype)
+        dataset = open_dataset(folder / "label" / split)
+        ids = np.fromfile(folder / "label" / f"{split}.bin", dataset.dtype)
         counts[split] = np.bincount(ids)[FIRST:]
     train, valid = counts["train"], counts["valid"]
-    control = read_object(work / "controls" / f"{name}.json")
-    return Task(int(train.sum()), int(valid.sum()), 100 * float(valid.max() / valid.sum()), control["bag_of_words"])
+    return Task(int(train.sum()), int(valid.sum()), 100 * float(valid.max() / valid.sum()), bag_of_words)
 
 
 def unigram_perplexity(folder: Path) -> float:
@@ -115,8 +116,7 @@ def unigram_perplexity(folder: Path) -> float:
 
 
 def _table(lines: list[list[str]]) -> str:
-    rows = ["| " + " | ".join(line) + " |" for line in lines]
-    return "\n".join([rows[0], "|---|" + "---:|" * (len(lines[0]) - 1), *rows[1:]])
+    return "\n".join(markdown_table(lines, gap=""))
 
 
 def _scale_table(runs: list[Row], words: int, vocabulary: int) -> str:
@@ -233,21 +233,17 @@ def _limits(pretrainings: list[Row]) -> str:
 
 def main(argv: list[str] | None = None) -> None:
     """The program."""
-    parser = argparse.ArgumentParser(
-        prog="python -m scripts.reproduce_tools.page",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = program_parser(None, "scripts.reproduce_tools.page", __doc__)
     parser.add_argument("--work", type=Path, required=True, help="folder with bin, text and the tasks")
     parser.add_argument("--results", type=Path, required=True, help="folder with runs.jsonl; README.md goes there")
     parser.add_argument("--command", required=True, help="what made the results")
     args = parser.parse_args(argv)
     try:
-        text = page(args.work, args.results, args.command)
+        controls = {name: read_object(args.work / "controls" / f"{name}.json") for name in TASKS}
+        text = page(args.work, args.results, args.command, controls)
     except (ValueError, OSError) as error:
         raise UserError(str(error)) from error
     write_file(args.results / "README.md", text)
-    controls = {name: read_object(args.work / "controls" / f"{name}.json") for name in TASKS}
     write_json(args.results / "controls.json", controls)
 
 

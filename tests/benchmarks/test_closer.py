@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from benchmarks.__main__ import main
-from benchmarks.efficiency import closer, profile
+from benchmarks.efficiency import profile, readme
 from benchmarks.efficiency.one_layer import Pass
 from benchmarks.measuring import ROOT
 from linformer_fairseq.files.dictionary import EOS, FIRST
@@ -26,14 +26,14 @@ def test_the_profile_adds_up(tmp_path):
     for cell in cells:
         assert sum(cell["shares"].values()) == pytest.approx(1)
         assert {"matrix products", "attention", "GELU", "layer norms", "sums"} <= set(cell["shares"])
-    assert "| matrix products | " in "\n".join(closer.of_kind("profile", tmp_path))
-    assert closer.of_kind("ablation", tmp_path) == []
+    assert "| matrix products | " in "\n".join(readme.of_kind("profile", tmp_path))
+    assert readme.of_kind("ablation", tmp_path) == []
 
 
 def test_the_notes_have_a_place_for_each():
     notes = (ROOT / "benchmarks" / "NOTES.md").read_text()
     for name in ("ablation", "profile", "optimizer", "padding"):
-        assert name in closer.PARTS
+        assert name in readme.PARTS
         assert notes.count(f"<!-- {name} -->\n") == notes.count(f"<!-- /{name} -->\n") == 1
 
 
@@ -60,7 +60,7 @@ def test_steps_of_both_optimizers(tmp_path):
     cells = json.loads(out.read_text())["cells"]
     assert [cell["optimizer"] for cell in cells] == ["adam", "fused_adamw"]
     assert cells[0]["times_faster"] == 1 and all(len(cell["all_seconds"]) == 2 for cell in cells)
-    assert "| `fused_adamw` | " in "\n".join(closer.of_kind("optimizer", tmp_path))
+    assert "| `fused_adamw` | " in "\n".join(readme.of_kind("optimizer", tmp_path))
 
 
 def test_padding_by_window(tmp_path, refused):
@@ -74,7 +74,7 @@ def test_padding_by_window(tmp_path, refused):
     # 8 sentences of 4 positions and 8 of 12, in pairs: a pair of both kinds has 8 of 24 positions as padding
     assert 0 <= by_length["padding"] < by_chance["padding"] < 1 / 3
     assert by_chance["examples"] == 16 and by_chance["tokens"] == 8 * 4 + 8 * 12
-    assert "| some | 16 | " in "\n".join(closer.of_kind("padding", tmp_path))
+    assert "| some | 16 | " in "\n".join(readme.of_kind("padding", tmp_path))
 
 
 def _task(folder):

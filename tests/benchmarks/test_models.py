@@ -7,7 +7,7 @@ import sys
 import pytest
 import torch
 
-from benchmarks.efficiency.models import hugging_face
+from benchmarks.efficiency.models import peers
 from benchmarks.efficiency.models.registry import MODELS, build, missing
 from benchmarks.efficiency.sizes import Sizes
 from linformer_fairseq.core import layer
@@ -86,4 +86,4 @@ def test_a_transformers_that_does_not_import_is_said(monkeypatch):
 
     monkeypatch.setitem(sys.modules, "transformers", Broken())
     with pytest.raises(UserError, match="_torchaudio.*linformer doctor"):
-        hugging_face.roberta(TINY, 12, None)
+        peers.hugging_face(TINY, 12, None)

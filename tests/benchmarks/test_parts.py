@@ -8,11 +8,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.efficiency import memory, operations, paper, rate
-from benchmarks.efficiency.memory import is_out_of_memory, no_more_than_there_is, peak_of
+from benchmarks.efficiency.memory import is_out_of_memory, largest, no_more_than_there_is, peak_of
 from benchmarks.efficiency.models.registry import build
 from benchmarks.efficiency.plots import spread
 from benchmarks.efficiency.rate import calls as rate_calls  # as it is before conftest.py replaces it
-from benchmarks.efficiency.search import largest
 from benchmarks.efficiency.sizes import Sizes
 from benchmarks.efficiency.timing import in_rounds, quartiles, times_faster
 from linformer_fairseq.files.errors import UserError

@@ -18,11 +18,10 @@ from hypothesis import strategies as st
 import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
 from data_prep import build_corpus
 from data_prep.binarize import binarize
-from data_prep.corpus import checks
 from data_prep.corpus.cleaning import Cleaning
 from data_prep.corpus.run import CorpusOptions
-from data_prep.corpus.splits import Shares
 from data_prep.sources import parse_source
+from data_prep.support.splits import Shares
 from data_prep.tokenizers import load_tokenizer
 from linformer_fairseq.files.tokenizers import find_tokenizer
 from tests.data_prep.small_tokenizers import make_gpt2, make_sentencepiece
@@ -121,7 +120,7 @@ def test_text_survives(tokenizer: Path, documents: list[str]) -> None:
     if not expected:
         return
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checks, "MINIMUM_BYTES", 1)
+        patch.setattr(build_corpus, "MINIMUM_BYTES", 1)
         reader = Reader(prepare(documents, tokenizer, Path(folder)))
         items = reader.items()
         again = load_tokenizer(reader.data)

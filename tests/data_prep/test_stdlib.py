@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from data_prep import build_corpus, stdlib_packages
-from data_prep.corpus.text_shards import read_documents, shard_files
-from data_prep.stdlib.docstrings import Docstring, docstrings, topics
+from data_prep.corpus.text_shards import shard_files
+from data_prep.stdlib.docstrings import Docstring, docstrings, fingerprint, paragraphs, topics
 from data_prep.stdlib.task import task_examples
-from data_prep.stdlib.wrapped_text import fingerprint, paragraphs
 from linformer_fairseq.files.errors import UserError
+from tests.data_prep.documents import read_documents
 from tests.data_prep.processes import bytes_of, start
 
 CORPUS_OPTIONS = ("--deduplicate", "paragraphs", "--valid-share", "0.06", "stdlib")

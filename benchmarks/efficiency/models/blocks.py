@@ -7,7 +7,7 @@ from typing import cast
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from benchmarks.efficiency.models.embeddings import Embeddings, padding_of
+from benchmarks.efficiency.models.embeddings import Encoder
 from benchmarks.efficiency.sizes import Sizes
 from linformer_fairseq.core.attention import ProjectedSequence
 from linformer_fairseq.core.layer import LayerParts, encoder_layer
@@ -57,22 +57,6 @@ class DenseLayer(nn.Module):
         return encoder_layer(cast(LayerParts, self), x, padding, overwrite=True)
 
 
-class Roberta(nn.Module):
-    """The encoder: token ids (B, T) to features (B, T, C)."""
-
-    def __init__(self, sizes: Sizes, n: int) -> None:
-        super().__init__()
-        self.embeddings = Embeddings(sizes, n)
-        self.layers = nn.ModuleList(DenseLayer(sizes) for _ in range(sizes.layers))
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        """(B, T) to (B, T, C)."""
-        padding, x = padding_of(tokens), self.embeddings(tokens)
-        for layer in self.layers:
-            x = layer(x, padding)
-        return x
-
-
-def sdpa_in_blocks(sizes: Sizes, n: int, k: int | None) -> Roberta:
-    """With torch's fused attention."""
-    return Roberta(sizes, n)
+def sdpa_in_blocks(sizes: Sizes, n: int, k: int | None) -> Encoder:
+    """The dense rival in our blocks, with torch's fused attention."""
+    return Encoder(sizes, n, (DenseLayer(sizes) for _ in range(sizes.layers)))

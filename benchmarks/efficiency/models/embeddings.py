@@ -1,6 +1,8 @@
-"""Embeddings as RoBERTa has them, in torch alone."""
+"""An encoder in torch alone, with embeddings as RoBERTa has them."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
@@ -40,3 +42,24 @@ def padding_of(tokens: Tensor) -> Tensor | None:
 def padding_without_waiting(tokens: Tensor) -> Tensor | None:
     """The same, but on a GPU always the mask, as in our fairseq model."""
     return padding_of(tokens) if tokens.device.type == "cpu" else tokens.eq(PADDING)
+
+
+class Encoder(nn.Module):
+    """Embeddings and layers: token ids (B, T) to features (B, T, C).
+
+    Args:
+        sizes, n: of the embeddings.
+        layers: each takes features and the padding mask; they are built after the embeddings.
+    """
+
+    def __init__(self, sizes: Sizes, n: int, layers: Iterable[nn.Module]) -> None:
+        super().__init__()
+        self.embeddings = Embeddings(sizes, n)
+        self.layers = nn.ModuleList(layers)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """(B, T) to (B, T, C)."""
+        padding, x = padding_of(tokens), self.embeddings(tokens)
+        for layer in self.layers:
+            x = layer(x, padding)
+        return x

@@ -10,8 +10,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.efficiency.models.fairseq_task import Task, encoder_options
-from benchmarks.efficiency.models.features import Features
+from benchmarks.efficiency.models.fairseq_task import Features, Task, encoder_options
 from benchmarks.efficiency.sizes import Sizes
 from linformer_fairseq import register
 
@@ -29,7 +28,7 @@ def full_model(sizes: Sizes, n: int, dropout: float = 0.0) -> Any:
 
 
 def roberta(sizes: Sizes, n: int, k: int | None) -> Features:
-    """In inference it runs torch's fused attention, inside multi_head_attention_forward."""
+    """fairseq's RoBERTa; in inference it runs torch's fused attention, inside multi_head_attention_forward."""
     return Features(full_model(sizes, n))
 
 

@@ -1,9 +1,11 @@
-"""What fairseq's models want to know of a task: its symbols and its longest input."""
+"""Models of fairseq: the task and the sizes that they are built with, and their features from token ids."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 from typing import Any
+
+from torch import Tensor, nn
 
 from benchmarks.efficiency.sizes import Sizes
 
@@ -46,5 +48,19 @@ class Task:
         self._n = n
 
     def max_positions(self) -> int:
-        """n."""
+        """n, the longest input."""
         return self._n
+
+
+class Features(nn.Module):
+    """What `extract_features` of a fairseq encoder gives, without an output layer."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model: Any = model
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """(B, T) to (B, T, C)."""
+        found = self.model.encoder.extract_features(tokens)
+        features: Tensor = found[0] if isinstance(found, tuple) else found
+        return features

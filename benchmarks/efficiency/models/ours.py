@@ -1,12 +1,15 @@
-"""Our model through fairseq, as a user has it."""
+"""Our model through fairseq, as a user has it, and our layers in torch alone."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.efficiency.models.fairseq_task import Task, encoder_options
-from benchmarks.efficiency.models.features import Features
+from torch import Tensor, nn
+
+from benchmarks.efficiency.models.embeddings import Embeddings, padding_without_waiting
+from benchmarks.efficiency.models.fairseq_task import Features, Task, encoder_options
 from benchmarks.efficiency.sizes import Sizes
+from linformer_fairseq.core import LinformerEncoderLayer, LinformerSettings, build_shared_projection, compile_layers
 
 
 def full_model(
@@ -23,18 +26,58 @@ def full_model(
 
 
 def linformer(sizes: Sizes, n: int, k: int | None) -> Features:
-    """With the paper's projection and layerwise sharing."""
+    """Our model with the paper's projection and layerwise sharing."""
     assert k is not None
     return Features(full_model(sizes, n, k))
 
 
 def linformer_convolution(sizes: Sizes, n: int, k: int | None) -> Features:
-    """With default options."""
+    """Our model with default options."""
     assert k is not None
     return Features(full_model(sizes, n, k, projection="convolution"))
 
 
 def linformer_compiled(sizes: Sizes, n: int, k: int | None) -> Features:
-    """With compile_encoder."""
+    """Our model with compile_encoder, with the paper's projection."""
     assert k is not None
     return Features(full_model(sizes, n, k, compiled=True))
+
+
+class CoreLinformer(nn.Module):
+    """The encoder, with layerwise sharing: token ids (B, T) to features (B, T, C)."""
+
+    def __init__(self, sizes: Sizes, n: int, k: int, compiled: bool = False, projection: str = "linear") -> None:
+        super().__init__()
+        settings = LinformerSettings(sizes.width, sizes.heads, sizes.layers, n, k, projection=projection)
+        self.embeddings = Embeddings(sizes, n)
+        self.shared = build_shared_projection(settings)
+        self.layers = nn.ModuleList(
+            LinformerEncoderLayer(settings, number, self.shared, sizes.ffn) for number in range(sizes.layers)
+        )
+        if compiled:
+            compile_layers(list(self.layers))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """(B, T) to (B, T, C)."""
+        padding, x = padding_without_waiting(tokens), self.embeddings(tokens)
+        for layer in self.layers:
+            x = layer(x, padding, overwrite=True)
+        return x
+
+
+def linformer_core(sizes: Sizes, n: int, k: int | None) -> CoreLinformer:
+    """Our layers with the paper's projection."""
+    assert k is not None
+    return CoreLinformer(sizes, n, k)
+
+
+def linformer_core_convolution(sizes: Sizes, n: int, k: int | None) -> CoreLinformer:
+    """Our layers with default options."""
+    assert k is not None
+    return CoreLinformer(sizes, n, k, projection="convolution")
+
+
+def linformer_core_compiled(sizes: Sizes, n: int, k: int | None) -> CoreLinformer:
+    """Our layers through torch.compile, with the paper's projection."""
+    assert k is not None
+    return CoreLinformer(sizes, n, k, compiled=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from benchmarks.efficiency.models.embeddings import Embeddings, padding_of
+from benchmarks.efficiency.models.embeddings import Encoder
 from benchmarks.efficiency.sizes import Sizes
 from linformer_fairseq.core import prepare_compiler
 
@@ -54,36 +54,20 @@ class Layer(nn.Module):
         return out
 
 
-class Roberta(nn.Module):
-    """The encoder: token ids (B, T) to features (B, T, C)."""
-
-    def __init__(self, sizes: Sizes, n: int, stores: bool, compiled: bool = False) -> None:
-        super().__init__()
-        self.embeddings = Embeddings(sizes, n)
-        self.layers = nn.ModuleList(Layer(sizes, stores) for _ in range(sizes.layers))
-        if compiled:
-            prepare_compiler(sizes.layers)
-            for layer in self.layers:
-                layer.compile()
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        """(B, T) to (B, T, C)."""
-        padding, x = padding_of(tokens), self.embeddings(tokens)
-        for layer in self.layers:
-            x = layer(x, padding)
-        return x
-
-
-def materialised(sizes: Sizes, n: int, k: int | None) -> Roberta:
+def materialised(sizes: Sizes, n: int, k: int | None) -> Encoder:
     """The paper's baseline."""
-    return Roberta(sizes, n, stores=True)
+    return Encoder(sizes, n, (Layer(sizes, stores=True) for _ in range(sizes.layers)))
 
 
-def sdpa(sizes: Sizes, n: int, k: int | None) -> Roberta:
-    """With torch's fused attention."""
-    return Roberta(sizes, n, stores=False)
+def sdpa(sizes: Sizes, n: int, k: int | None) -> Encoder:
+    """The dense rival, with torch's fused attention."""
+    return Encoder(sizes, n, (Layer(sizes, stores=False) for _ in range(sizes.layers)))
 
 
-def sdpa_compiled(sizes: Sizes, n: int, k: int | None) -> Roberta:
+def sdpa_compiled(sizes: Sizes, n: int, k: int | None) -> Encoder:
     """The same with its layers through torch.compile, as ours."""
-    return Roberta(sizes, n, stores=False, compiled=True)
+    encoder = sdpa(sizes, n, k)
+    prepare_compiler(sizes.layers)
+    for layer in encoder.layers:
+        layer.compile()
+    return encoder

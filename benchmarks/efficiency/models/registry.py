@@ -20,7 +20,7 @@ DISTRIBUTIONS = {
     LUCIDRAINS: "linformer",
     PYTORCH_PEER: "linformer-pytorch",
 }
-"""Of each package that a model may need, the name that pip knows."""
+"""Name on PyPI of each package that a model may need."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Known:
     needs: str = ""
     """The package beside torch that it is built with."""
     projects: bool = True
-    """Whether it has a k."""
+    """Whether it has projected rows, and so a k."""
     stores: bool = False
     """Whether it stores the attention probabilities."""
     compiled: bool = False
@@ -42,7 +42,7 @@ class Known:
     trains: bool = True
     """Whether `training` knows it."""
     projection: str = "linear"
-    """Of a Linformer: how n positions become k rows, and with it all defaults of our model."""
+    """Projection of a Linformer; all defaults of our model follow from it."""
 
 
 MODELS: dict[str, Known] = {  # in the order of the tables
@@ -51,15 +51,15 @@ MODELS: dict[str, Known] = {  # in the order of the tables
     "linformer_convolution": Known(
         "ours:linformer_convolution", "ours, convolution", FAIRSEQ, projection="convolution"
     ),
-    "linformer_core": Known("core:linformer_core", "ours, core alone"),
-    "linformer_core_compiled": Known("core:linformer_core_compiled", "ours, core alone, compiled", compiled=True),
+    "linformer_core": Known("ours:linformer_core", "ours, core alone"),
+    "linformer_core_compiled": Known("ours:linformer_core_compiled", "ours, core alone, compiled", compiled=True),
     "linformer_core_convolution": Known(
-        "core:linformer_core_convolution", "ours, core alone, convolution", projection="convolution"
+        "ours:linformer_core_convolution", "ours, core alone, convolution", projection="convolution"
     ),
     "roberta_sdpa_core": Known("plain:sdpa", "dense rival", projects=False),
     "roberta_sdpa_core_blocks": Known("blocks:sdpa_in_blocks", "dense rival in blocks", projects=False, trains=False),
     "roberta_sdpa_core_compiled": Known("plain:sdpa_compiled", "dense rival, compiled", projects=False, compiled=True),
-    "roberta_hf": Known("hugging_face:roberta", "Hugging Face's RoBERTa", HUGGING_FACE, projects=False, trains=False),
+    "roberta_hf": Known("peers:hugging_face", "Hugging Face's RoBERTa", HUGGING_FACE, projects=False, trains=False),
     "roberta_fairseq": Known("fairseq_own:roberta", "fairseq's RoBERTa", FAIRSEQ, projects=False),
     "roberta_materialised": Known("plain:materialised", "Transformer, P stored", projects=False, stores=True),
     "fairseq_linformer": Known("fairseq_own:linformer", "fairseq's example", FAIRSEQ, stores=True, trains=False),

@@ -162,10 +162,8 @@ def _member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfi
 @pytest.mark.parametrize(
     ("member", "expected"),
     [
-        (_member("aclImdb/../../evil.txt"), "'aclImdb/../../evil.txt' points outside"),
-        (_member("/etc/evil.txt"), "'/etc/evil.txt' points outside"),
-        (_member("aclImdb/train/pos/5_9.txt", tarfile.SYMTYPE, "/etc/passwd"), "is a link to '/etc/passwd'"),
-        (_member("aclImdb/train/pos/5_9.txt", tarfile.LNKTYPE, "../x"), "is a link to '../x'"),
+        (_member("aclImdb/train/pos/5_9.txt", tarfile.SYMTYPE, "/etc/passwd"), "is neither a file nor a folder"),
+        (_member("aclImdb/train/pos/5_9.txt", tarfile.LNKTYPE, "../x"), "is neither a file nor a folder"),
         (_member("aclImdb/train/pos/5_9.txt", tarfile.FIFOTYPE), "is neither a file nor a folder"),
     ],
 )
@@ -224,9 +222,6 @@ def test_files_that_are_no_reviews(prepare: Prepare, folder: Path) -> None:
 
 def test_a_member_that_occurs_twice(prepare: Prepare, tmp_path: Path) -> None:
     path = tmp_path / "aclImdb.tar"
-    path.write_bytes(tar_bytes({**_REVIEWS, "../aclImdb/x": "", "./train/pos/2_9.txt": "again"}))
-    with pytest.raises(UserError, match="points outside"):
-        prepare("imdb", path)
     path.write_bytes(tar_bytes({**_REVIEWS, "./train/pos/2_9.txt": "again"}))
     with pytest.raises(UserError, match="2_9.txt: this member occurs twice"):
         prepare("imdb", path)

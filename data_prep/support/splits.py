@@ -1,11 +1,17 @@
 """Which documents are held out: decided by each document's own text, so that nothing else can move one."""
 
+import hashlib
 from dataclasses import dataclass
 
-from data_prep.support.hash_fraction import hash_fraction
 from linformer_fairseq.files.errors import UserError
 
 TRAIN, VALID, TEST = NAMES = ("train", "valid", "test")
+
+
+def hash_fraction(digest: bytes, purpose: str) -> float:
+    """A number in [0, 1), as if drawn at random for this digest and purpose."""
+    mixed = hashlib.blake2b(digest, digest_size=8, person=purpose.encode()).digest()
+    return int.from_bytes(mixed, "big") / 2**64
 
 
 @dataclass(frozen=True)
