@@ -45,18 +45,9 @@ case "${1:-}" in
 esac
 study="$1" out="$repo/reproduce_$1" results="$repo/results/learning/$1" jobs="$(nproc)"
 shift
-while (($#)); do
-    option="$1"
-    shift
-    case "$option" in
-        --help | -h) usage && exit 0 ;;
-        --out | --results | --updates | --finetune-updates | --seeds | --jobs) ;;
-        *) die "unknown argument: $option (scripts/reproduce_learning.sh --help lists what there is)" ;;
-    esac
-    (($#)) || die "$option: expected a value"
-    set_option "$option" "$1"
-    shift
-done
+text=()
+read_options "--out --results --updates --finetune-updates --seeds --jobs" "$@"
+((!${#text[@]})) || die "unknown argument: ${text[0]} (scripts/reproduce_learning.sh --help lists what there is)"
 find_data
 text=("$data/corpus/books.txt.xz" "$data/corpus/wiki.txt.xz")
 schedule="optimization.max_update=$updates lr_scheduler.warmup_updates=$((updates / 20 + 1))"

@@ -24,6 +24,7 @@ from data_prep.support.program import run_program
 from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import read_object, write_json
+from linformer_fairseq.files.markdown import markdown_table
 from linformer_fairseq.files.provenance import commit, date, machine, versions
 from linformer_fairseq.launch.train import accelerator
 from linformer_fairseq.models import LinformerHubInterface, LinformerRobertaModel
@@ -142,18 +143,6 @@ def _number(value: float | None, form: str, unit: str = "") -> str:
     return "-" if value is None else f"{value:,{form}}{unit}"
 
 
-def markdown(rows: list[list[str]]) -> str:
-    """The rows as a Markdown table that reads well as plain text too."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-
-    def line(row: list[str]) -> str:
-        cells = [row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]
-        return f"| {' | '.join(cells)} |"
-
-    rule = f"|{'-' * (widths[0] + 2)}|" + "".join(f"{'-' * (width + 1)}:|" for width in widths[1:])
-    return "\n".join([line(rows[0]), rule, *map(line, rows[1:])])
-
-
 def provenance() -> dict[str, str]:
     """What a reader needs to judge and repeat the figures."""
     return {
@@ -209,7 +198,7 @@ def write_report(run: Path, shipped: str | None = None) -> list[str]:
     origin = provenance()
     missed = shortcomings(results, majority)
     parts = [
-        markdown(table(results, majority)),
+        "\n".join(markdown_table(table(results, majority), padded=True)),
         *remarks,
         *(_as_text(model, filled) for model, filled in masks.items()),
         "\n".join(f"{name}: {value}" for name, value in origin.items()),

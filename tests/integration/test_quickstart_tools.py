@@ -11,7 +11,7 @@ from linformer_fairseq.models import LinformerRobertaModel
 from scripts.quickstart_tools import report
 from scripts.quickstart_tools.plot import plot_perplexity
 from scripts.quickstart_tools.progress import describe, parse
-from scripts.quickstart_tools.report import Result, markdown, measure, measure_finetuning, shortcomings, table
+from scripts.quickstart_tools.report import Result, measure, measure_finetuning, shortcomings, table
 from tests.released_model import make_released
 
 
@@ -69,11 +69,6 @@ def test_progress_says_how_far_and_how_long() -> None:
     stats = parse('{"valid_loss": "2", "valid_accuracy": "41.5", "valid_num_updates": "50"}')
     assert stats is not None and "accuracy 41.5 %" in (describe(stats, 100) or "")
     assert parse("no braces") is None and describe({"other": 1}, 100) is None
-
-
-def test_markdown_columns_line_up() -> None:
-    lines = markdown([["", "A"], ["parameters", "1,000"]]).splitlines()
-    assert lines == ["|            |     A |", "|------------|------:|", "| parameters | 1,000 |"]
 
 
 def test_the_figure_is_a_png_and_nothing_else_stays(tmp_path: Path) -> None:
