@@ -1,12 +1,11 @@
-"""Fixtures for everybody: a tiny binarised corpus, and fairseq's two command lines as subprocesses."""
+"""Fixtures for everybody: a tiny binarised corpus, and console commands as processes."""
 
 import gc
+import itertools
 import json
-import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 
 from linformer_fairseq.files.dictionary import EOS, FIRST
 from tests.binarised import write_items, write_labels
+from tests.forked import Forked
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 _WORDS = 60
@@ -114,40 +114,32 @@ def _as_config(settings: Mapping[str, Any], folder: Path) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def start_fairseq() -> Callable[..., "subprocess.Popen[str]"]:
-    """``start_fairseq(program, *words, cwd=folder)`` starts fairseq-train, fairseq-validate, ... of this venv.
+def start_fairseq(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Forked]:
+    """``start_fairseq(program, *words, cwd=folder)`` starts fairseq-train, linformer, ... of this environment.
 
-    One thread unless told otherwise and no GPU, so that results are the same bit for bit.
+    ``environment`` may have variables for it alone.
     """
     pytest.importorskip("fairseq")
+    outputs, numbers = tmp_path_factory.mktemp("outputs"), itertools.count()
 
-    def start(
-        program: str, *words: object, cwd: Path, environment: Mapping[str, str] | None = None
-    ) -> "subprocess.Popen[str]":
-        fixed = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "HYDRA_FULL_ERROR": "1"}
-        return subprocess.Popen(
-            [str(Path(sys.executable).parent / program), *map(str, words)],
-            cwd=cwd,
-            env={**os.environ, **fixed, **(environment or {})},
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
+    def start(program: str, *words: object, cwd: Path, environment: Mapping[str, str] | None = None) -> Forked:
+        script = Path(sys.executable).parent / program
+        return Forked(script, [*map(str, words)], cwd, environment or {}, outputs / str(next(numbers)))
 
     return start
 
 
 @pytest.fixture(scope="session")
-def run_fairseq(start_fairseq: Callable[..., "subprocess.Popen[str]"]) -> Callable[..., str]:
-    """``run_fairseq(program, *words, cwd=folder)`` runs it to its end and returns what it printed.
+def run_fairseq(start_fairseq: Callable[..., Forked]) -> Callable[..., str]:
+    """``run_fairseq(program, *words, cwd=folder, status=0)`` runs it to its end and returns what it printed.
 
-    The test fails with that output if the program does not end as told (``fails=True``: with an error).
+    The test fails with that output if the program ends with another status.
     """
 
-    def run(program: str, *words: object, cwd: Path, fails: bool = False, **more: Any) -> str:
+    def run(program: str, *words: object, cwd: Path, status: int = 0, **more: Any) -> str:
         with start_fairseq(program, *words, cwd=cwd, **more) as process:
-            output = process.communicate()[0]
-        if (process.returncode != 0) != fails:
+            output = process.communicate(timeout=600)[0]
+        if process.returncode != status:
             pytest.fail(f"{program} ended with {process.returncode}:\n{output[-4000:]}")
         return output
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,9 +17,10 @@ import torch
 
 from linformer_fairseq import cli
 from linformer_fairseq.launch import application
+from tests.forked import Forked
 
 Linformer = Callable[..., str]
-Start = Callable[..., "subprocess.Popen[str]"]
+Start = Callable[..., Forked]
 Words = Callable[[int], Sequence[str]]
 NAME = "linformer_base_n32_k8_layerwise_s1"
 
@@ -43,7 +43,7 @@ def updates_in(folder: Path) -> int:
     return log.read_text().count('"num_updates"') if log.exists() else 0
 
 
-def signal_after(process: subprocess.Popen[str], folder: Path, updates: int, number: signal.Signals) -> str:
+def signal_after(process: Forked, folder: Path, updates: int, number: signal.Signals) -> str:
     """Send a signal to the command once it has trained; returns what it printed."""
     deadline = time.monotonic() + 120
     while updates_in(folder) < updates:

@@ -18,9 +18,10 @@ import torch
 from linformer_fairseq.checkpoints.folder import State, examine
 from linformer_fairseq.checkpoints.reading import read_checkpoint
 from tests.checkpoint_files import damage
+from tests.forked import Forked
 
 Settings = dict[str, Any]
-Start = Callable[..., "subprocess.Popen[str]"]
+Start = Callable[..., Forked]
 Train = Callable[..., str]
 Words = Callable[..., list[str]]
 
@@ -60,10 +61,10 @@ def slow_settings(settings: Settings, tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-def start_two(start_fairseq: Start, train_words: Words) -> Callable[[Settings, Path], list["subprocess.Popen[str]"]]:
+def start_two(start_fairseq: Start, train_words: Words) -> Callable[[Settings, Path], list[Forked]]:
     """Two processes that train together on CPU."""
 
-    def start(settings: Settings, save_dir: Path) -> list["subprocess.Popen[str]"]:
+    def start(settings: Settings, save_dir: Path) -> list[Forked]:
         save_dir.mkdir(exist_ok=True)
         meeting = save_dir / "meeting"
         meeting.unlink(missing_ok=True)
@@ -91,7 +92,7 @@ def _updates(path: Path) -> int:
     return int(read_checkpoint(path)["optimizer_history"][-1]["num_updates"])
 
 
-def _wait_for(path: Path, process: "subprocess.Popen[str]") -> None:
+def _wait_for(path: Path, process: Forked) -> None:
     while not path.exists():
         assert process.poll() is None, process.communicate()[0]
         time.sleep(0.01)
@@ -126,7 +127,7 @@ def test_no_room_for_a_checkpoint(
 @pytest.mark.slow
 def test_a_run_that_diverges(train: Train, settings: Settings, tmp_path: Path) -> None:
     diverging = {**settings, "optimization.lr": [1e30], "optimization.update_freq": [2]}
-    output = train("fairseq-train", diverging, tmp_path, fails=True)
+    output = train("fairseq-train", diverging, tmp_path, status=1)
     assert "update 2, process 0, micro-batch 1 of 2: loss " in output
     assert "update 2, process 0, micro-batch 2 of 2: loss " in output and ", ids [" in output
     assert "NotFiniteError: update 2: the " in output.splitlines()[-1]
@@ -181,7 +182,7 @@ def test_a_process_that_is_gone_between_updates_is_named(tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_a_process_that_is_killed_ends_the_other(
-    start_two: Callable[[Settings, Path], list["subprocess.Popen[str]"]], slow_settings: Settings, tmp_path: Path
+    start_two: Callable[[Settings, Path], list[Forked]], slow_settings: Settings, tmp_path: Path
 ) -> None:
     first, second = start_two(slow_settings, tmp_path / "run")
     _wait_for(tmp_path / "run" / "checkpoint_last.pt", first)
@@ -197,7 +198,7 @@ def test_a_process_that_is_killed_ends_the_other(
 
 @pytest.mark.slow
 def test_two_processes_and_damaged_checkpoints(
-    start_two: Callable[[Settings, Path], list["subprocess.Popen[str]"]], settings: Settings, tmp_path: Path
+    start_two: Callable[[Settings, Path], list[Forked]], settings: Settings, tmp_path: Path
 ) -> None:
     def run(status: int) -> list[str]:
         processes = start_two(settings, folder)
@@ -226,7 +227,7 @@ def test_two_processes_and_damaged_checkpoints(
 
 @pytest.mark.slow
 def test_going_on_with_one_process_instead_of_two(
-    start_two: Callable[[Settings, Path], list["subprocess.Popen[str]"]],
+    start_two: Callable[[Settings, Path], list[Forked]],
     train: Train,
     settings: Settings,
     tmp_path: Path,
