@@ -1,6 +1,7 @@
 """Fixtures for everybody: a tiny binarised corpus, and console commands as processes."""
 
 import gc
+import importlib.util
 import itertools
 import json
 import random
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from linformer_fairseq.files.dictionary import EOS, FIRST
+from tests import without_fairseq
 from tests.binarised import write_items, write_labels
 from tests.forked import Forked
 
@@ -22,8 +24,10 @@ _WORDS = 60
 _COUNTS = {"train": 120, "valid": 16}
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Programs that tests start can be interrupted, also where a shell put the tests in the background."""
+    if importlib.util.find_spec("fairseq") is None:
+        config.pluginmanager.register(without_fairseq)
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -36,7 +40,6 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(scope="session")
 def tiny_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as fairseq's masked_lm reads it: 60 words, 120 training sentences of 5 to 20 words."""
-    pytest.importorskip("fairseq")
     folder = tmp_path_factory.mktemp("tiny_corpus")
     (folder / "dict.txt").write_text("".join(f"word{number} 10\n" for number in range(_WORDS)))
     generator = random.Random(1)
@@ -114,12 +117,17 @@ def _as_config(settings: Mapping[str, Any], folder: Path) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def start_fairseq(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Forked]:
+def fairseq() -> None:
+    """For tests whose programs need it: they are skipped where it is missing."""
+    importlib.import_module("fairseq")
+
+
+@pytest.fixture(scope="session")
+def start_fairseq(fairseq: None, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Forked]:
     """``start_fairseq(program, *words, cwd=folder)`` starts fairseq-train, linformer, ... of this environment.
 
     ``environment`` may have variables for it alone.
     """
-    pytest.importorskip("fairseq")
     outputs, numbers = tmp_path_factory.mktemp("outputs"), itertools.count()
 
     def start(program: str, *words: object, cwd: Path, environment: Mapping[str, str] | None = None) -> Forked:

@@ -7,9 +7,6 @@ import functools
 from typing import Any
 
 import pytest
-
-pytest.importorskip("fairseq", reason="fairseq is not installed: only core can be tested")
-
 import torch
 from omegaconf import OmegaConf
 

@@ -8,9 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("fairseq")
-
 import torch
 from fairseq import optim, options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf

@@ -54,7 +54,6 @@ def test_the_profile_is_of_a_cpu(refused, monkeypatch):
 
 
 def test_steps_of_both_optimizers(tmp_path):
-    pytest.importorskip("fairseq")
     out = tmp_path / "efficiency" / "optimizer.json"
     assert main(["optimizer", "--rounds", "2", "--threads", "1", *TINY, "--out", str(out)]) == 0
     cells = json.loads(out.read_text())["cells"]
@@ -64,7 +63,6 @@ def test_steps_of_both_optimizers(tmp_path):
 
 
 def test_padding_by_window(tmp_path, refused):
-    pytest.importorskip("fairseq")
     assert "has no input0/dict.txt" in refused("padding", str(tmp_path))
     task = _task(tmp_path / "some")
     out = tmp_path / "efficiency" / "padding.json"

@@ -9,11 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-pytest.importorskip("fairseq")
-
 import numpy as np
+import pytest
 import torch
 from fairseq import checkpoint_utils
 

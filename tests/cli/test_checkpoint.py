@@ -4,9 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("fairseq")
-
 import torch
 
 from linformer_fairseq.checkpoints import folder as folder_module

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("fairseq")
 pytest.importorskip("sentencepiece")
 
 import numpy as np

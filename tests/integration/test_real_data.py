@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("fairseq")
-
 from data_prep import binarize, prepare_task
 from data_prep.train_sentencepiece import TrainingOptions
 from data_prep.train_sentencepiece import train as train_sentencepiece

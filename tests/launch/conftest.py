@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("fairseq")
-
 from tests.forked import Forked
 
 TINY = (

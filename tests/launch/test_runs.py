@@ -10,9 +10,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("fairseq")
-
 import torch
 
 from linformer_fairseq import cli

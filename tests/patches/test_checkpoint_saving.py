@@ -10,9 +10,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
-pytest.importorskip("fairseq")
-
 import torch
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager

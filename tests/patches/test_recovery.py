@@ -6,9 +6,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
-pytest.importorskip("fairseq")
-
 import torch
 from fairseq import checkpoint_utils
 

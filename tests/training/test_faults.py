@@ -10,9 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("fairseq")
-
 import torch
 
 from linformer_fairseq.checkpoints.folder import State, examine

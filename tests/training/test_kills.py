@@ -11,9 +11,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("fairseq")
-
-
 from linformer_fairseq.checkpoints.folder import State, checkpoints, examine
 from linformer_fairseq.checkpoints.reading import read_checkpoint
 from tests.equality import same

@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("fairseq")
-
 from data_prep.binarize import binarize
 from data_prep.tokenizers import load_tokenizer
 from linformer_fairseq import cli
