@@ -87,6 +87,20 @@ def tiny_settings(tiny_corpus: Path, user_dir: Path) -> dict[str, Any]:
     }
 
 
+@pytest.fixture(scope="session")
+def finetuning_settings(tiny_settings: dict[str, Any], task_data: Path) -> dict[str, Any]:
+    """The same as a finetuning on the three classes of ``task_data``, by fairseq's sentence_prediction."""
+    return {
+        **{key: value for key, value in tiny_settings.items() if not key.startswith(("task.", "criterion."))},
+        "task._name": "sentence_prediction",
+        "task.data": str(task_data),
+        "task.num_classes": 3,
+        "task.init_token": 0,
+        "task.max_positions": 32,
+        "criterion._name": "sentence_prediction",
+    }
+
+
 def _as_options(settings: Mapping[str, Any]) -> list[str]:
     """The settings as fairseq-train's command line has them."""
     components = {"model": "arch"}

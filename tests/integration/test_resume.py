@@ -13,7 +13,7 @@ from fairseq import checkpoint_utils
 import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
 from linformer_fairseq.checkpoints.reading import read_checkpoint
 from linformer_fairseq.files import dictionary
-from tests.equality import same
+from tests.checkpoint_files import same
 
 Train = Callable[..., str]
 Settings = dict[str, Any]

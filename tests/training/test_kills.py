@@ -13,7 +13,7 @@ import pytest
 
 from linformer_fairseq.checkpoints.folder import State, checkpoints, examine
 from linformer_fairseq.checkpoints.reading import read_checkpoint
-from tests.equality import same
+from tests.checkpoint_files import same
 from tests.forked import Forked
 
 KILLS, UPDATES, EVERY = 20, 100, 3
