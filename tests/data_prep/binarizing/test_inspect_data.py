@@ -15,6 +15,8 @@ from linformer_fairseq.files import mmap_check, mmap_dataset
 from linformer_fairseq.files.dictionary import EOS
 from tests.data_prep.small_tokenizers import make_gpt2, make_sentencepiece, text
 
+pytestmark = pytest.mark.usefixtures("fairseq")  # where it is missing, the program does without its tokenizers
+
 
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
