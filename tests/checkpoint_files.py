@@ -1,4 +1,4 @@
-"""Checkpoint files made by hand: the one builder of them for all tests, and damage."""
+"""Checkpoint files made by hand: the one builder of them for all tests, damage, and whether two are the same."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -51,3 +51,14 @@ def damage(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal bit for bit, in nested containers too."""
+    if isinstance(one, torch.Tensor):
+        return isinstance(other, torch.Tensor) and torch.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)

@@ -1,12 +1,12 @@
-"""Fixtures for everybody: a tiny binarised corpus, and fairseq's two command lines as subprocesses."""
+"""Fixtures for everybody: a tiny binarised corpus, and console commands as processes."""
 
 import gc
+import importlib.util
+import itertools
 import json
-import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,15 +15,19 @@ from typing import Any
 import pytest
 
 from linformer_fairseq.files.dictionary import EOS, FIRST
+from tests import without_fairseq
 from tests.binarised import write_items, write_labels
+from tests.forked import Forked
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 _WORDS = 60
 _COUNTS = {"train": 120, "valid": 16}
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Programs that tests start can be interrupted, also where a shell put the tests in the background."""
+    if importlib.util.find_spec("fairseq") is None:
+        config.pluginmanager.register(without_fairseq)
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -36,7 +40,6 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(scope="session")
 def tiny_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as fairseq's masked_lm reads it: 60 words, 120 training sentences of 5 to 20 words."""
-    pytest.importorskip("fairseq")
     folder = tmp_path_factory.mktemp("tiny_corpus")
     (folder / "dict.txt").write_text("".join(f"word{number} 10\n" for number in range(_WORDS)))
     generator = random.Random(1)
@@ -84,6 +87,20 @@ def tiny_settings(tiny_corpus: Path, user_dir: Path) -> dict[str, Any]:
     }
 
 
+@pytest.fixture(scope="session")
+def finetuning_settings(tiny_settings: dict[str, Any], task_data: Path) -> dict[str, Any]:
+    """The same as a finetuning on the three classes of ``task_data``, by fairseq's sentence_prediction."""
+    return {
+        **{key: value for key, value in tiny_settings.items() if not key.startswith(("task.", "criterion."))},
+        "task._name": "sentence_prediction",
+        "task.data": str(task_data),
+        "task.num_classes": 3,
+        "task.init_token": 0,
+        "task.max_positions": 32,
+        "criterion._name": "sentence_prediction",
+    }
+
+
 def _as_options(settings: Mapping[str, Any]) -> list[str]:
     """The settings as fairseq-train's command line has them."""
     components = {"model": "arch"}
@@ -114,40 +131,37 @@ def _as_config(settings: Mapping[str, Any], folder: Path) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def start_fairseq() -> Callable[..., "subprocess.Popen[str]"]:
-    """``start_fairseq(program, *words, cwd=folder)`` starts fairseq-train, fairseq-validate, ... of this venv.
+def fairseq() -> None:
+    """For tests whose programs need it: they are skipped where it is missing."""
+    importlib.import_module("fairseq")
 
-    One thread unless told otherwise and no GPU, so that results are the same bit for bit.
+
+@pytest.fixture(scope="session")
+def start_fairseq(fairseq: None, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Forked]:
+    """``start_fairseq(program, *words, cwd=folder)`` starts fairseq-train, linformer, ... of this environment.
+
+    ``environment`` may have variables for it alone.
     """
-    pytest.importorskip("fairseq")
+    outputs, numbers = tmp_path_factory.mktemp("outputs"), itertools.count()
 
-    def start(
-        program: str, *words: object, cwd: Path, environment: Mapping[str, str] | None = None
-    ) -> "subprocess.Popen[str]":
-        fixed = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "HYDRA_FULL_ERROR": "1"}
-        return subprocess.Popen(
-            [str(Path(sys.executable).parent / program), *map(str, words)],
-            cwd=cwd,
-            env={**os.environ, **fixed, **(environment or {})},
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
+    def start(program: str, *words: object, cwd: Path, environment: Mapping[str, str] | None = None) -> Forked:
+        script = Path(sys.executable).parent / program
+        return Forked(script, [*map(str, words)], cwd, environment or {}, outputs / str(next(numbers)))
 
     return start
 
 
 @pytest.fixture(scope="session")
-def run_fairseq(start_fairseq: Callable[..., "subprocess.Popen[str]"]) -> Callable[..., str]:
-    """``run_fairseq(program, *words, cwd=folder)`` runs it to its end and returns what it printed.
+def run_fairseq(start_fairseq: Callable[..., Forked]) -> Callable[..., str]:
+    """``run_fairseq(program, *words, cwd=folder, status=0)`` runs it to its end and returns what it printed.
 
-    The test fails with that output if the program does not end as told (``fails=True``: with an error).
+    The test fails with that output if the program ends with another status.
     """
 
-    def run(program: str, *words: object, cwd: Path, fails: bool = False, **more: Any) -> str:
+    def run(program: str, *words: object, cwd: Path, status: int = 0, **more: Any) -> str:
         with start_fairseq(program, *words, cwd=cwd, **more) as process:
-            output = process.communicate()[0]
-        if (process.returncode != 0) != fails:
+            output = process.communicate(timeout=600)[0]
+        if process.returncode != status:
             pytest.fail(f"{program} ended with {process.returncode}:\n{output[-4000:]}")
         return output
 

@@ -159,9 +159,9 @@ for words in ([], *([name] for name in cli.COMMANDS), *(["data", name] for name 
 
 
 @pytest.mark.parametrize("before", ["pass", "import linformer_fairseq.core", "import linformer_fairseq.models"])
+@pytest.mark.usefixtures("fairseq")
 def test_a_user_dir_is_registered_whatever_was_imported_before(before: str) -> None:
     """fairseq passes over the parts of a --user-dir that is imported already."""
-    pytest.importorskip("fairseq")
     program = f"""
 {before}
 from argparse import Namespace

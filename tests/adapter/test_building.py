@@ -9,11 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
-pytest.importorskip("fairseq", reason="fairseq is not installed: only core can be tested")
-
 import fairseq.models.roberta.model
+import pytest
 import torch
 from fairseq.models.roberta import RobertaModel
 

@@ -8,9 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("fairseq", reason="fairseq is not installed: only core can be tested")
-
 import torch
 from fairseq import checkpoint_utils
 from omegaconf import OmegaConf

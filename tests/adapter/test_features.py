@@ -7,9 +7,6 @@ import functools
 from typing import Any
 
 import pytest
-
-pytest.importorskip("fairseq", reason="fairseq is not installed: only core can be tested")
-
 import torch
 from omegaconf import OmegaConf
 
@@ -260,7 +257,7 @@ def test_compile_encoder_compiles_every_layer(monkeypatch: pytest.MonkeyPatch) -
     assert not any(layer.compiled for layer in build().encoder.sentence_encoder.layers.children())
     made = build(compile_encoder=True, encoder_layerdrop=0.5)
     assert [layer.compiled for layer in made.encoder.sentence_encoder.layers.children()] == [True] * 4
-    with pytest.raises(ValueError, match="compile_encoder and offload_activations do not go together"):
+    with pytest.raises(ValueError, match="compile_encoder and offload_activations"):
         build(compile_encoder=True, offload_activations=True)
 
 

@@ -8,9 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("fairseq")
-
 import torch
 from fairseq import optim, options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
@@ -19,7 +16,7 @@ from torch import Tensor
 
 import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
 from linformer_fairseq.checkpoints.reading import read_checkpoint
-from tests.equality import same
+from tests.checkpoint_files import same
 
 SETTINGS = {"adam_betas": "(0.9, 0.98)", "adam_eps": 1e-6, "weight_decay": 0.1, "lr": [0.01]}
 STEPS = 50

@@ -6,9 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("fairseq", reason="fairseq is not installed: only core can be tested")
-
 import torch
 from fairseq.data import Dictionary
 
@@ -133,7 +130,7 @@ def test_predict_with_loaded_and_new_heads(hub: Any) -> None:
     torch.testing.assert_close(logits.log_softmax(-1), together)
     hub.register_classification_head("other", num_classes=5)
     assert hub.predict("other", hub.encode(texts)).shape == (2, 5)
-    with pytest.raises(ValueError, match="no classification head 'third'; this model has: topic, other"):
+    with pytest.raises(ValueError, match="'third'.* topic, other"):
         hub.predict("third", hub.encode(texts))
 
 

@@ -8,9 +8,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
-pytest.importorskip("fairseq", reason="fairseq is not installed: only core can be tested")
-
 import torch
 from fairseq import checkpoint_utils
 from fairseq.criterions.masked_lm import MaskedLmLoss

@@ -53,8 +53,8 @@ def test_the_profile_is_of_a_cpu(refused, monkeypatch):
     assert "on a GPU use its own profiler" in refused("profile", "--device", "cuda")
 
 
+@pytest.mark.usefixtures("fairseq")
 def test_steps_of_both_optimizers(tmp_path):
-    pytest.importorskip("fairseq")
     out = tmp_path / "efficiency" / "optimizer.json"
     assert main(["optimizer", "--rounds", "2", "--threads", "1", *TINY, "--out", str(out)]) == 0
     cells = json.loads(out.read_text())["cells"]
@@ -63,8 +63,8 @@ def test_steps_of_both_optimizers(tmp_path):
     assert "| `fused_adamw` | " in "\n".join(readme.of_kind("optimizer", tmp_path))
 
 
+@pytest.mark.usefixtures("fairseq")
 def test_padding_by_window(tmp_path, refused):
-    pytest.importorskip("fairseq")
     assert "has no input0/dict.txt" in refused("padding", str(tmp_path))
     task = _task(tmp_path / "some")
     out = tmp_path / "efficiency" / "padding.json"

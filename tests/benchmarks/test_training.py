@@ -91,8 +91,6 @@ def test_padding_is_on_the_right_and_never_masked():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", ["linformer_core", "roberta_materialised", "linformer"])
 def test_the_loop_learns(name, dtype):
-    if name == "linformer":
-        pytest.importorskip("fairseq")
     model = build_trainable(name, SIZES, 16, None if name.startswith("roberta") else 4, 0.0, CPU)
     loop = bare.BareLoop(model, bare.batch_of(4, 16, 90, padded=False), "fused_adamw", dtype, CPU)
     for group in loop.optimizer.param_groups:
@@ -142,7 +140,6 @@ def test_mistakes_are_said_in_one_line(refused):
 @pytest.mark.slow
 @pytest.mark.parametrize("more", [[], ["--dtype", "bfloat16", "--optimizer", "fused_adamw"]], ids=str)
 def test_both_ways_with_fairseq(tmp_path, more):
-    pytest.importorskip("fairseq")
     out = tmp_path / "t.json"
     words = ["--lengths", "16", "--projected-dims", "4", "--padded", "--positions", "20", "--dropouts", "0.1"]
     words += ["--models", "linformer", "roberta_sdpa_core", "roberta_fairseq", "--out", str(out), *more]

@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 import torch
 
-pytest.importorskip("fairseq")
-
 from tests.checkpoint_files import make_state
 
 

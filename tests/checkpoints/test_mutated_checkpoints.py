@@ -9,11 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-pytest.importorskip("fairseq")
-
 import numpy as np
+import pytest
 import torch
 from fairseq import checkpoint_utils
 
@@ -21,8 +18,7 @@ import linformer_fairseq.models  # noqa: F401 (registers the model and installs 
 from linformer_fairseq.checkpoints.folder import newest_usable
 from linformer_fairseq.checkpoints.reading import CheckpointError
 from linformer_fairseq.checkpoints.writing import write_checkpoint
-from tests.checkpoint_files import make_state
-from tests.equality import same
+from tests.checkpoint_files import make_state, same
 from tests.mutations import damaged
 
 Save = Callable[[dict[str, Any], Path], None]

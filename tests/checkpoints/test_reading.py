@@ -10,11 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-pytest.importorskip("fairseq")
-
 import numpy as np
+import pytest
 import torch
 from fairseq import checkpoint_utils
 from omegaconf import OmegaConf

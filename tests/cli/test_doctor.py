@@ -177,9 +177,9 @@ def test_release_compares_as_numbers(text, numbers):
     assert findings.release(text) == numbers
 
 
+@pytest.mark.usefixtures("fairseq")
 def test_this_environment(capsys, monkeypatch):
     """The environment that runs the tests has everything required, and rich prints the table."""
-    pytest.importorskip("fairseq", reason="fairseq is not installed: the real environment is incomplete")
     from linformer_fairseq.cli import main
 
     monkeypatch.setenv("COLUMNS", "200")

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("fairseq")
 pytest.importorskip("sentencepiece")
 
 import numpy as np
@@ -385,34 +384,24 @@ def test_scores() -> None:
 @pytest.mark.parametrize("program", ["fairseq-train", "fairseq-hydra-train"])
 def test_the_score_is_that_of_fairseqs_own_validation(
     data: Path,
-    user_dir: Path,
+    finetuning_settings: dict[str, Any],
     train: Callable[..., str],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     program: str,
 ) -> None:
-    settings: dict[str, Any] = {
-        "common.cpu": True,
+    settings = {
+        **finetuning_settings,
         "common.log_format": "json",
-        "common.no_progress_bar": True,
-        "common.user_dir": str(user_dir),
-        "task._name": "sentence_prediction",
         "task.data": str(data),
         "task.num_classes": 2,
-        "task.init_token": 0,
         "task.separator_token": 2,
-        "criterion._name": "sentence_prediction",
+        "task.max_positions": 512,
         "criterion.report_acc_and_f1": True,
         "dataset.batch_size": 4,
         "dataset.required_batch_size_multiple": 1,
-        "dataset.num_workers": 0,
-        "optimizer._name": "adam",
-        "lr_scheduler._name": "polynomial_decay",
-        "lr_scheduler.total_num_update": "100",
         "optimization.lr": [0.01],
         "optimization.max_update": 20,
-        "model._name": "linformer_roberta_tiny",
-        "model.projected_dim": 8,
     }
     output = train(program, settings, tmp_path)
     logged = json.loads([line[line.index("{") :] for line in output.splitlines() if '"valid_accuracy"' in line][-1])

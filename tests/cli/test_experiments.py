@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("fairseq")
-
 from linformer_fairseq.cli import experiments, main
 
 REPOSITORY = Path(__file__).resolve().parents[2]

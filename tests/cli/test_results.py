@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from linformer_fairseq import cli
+from tests.messages import says
 from tests.results.examples import attempt, run_folder, validation
 
 LOG = [validation(10, ppl=70), validation(20, ppl=60)]
@@ -36,8 +37,8 @@ def test_from_run_folders_to_table_and_figure(
     monkeypatch.chdir(tmp_path)
     assert results("collect", "runs") == 0
     said = capsys.readouterr()
-    assert said.out == "3 runs, 2 of them finished, 0 left out: 3 new rows, 0 replaced in results/runs.jsonl\n"
-    assert said.err == "warning: runs/two: taken as unfinished: 10 of 20 updates (stopped)\n"
+    assert says(said.out, "3 runs", "2 of them finished", "0 left out", "3 new", "0 replaced", "results/runs.jsonl")
+    assert says(said.err, "warning", "runs/two", "unfinished", "10 of 20 updates", "stopped")
     assert results("collect", "runs") == 0
     assert "0 new rows, 3 replaced" in capsys.readouterr().out
     names = [json.loads(line)["name"] for line in Path("results/runs.jsonl").read_text().splitlines()]

@@ -9,9 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("fairseq")
-
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 

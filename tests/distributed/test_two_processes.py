@@ -1,19 +1,16 @@
 """Two processes at batch B are one process at batch B that takes two batches an update."""
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("fairseq")
-
 import torch
 from fairseq import checkpoint_utils
 
 import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
 from linformer_fairseq.checkpoints.reading import read_checkpoint
+from tests.forked import Forked
 
 Settings = dict[str, Any]
 
@@ -40,7 +37,7 @@ _OTHER_ROWS = {
 
 @pytest.fixture
 def train_in_two(
-    train_words: Callable[..., list[str]], start_fairseq: Callable[..., "subprocess.Popen[str]"]
+    train_words: Callable[..., list[str]], start_fairseq: Callable[..., Forked]
 ) -> Callable[[Settings, Path], None]:
     def run(settings: Settings, save_dir: Path) -> None:
         save_dir.mkdir(exist_ok=True)

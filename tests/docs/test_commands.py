@@ -7,13 +7,10 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("fairseq")
-
 from fairseq import options
 
 from benchmarks import __main__ as benchmarks
@@ -216,10 +213,9 @@ RUNNABLE = sorted({tuple(words) for _, words in COMMANDS if runs_offline(words)}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("words", RUNNABLE, ids=" ".join)
-def test_commands_that_need_nothing_run(words: Sequence[str], tmp_path: Path, tiny_corpus: Path) -> None:
+def test_commands_that_need_nothing_run(
+    words: Sequence[str], run_fairseq: Callable[..., str], tiny_corpus: Path, tmp_path: Path
+) -> None:
     shutil.copytree(REPOSITORY / "results", tmp_path / "results")
     shutil.copytree(tiny_corpus, tmp_path / "work" / "bin")
-    command = [sys.executable, "-m", "linformer_fairseq.cli", *words[1:]]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip()
+    assert run_fairseq(*words, cwd=tmp_path).strip()

@@ -64,7 +64,6 @@ def test_readme_links_to_every_page() -> None:
 
 
 def test_every_option_of_the_model_is_described() -> None:
-    pytest.importorskip("fairseq")
     from linformer_fairseq.models.config import OPTIONS_OF_LINFORMER
 
     page = (REPOSITORY / "docs/options.md").read_text(encoding="utf-8")

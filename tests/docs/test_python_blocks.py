@@ -15,7 +15,6 @@ _BLOCKS = blocks("python")
 
 
 def test_the_page_on_data_is_a_session_that_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("fairseq")
     import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
 
     monkeypatch.chdir(tmp_path)
@@ -50,7 +49,6 @@ def test_blocks_on_torch_alone_run(block: Block) -> None:
 @pytest.mark.parametrize("block", [block for block in _BLOCKS if needs_fairseq(block)], ids=str)
 def test_what_other_blocks_use_exists(block: Block) -> None:
     """They need a checkpoint; so only names are looked up."""
-    pytest.importorskip("fairseq")
     from linformer_fairseq.models import LinformerRobertaModel
     from linformer_fairseq.models.hub import LinformerHubInterface
 

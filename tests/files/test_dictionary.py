@@ -9,7 +9,6 @@ from linformer_fairseq.files.errors import UserError
 
 
 def test_symbols_are_those_that_fairseq_reads(tmp_path: Path) -> None:
-    pytest.importorskip("fairseq")
     from fairseq.data import Dictionary
 
     path = tmp_path / "dict.txt"

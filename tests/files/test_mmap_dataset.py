@@ -5,8 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("fairseq")
-
 from linformer_fairseq.files import mmap_dataset
 from linformer_fairseq.files.dictionary import EOS
 from linformer_fairseq.files.mmap_dataset import open_dataset

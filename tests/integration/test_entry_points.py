@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+
+from tests.forked import ENVIRONMENT
 
 MODEL = {"model.encoder_normalize_before": True, "model.sharing": "key_value", "model.projected_dim": 6}
 
@@ -17,14 +22,16 @@ MODEL = {"model.encoder_normalize_before": True, "model.sharing": "key_value", "
 def test_loss_and_gradient_of_the_first_update_are_equal(
     tiny_settings: dict[str, Any],
     train_words: Callable[..., list[str]],
-    run_fairseq: Callable[..., str],
     tmp_path: Path,
 ) -> None:
     settings = {**tiny_settings, **MODEL, "optimization.max_update": 1, "common.log_interval": 1}
     states, losses = [], []
     for program in ("fairseq-train", "fairseq-hydra-train"):
         save_dir = tmp_path / program
-        output = run_fairseq(program, *train_words(program, settings, save_dir), cwd=tmp_path)
+        command = [Path(sys.executable).parent / program, *train_words(program, settings, save_dir)]
+        done = subprocess.run(command, cwd=tmp_path, env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        output = done.stdout + done.stderr
         states.append(torch.load(save_dir / "checkpoint_last.pt", weights_only=False))
         # The first loss that is printed is training's: validation comes after the only update.
         losses.append(float(re.search(r"\bloss (\d+\.\d+)", output)[1]))

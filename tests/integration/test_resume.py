@@ -7,16 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("fairseq")
-
 import torch
 from fairseq import checkpoint_utils
 
 import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
 from linformer_fairseq.checkpoints.reading import read_checkpoint
 from linformer_fairseq.files import dictionary
-from tests.equality import same
+from tests.checkpoint_files import same
 
 Train = Callable[..., str]
 Settings = dict[str, Any]
@@ -135,14 +132,14 @@ def test_what_the_user_of_a_bad_file_sees(train: Train, tiny_settings: Settings,
     path = tmp_path / "checkpoint_last.pt"
 
     wider = {**settings, "model.encoder_ffn_embed_dim": 96}
-    output = train("fairseq-train", wider, tmp_path, fails=True)
+    output = train("fairseq-train", wider, tmp_path, status=1)
     error = output[output.rindex("CheckpointError: ") :]
     assert f"{path}: its parameters do not fit the model" in error and "size mismatch" in error
 
     for damaged in tmp_path.glob("checkpoint*.pt"):  # with a sound one left, the run would go on from that
         damaged.write_bytes(damaged.read_bytes()[:1000])
     for program in ("fairseq-train", "fairseq-hydra-train"):
-        output = train(program, settings, tmp_path, fails=True)
+        output = train(program, settings, tmp_path, status=1)
         error = output.splitlines()[-1]
         assert f"CheckpointError: no sound checkpoint is in {tmp_path} to go on from" in error
         assert f"{path}: it is truncated" in error

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
+import functools
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-pytest.importorskip("fairseq")
+from tests.forked import Forked
 
-PROGRAM = Path(sys.executable).parent / "linformer"
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 TINY = (
     *("run_config=cpu", "model._name=linformer_roberta_tiny", "model.projected_dim=8", "task.tokens_per_sample=32"),
     *("run.tokens_per_batch=256", "run.tokens_per_update=512", "lr_scheduler.warmup_updates=2"),
@@ -29,34 +25,15 @@ def own_data(tiny_corpus: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def start_linformer() -> Callable[..., subprocess.Popen[str]]:
-    """``start_linformer(word, ..., cwd=folder)`` starts the command, on one thread, in a process group of its own."""
-
-    def start(*words: str, cwd: Path) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [str(PROGRAM), *words],
-            cwd=cwd,
-            env=os.environ | ONE_THREAD,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-
-    return start
+def start_linformer(start_fairseq: Callable[..., Forked]) -> Callable[..., Forked]:
+    """``start_linformer(word, ..., cwd=folder)`` starts the command."""
+    return functools.partial(start_fairseq, "linformer")
 
 
 @pytest.fixture(scope="session")
-def linformer(start_linformer: Callable[..., subprocess.Popen[str]]) -> Callable[..., str]:
+def linformer(run_fairseq: Callable[..., str]) -> Callable[..., str]:
     """``linformer(word, ..., cwd=folder, status=0)`` runs the command to its end and returns what it printed."""
-
-    def run(*words: str, cwd: Path, status: int = 0) -> str:
-        with start_linformer(*words, cwd=cwd) as process:
-            output = process.communicate(timeout=300)[0]
-        assert process.returncode == status, f"status {process.returncode}:\n{output[-4000:]}"
-        return output
-
-    return run
+    return functools.partial(run_fairseq, "linformer")
 
 
 @pytest.fixture(scope="session")

@@ -34,6 +34,7 @@ TASK_CONFIGS = sorted(path.stem for path in (CONFIGS / "task").glob("*.yaml"))
 MODELS = sorted(path.stem for path in (CONFIGS / "model").glob("*.yaml"))
 GROUPS = [path for path in sorted(CONFIGS.glob("*/**/*.yaml")) if path.parent.name != "experiment"]
 NAME = re.compile(r"(?:linformer|roberta)_base_n(\d+)(?:_k(\d+)_(\w+))?")
+LONGEST = ["linformer_base_n2048_k256_layerwise", "linformer_base_n4096_k256_layerwise"]
 # What the paper shows: n and k of the Linformers of each panel with layerwise sharing, those of panel (c) apart.
 PANELS = {
     "a": {(512, 64), (512, 128), (512, 256)},
@@ -210,21 +211,10 @@ def test_experiments_that_are_not_the_papers_are_built(build: Callable[..., nn.M
 
 
 @pytest.mark.parametrize("run_config", RUN_CONFIGS)
-def test_every_run_config_makes_the_same_update(run_config: str) -> None:
-    check_update(pretraining("experiment=roberta_base_n1024", f"run_config={run_config}"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("run_config", RUN_CONFIGS)
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_experiment_with_every_run_config(build: Callable[..., nn.Module], name: str, run_config: str) -> None:
+@pytest.mark.parametrize("name", ["roberta_base_n512", "roberta_base_n1024", *LONGEST])
+def test_every_run_config_makes_the_same_update(name: str, run_config: str) -> None:
+    """An update has as many tokens as is said, whatever the hardware; of the model, it depends on n alone."""
     config = pretraining(f"experiment={name}", f"run_config={run_config}")
-    check_update(config)
-    check_model(build(config), config)
-
-
-def check_update(config: DictConfig) -> None:
-    """An update has as many tokens as is said, whatever the hardware."""
     sequences = config.dataset.batch_size * config.optimization.update_freq[0]
     sequences *= config.distributed_training.distributed_world_size
     assert sequences * config.task.tokens_per_sample == config.run.tokens_per_update == 2**20

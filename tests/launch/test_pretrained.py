@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("fairseq")
-
 from linformer_fairseq.files import dictionary
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch import complete, compose
@@ -58,17 +56,17 @@ def test_the_same_said_twice_is_no_contradiction(words: list[str]) -> None:
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("model.projected_dim=16", "model.projected_dim=16, but .* was pretrained with projected_dim=8"),
-        ("model.max_positions=64", "model.max_positions=64, but .* was pretrained with max_positions=32"),
-        ("model.sharing=none", "model.sharing=none, but .* was pretrained with sharing=layerwise"),
-        ("model.encoder_layers=4", "model.encoder_layers=4, but .* was pretrained with encoder_layers=2"),
-        ("model._name=roberta", "model._name=roberta, but .* was pretrained with linformer_roberta_tiny"),
-        ("task.max_positions=64", "task.max_positions=64, but .* has n = 32"),
-        ("lr_scheduler.warmup_updates=30000", "warmup_updates=30000, but the run ends after 20,935 updates"),
-        ("run.precision=fp16", "run.precision=fp16 is for GPUs; on a CPU say fp32 or bf16"),
-        ("task.num_classes=2", "task.num_classes=2, but .* has 3 classes"),
-        ("task.length_window=-1", "task.length_window=-1: expected at least 0"),
-        ("pretrained=absent.pt", "pretrained=.*absent.pt: no such file; expected a checkpoint of a pretraining"),
+        ("model.projected_dim=16", "model.projected_dim=16.* projected_dim=8"),
+        ("model.max_positions=64", "model.max_positions=64.* max_positions=32"),
+        ("model.sharing=none", "model.sharing=none.* sharing=layerwise"),
+        ("model.encoder_layers=4", "model.encoder_layers=4.* encoder_layers=2"),
+        ("model._name=roberta", "model._name=roberta,.* linformer_roberta_tiny"),
+        ("task.max_positions=64", "task.max_positions=64.* n = 32"),
+        ("lr_scheduler.warmup_updates=30000", "warmup_updates=30000.* 20,935 updates"),
+        ("run.precision=fp16", "run.precision=fp16.* fp32 or bf16"),
+        ("task.num_classes=2", "task.num_classes=2.* 3 classes"),
+        ("task.length_window=-1", "task.length_window=-1: .*0"),
+        ("pretrained=absent.pt", "pretrained=.*absent.pt: no such file"),
     ],
 )
 def test_contradictions_are_refused(words: list[str], word: str, message: str) -> None:
@@ -77,7 +75,7 @@ def test_contradictions_are_refused(words: list[str], word: str, message: str) -
 
 
 def test_pretraining_data_are_no_tasks_data(words: list[str], tiny_corpus: Path) -> None:
-    with pytest.raises(UserError, match=f"{tiny_corpus}: data for pretraining, without labels; `linformer data task`"):
+    with pytest.raises(UserError, match=f"{tiny_corpus}: .*pretraining.*`linformer data task`"):
         complete(compose("finetuning", [*words, f"task.data={tiny_corpus}"]))
 
 
@@ -86,7 +84,7 @@ def test_another_dictionary_is_refused(words: list[str], task_data: Path, tmp_pa
     shutil.copytree(task_data, other)
     with (other / "input0" / "dict.txt").open("a") as stream:
         stream.write("more 1\n")
-    with pytest.raises(UserError, match="was pretrained with 65 symbols, but .* makes 66"):
+    with pytest.raises(UserError, match="65 symbols.* 66"):
         complete(compose("finetuning", [*words, f"task.data={other}"]))
 
 
@@ -105,7 +103,7 @@ def test_longer_examples_than_the_model_takes_are_refused(words: list[str], task
     other = tmp_path / "other"
     shutil.copytree(task_data, other)
     (other / "manifest.json").write_text('{"options": {"max_positions": 64}}')
-    with pytest.raises(UserError, match="prepared with --max-positions 64, but .* n = 32"):
+    with pytest.raises(UserError, match="--max-positions 64.* n = 32"):
         complete(compose("finetuning", [*words, f"task.data={other}"]))
 
 
@@ -113,7 +111,7 @@ def test_data_of_another_task_are_refused(words: list[str], task_data: Path, tmp
     other = tmp_path / "other"
     shutil.copytree(task_data, other)
     (other / "manifest.json").write_text('{"task": "qnli", "options": {"max_positions": 32}}')
-    with pytest.raises(UserError, match="task=sst2, but .* was prepared as qnli; change task or task.data"):
+    with pytest.raises(UserError, match="task=sst2.* qnli; .*task.data"):
         complete(compose("finetuning", [*words, f"task.data={other}"]))
     assert complete(compose("finetuning", [*words, f"task.data={other}", "task=qnli"])).run.task == "qnli"
 

@@ -5,22 +5,20 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("fairseq")
-
 import torch
 
 from linformer_fairseq import cli
+from linformer_fairseq.checkpoints.folder import State, examine
 from linformer_fairseq.launch import application
+from tests.forked import Forked
 
 Linformer = Callable[..., str]
-Start = Callable[..., "subprocess.Popen[str]"]
+Start = Callable[..., Forked]
 Words = Callable[[int], Sequence[str]]
 NAME = "linformer_base_n32_k8_layerwise_s1"
 
@@ -43,13 +41,17 @@ def updates_in(folder: Path) -> int:
     return log.read_text().count('"num_updates"') if log.exists() else 0
 
 
-def signal_after(process: subprocess.Popen[str], folder: Path, updates: int, number: signal.Signals) -> str:
-    """Send a signal to the command once it has trained; returns what it printed."""
+def wait_for_updates(process: Forked, folder: Path, updates: int) -> None:
     deadline = time.monotonic() + 120
     while updates_in(folder) < updates:
         assert process.poll() is None, process.communicate()[0]
         assert time.monotonic() < deadline, "it did not train"
         time.sleep(0.02)
+
+
+def signal_after(process: Forked, folder: Path, updates: int, number: signal.Signals) -> str:
+    """Send a signal to the command once it has trained; returns what it printed."""
+    wait_for_updates(process, folder, updates)
     process.send_signal(number)
     return process.communicate(timeout=120)[0]
 
@@ -118,20 +120,21 @@ def test_a_stopped_run_goes_on_bit_for_bit(
     number: signal.Signals,
     processes: int,
 ) -> None:
-    words = [*pretraining(60), f"distributed_training.distributed_world_size={processes}"]
-    if processes == 2:  # the same update by half as many batches on each
-        words.append("run.tokens_per_batch=128")
+    """As the run of one process; two of them make its update of two batches by one batch each, without dropout."""
+    words = [*pretraining(60), *(["model.dropout=0", "model.attention_dropout=0"] if processes == 2 else [])]
     linformer(*words, "run.runs=whole", cwd=tmp_path)
     folder = tmp_path / "stopped" / NAME
-    process = start_linformer(*words, "run.runs=stopped", cwd=tmp_path)
-    output = signal_after(process, folder, 5, number)
+    words += [f"distributed_training.distributed_world_size={processes}", "run.runs=stopped"]
+    output = signal_after(process := start_linformer(*words, cwd=tmp_path), folder, 5, number)
     assert process.returncode == 85, output[-3000:]
     assert "stopped after update" in output and "the same command goes on from it" in output
     assert attempts(folder)[-1]["status"] == "stopped"
     done = attempts(folder)[-1]["updates_at_end"]
     assert isinstance(done, int) and 5 <= done < 60
     assert not list(folder.glob("checkpoint_?_*.pt"))  # saved because of the signal, not by the interval
-    linformer(*words, "run.runs=stopped", cwd=tmp_path)
+
+    output = linformer(*words, cwd=tmp_path)
+    assert ("2 of 2 processes joined" in output) == (processes == 2)
     assert [(a["status"], a["updates_at_start"]) for a in attempts(folder)] == [("stopped", 0), ("finished", done)]
     assert attempts(folder)[-1]["world_size"] == processes
     ours, theirs = (weights(tmp_path / runs / NAME / "checkpoint_last.pt") for runs in ("stopped", "whole"))
@@ -149,6 +152,9 @@ def test_ctrl_c_is_said_and_the_run_goes_on(
     output = signal_after(start_linformer(*words, cwd=tmp_path), folder, 6, signal.SIGINT)
     assert output.endswith("stopped by Ctrl-C; the same command goes on from the last checkpoint\n"), output[-2000:]
     assert (attempts(folder)[-1]["status"], attempts(folder)[-1]["error"]) == ("stopped", "Ctrl-C")
+    if processes == 2:  # their folder is like that of one
+        assert examine(folder / "checkpoint_last.pt").state is State.SOUND
+        return
     linformer(*words, cwd=tmp_path)
     assert attempts(folder)[-1]["status"] == "finished" and attempts(folder)[-1]["updates_at_start"]
 
@@ -182,34 +188,17 @@ def test_a_sweep_ends_with_the_run_that_was_stopped(start_linformer: Start, pret
 
 @pytest.mark.slow
 def test_a_signal_to_data_workers_as_well_does_no_harm(
-    linformer: Linformer, start_linformer: Start, pretraining: Words, tmp_path: Path
+    start_linformer: Start, pretraining: Words, tmp_path: Path
 ) -> None:
-    words = [*pretraining(60), "dataset.num_workers=2"]
     folder = tmp_path / "runs" / NAME
-    process = start_linformer(*words, cwd=tmp_path)
-    deadline = time.monotonic() + 120
-    while updates_in(folder) < 3 and time.monotonic() < deadline:
-        time.sleep(0.02)
+    process = start_linformer(*pretraining(60), "dataset.num_workers=2", cwd=tmp_path)
+    wait_for_updates(process, folder, 3)
     os.killpg(process.pid, signal.SIGTERM)  # as SLURM does
     output = process.communicate(timeout=120)[0]
     assert process.returncode == 85, output[-3000:]
     assert "DataLoader worker" not in output
-    linformer(*words, cwd=tmp_path)
-    assert [a["status"] for a in attempts(folder)] == ["stopped", "finished"]
-
-
-@pytest.mark.slow
-def test_two_processes_equal_one_with_twice_the_update_freq(
-    linformer: Linformer, pretraining: Words, tmp_path: Path
-) -> None:
-    exact = ["model.dropout=0", "model.attention_dropout=0", "common.log_interval=1"]
-    linformer(*pretraining(12), *exact, "run.runs=one", cwd=tmp_path)
-    output = linformer(
-        *pretraining(12), *exact, "run.runs=two", "distributed_training.distributed_world_size=2", cwd=tmp_path
-    )
-    assert "2 of 2 processes joined" in output
-    one, two = (weights(tmp_path / runs / NAME / "checkpoint_last.pt") for runs in ("one", "two"))
-    assert all(torch.equal(one[key], two[key]) for key in one)
+    assert attempts(folder)[-1]["status"] == "stopped"
+    assert examine(folder / "checkpoint_last.pt").state is State.SOUND
 
 
 @pytest.mark.slow
@@ -224,19 +213,15 @@ def test_unequal_batches_do_not_hang_two_processes(linformer: Linformer, pretrai
 
 
 @pytest.mark.slow
-def test_a_sweep_of_finetunings(
-    linformer: Linformer, start_linformer: Start, pretrained: Path, task_data: Path, tmp_path: Path
-) -> None:
+def test_a_sweep_of_finetunings(linformer: Linformer, pretrained: Path, task_data: Path, tmp_path: Path) -> None:
     words = [
         *("finetune", "task=sst2", "run_config=cpu", f"task.data={task_data}", "optimization.max_update=3"),
         *(f"pretrained={pretrained / 'checkpoint_best.pt'}", "lr_scheduler.warmup_updates=1"),
     ]
-    output = linformer(*words, "--multirun", "lr=1e-5,1e-4", "common.seed=1,2", cwd=tmp_path)
-    assert "==> run 4 of 4: lr=0.0001 common.seed=2" in output
+    output = linformer(*words, "--multirun", "lr=1e-5", "common.seed=1,2", cwd=tmp_path)
+    assert "==> run 2 of 2: lr=1e-05 common.seed=2" in output
     folders = sorted((tmp_path / "runs" / NAME).iterdir())
-    assert [folder.name for folder in folders] == [
-        f"sst2_lr{rate}_s{seed}" for rate in ("0.0001", "1e-05") for seed in (1, 2)
-    ]
+    assert [folder.name for folder in folders] == [f"sst2_lr1e-05_s{seed}" for seed in (1, 2)]
     for folder in folders:
         run = record(folder)
         assert run["task"] == "sst2" and run["pretrained"] == str(pretrained / "checkpoint_best.pt")
@@ -245,7 +230,6 @@ def test_a_sweep_of_finetunings(
     seeds = [weights(folder / "checkpoint_last.pt")["classification_heads.sentence_classification_head.dense.weight"]
              for folder in folders]  # fmt: skip
     assert not torch.equal(seeds[0], seeds[1])
-    assert "already finished" in linformer(*words, "lr=1e-5", "common.seed=2", cwd=tmp_path)
 
 
 @pytest.mark.slow

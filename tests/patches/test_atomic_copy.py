@@ -5,9 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("fairseq")
-
 from fairseq.file_io import PathManager
 
 import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)

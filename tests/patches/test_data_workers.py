@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("fairseq")
-
 # An epoch that is not read to its end: the thread that fetches is full, and the run's exit has to end the worker.
 PROGRAM = """
 import multiprocessing, sys, torch

@@ -3,9 +3,6 @@
 from typing import Any
 
 import pytest
-
-pytest.importorskip("fairseq")
-
 import torch
 from fairseq.data.iterators import EpochBatchIterator
 

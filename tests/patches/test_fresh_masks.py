@@ -3,9 +3,6 @@
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("fairseq")
-
 from fairseq.data.iterators import EpochBatchIterator
 from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
 

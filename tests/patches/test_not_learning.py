@@ -10,9 +10,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
-pytest.importorskip("fairseq")
-
 from fairseq.criterions.sentence_prediction import SentencePredictionConfig, SentencePredictionCriterion
 from fairseq.logging import metrics
 
@@ -64,17 +61,7 @@ def test_nothing_is_said_where_it_means_nothing(validated: Callable[..., bool]) 
 
 @pytest.mark.slow
 def test_a_finetuning_on_labels_that_nothing_tells_warns(
-    train: Callable[..., str], tiny_settings: dict[str, Any], task_data: Path, tmp_path: Path
+    train: Callable[..., str], finetuning_settings: dict[str, Any], tmp_path: Path
 ) -> None:
-    settings = {name: value for name, value in tiny_settings.items() if not name.startswith(("task", "criterion"))}
-    settings |= {
-        "task._name": "sentence_prediction",
-        "task.data": str(task_data),
-        "task.num_classes": 3,
-        "task.init_token": 0,
-        "model.max_positions": 32,
-        "criterion._name": "sentence_prediction",
-        "optimization.max_update": 20,
-        "optimization.lr": [1e-7],
-    }
+    settings = {**finetuning_settings, "optimization.max_update": 20, "optimization.lr": [1e-7]}
     assert SAID in train("fairseq-train", settings, tmp_path)

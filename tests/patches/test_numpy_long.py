@@ -1,9 +1,5 @@
 """Blocks of one sentence each."""
 
-import pytest
-
-pytest.importorskip("fairseq")
-
 import numpy as np
 import torch
 from fairseq.data import TokenBlockDataset

@@ -7,11 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
-import pytest
-
-pytest.importorskip("fairseq")
-
 import fairseq_cli.train  # noqa: F401 (a program whose functions are replaced once it is imported)
+import pytest
 
 from linformer_fairseq import patches
 from linformer_fairseq.patches import PATCHES, replace

@@ -6,9 +6,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
-pytest.importorskip("fairseq")
-
 import torch
 from fairseq import checkpoint_utils
 
@@ -207,7 +204,7 @@ def test_a_named_file_must_be_there_and_sound(folder: Path, tmp_path: Path) -> N
     damage(path)
     for option in ("restore_file", "finetune_from_model", "continue_once"):
         place = folder if option == "restore_file" else tmp_path / "new"
-        with pytest.raises(CheckpointError, match=f"{path}: damaged, its bytes do not give the SHA-256"):
+        with pytest.raises(CheckpointError, match=f"{path}: damaged.* SHA-256"):
             prepare(_options(place, **{option: str(path)}), "")
     assert path.is_file()
     # The run has begun: what it was begun from is not needed again.

@@ -2,8 +2,6 @@
 
 import pytest
 
-pytest.importorskip("fairseq")
-
 from linformer_fairseq.checkpoints.reading import CheckpointError
 from linformer_fairseq.patches.restore_errors import _with_reason
 

@@ -5,9 +5,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
-pytest.importorskip("fairseq")
-
 from fairseq import models
 from fairseq.data import Dictionary
 from omegaconf import DictConfig, open_dict

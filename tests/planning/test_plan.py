@@ -15,6 +15,7 @@ from linformer_fairseq.planning import plan, report
 from linformer_fairseq.planning.data import ASSUMED_VOCABULARY
 from linformer_fairseq.planning.memory import GIB
 from tests.binarised import write_items
+from tests.messages import says
 from tests.planning.conftest import N
 
 LINFORMER, ROBERTA = "linformer_roberta", "roberta"
@@ -63,7 +64,7 @@ def test_an_update_is_batches_times_devices_times_frequency(run):
 def test_a_batch_in_tokens_counts_whole_sequences(run):
     options = {"dataset.batch_size": None, "dataset.max_tokens": 4 * N + 1, "optimization.update_freq": [1]}
     assert run(**options)[0].sequences_per_update == 4
-    with pytest.raises(ValueError, match="neither dataset.batch_size nor dataset.max_tokens is set"):
+    with pytest.raises(ValueError, match="dataset.batch_size.*dataset.max_tokens"):
         run(**{**options, "dataset.max_tokens": None})
 
 
@@ -76,21 +77,21 @@ def test_time_from_measured_speed_or_from_the_peak(run):
     }
     found, text = run(**options, **{"run.plan.tokens_per_second": 100})
     assert found.time.hours == pytest.approx(10 * N / 100)
-    assert f"{10 * N / 100:.1f} hours on 2 devices ({20 * N / 100:.1f} device hours) at 100 tokens/s each" in text
+    assert says(text, f"{10 * N / 100:.1f} hours", "2 devices", f"{20 * N / 100:.1f} device hours", "100 tokens/s")
     found, text = run(**options, **{"run.plan.mfu": 0.5, "run.plan.peak_tflops": 1e-6})
     assert found.time.hours == pytest.approx(10 * found.flops.training / 0.5e6)
     assert "at 50% (run.plan.mfu) of 1e-06 TFLOPS" in text
     found, text = run(**options, **{"common.cpu": True})
     assert found.time is None
-    assert "not known on 2 devices: measure it, then say run.plan.tokens_per_second=NUMBER" in text
+    assert says(text, "not known", "2 devices", "run.plan.tokens_per_second=NUMBER")
 
 
 def test_without_data_the_vocabulary_is_assumed_and_that_is_said(run):
     found, text = run()
     assert found.sizes.vocabulary == ASSUMED_VOCABULARY
     assert found.epochs is None
-    assert "vocabulary 50,265 (assumed, RoBERTa's: no task.data is given)" in text
-    assert "not there, so that epochs are not known" in text
+    assert says(text, "vocabulary 50,265", "assumed", "task.data")
+    assert says(text, "not there", "epochs")
 
 
 def test_data_give_vocabulary_and_epochs(run, tmp_path):
@@ -201,9 +202,9 @@ def test_the_paper_run_in_numbers(no_gpu):
     assert found.flops.training / 512 == pytest.approx(6 * (layers + head))
     assert found.memory.total < 16 * GIB
     text = "\n".join(report(found))
-    assert "200.5 MFLOPs forward, 601.5 MFLOPs forward and backward" in text
-    assert "2,048 sequences of 512 = 1,048,576 tokens, 630.7 TFLOPs forward and backward" in text
-    assert "250,000 updates, 262,144,000,000 tokens, 157.7 EFLOPs" in text
+    assert says(text, "200.5 MFLOPs", "601.5 MFLOPs")
+    assert says(text, "2,048 sequences of 512", "1,048,576 tokens", "630.7 TFLOPs")
+    assert says(text, "250,000 updates", "262,144,000,000 tokens", "157.7 EFLOPs")
 
 
 def test_windows_that_are_fewer_than_k_are_said(run, recwarn):

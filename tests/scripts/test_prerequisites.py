@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.messages import says
+
 LIB = Path(__file__).parents[2] / "scripts" / "lib"
 
 
@@ -83,7 +85,7 @@ def test_not_linux(machine):
 def test_too_little_disk(machine):
     machine.add("df", 'echo header; echo "/dev/x 99 99 2097152 99% /"')
     said = machine.refusal()
-    assert f"not enough disk for {machine.checkout}: 2 GiB free, 4 GiB needed" in said
+    assert says(said, machine.checkout, "2 GiB free", "4 GiB needed")
     assert "move the repository to a larger disk" in said
 
 

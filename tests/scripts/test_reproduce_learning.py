@@ -79,7 +79,6 @@ def test_without_data(checkout: Path, data: Path) -> None:
 def test_the_runs_of_a_study_are_runs_that_can_be_composed(
     checkout: Path, data: Path, study: str, pretrained: int, finetuned: int, second_seed: int
 ) -> None:
-    pytest.importorskip("fairseq")
     from linformer_fairseq.launch import compose
 
     done, told = run(checkout, data, study, "--seeds", "2", "--jobs", "1")

@@ -9,9 +9,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("fairseq")
-
-
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.results import merge_rows
 from linformer_fairseq.results.rows import Row, Score

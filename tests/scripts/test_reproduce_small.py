@@ -99,8 +99,8 @@ def data_folder(folder: Path, reviews: int = 6) -> None:
 @pytest.mark.skipif(
     Path(sys.prefix) != REPOSITORY / ".venv", reason="the script uses .venv, and these tests run elsewhere"
 )
+@pytest.mark.usefixtures("fairseq")
 def test_the_whole_chain_interrupted_and_carried_on(tmp_path: Path) -> None:
-    pytest.importorskip("fairseq")
     data_folder(tmp_path)
     work, results = tmp_path / "a folder" / "work", tmp_path / "results"
     results.mkdir()

@@ -13,10 +13,8 @@ import pytest
 
 from tests.data_prep.documents import make_documents, write
 
-pytest.importorskip("fairseq")
-
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("fairseq")]
 
 
 @pytest.fixture(scope="module")

@@ -63,7 +63,7 @@ def queue(user: Callable[[], Queue]) -> Queue:
 
 
 @pytest.fixture(scope="session")
-def keys(tiny_corpus: Path) -> list[str]:
+def keys(fairseq: None, tiny_corpus: Path) -> list[str]:
     """A pretraining of a tiny model on CPU; on two processes an update takes one batch of each, on one two batches."""
     return [
         *("common.cpu=true", "run.precision=fp32", "dataset.num_workers=0", f"task.data={tiny_corpus}"),

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("fairseq")
-
 from tests.slurm.queue import SCRIPTS, Queue
 from tests.slurm.states import assert_same, attempts
 

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("fairseq")
-
 from linformer_fairseq.files import dictionary
 from linformer_fairseq.files.errors import UserError
 from scripts.slurm.check_chain import check

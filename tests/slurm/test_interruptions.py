@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("fairseq")
-
 from tests.slurm.conftest import UPDATES
 from tests.slurm.queue import Queue
 from tests.slurm.states import assert_same, attempts, updates_logged

@@ -6,8 +6,6 @@ import sys
 
 import pytest
 
-pytest.importorskip("fairseq")
-
 from tests.slurm.queue import Queue
 
 pytestmark = pytest.mark.slow

@@ -6,11 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-pytest.importorskip("fairseq")
-
 import numpy as np
+import pytest
 from fairseq import tasks
 from fairseq.data.iterators import EpochBatchIterator
 from omegaconf import OmegaConf

@@ -8,9 +8,6 @@ from itertools import chain
 from typing import Any
 
 import pytest
-
-pytest.importorskip("fairseq")
-
 import torch
 from fairseq import criterions, models
 from fairseq.data.iterators import EpochBatchIterator

@@ -1,10 +1,7 @@
 """Order by length within windows, on lengths alone."""
 
-import pytest
-
-pytest.importorskip("fairseq")
-
 import numpy as np
+import pytest
 
 from linformer_fairseq.tasks.length_windows import by_length
 

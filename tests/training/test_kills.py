@@ -6,19 +6,15 @@ import re
 import shutil
 import time
 from collections.abc import Callable
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-pytest.importorskip("fairseq")
-
-
 from linformer_fairseq.checkpoints.folder import State, checkpoints, examine
 from linformer_fairseq.checkpoints.reading import read_checkpoint
-from tests.equality import same
-from tests.training.warm_training import start_warm
+from tests.checkpoint_files import same
+from tests.forked import Forked
 
 KILLS, UPDATES, EVERY = 20, 100, 3
 
@@ -67,17 +63,14 @@ def _logged(output: str) -> dict[int, dict[str, str]]:
 class _Run:
     """One run's folder and its log, over all the times that it is started."""
 
-    def __init__(self, words: list[str], folder: Path) -> None:
-        self.words, self.folder, self.output = words, folder, folder / "output.txt"
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.output = folder, ""
         folder.mkdir()
 
-    def start(self, **environment: str) -> BaseProcess:
-        return start_warm(self.words, self.output, **environment)
-
-    def wait_for_checkpoint(self, process: BaseProcess) -> None:
+    def wait_for_checkpoint(self, process: Forked) -> None:
         path = self.folder / "checkpoint_last.pt"
         before = path.stat().st_mtime_ns if path.exists() else 0
-        while process.is_alive() and not (path.exists() and path.stat().st_mtime_ns != before):
+        while process.poll() is None and not (path.exists() and path.stat().st_mtime_ns != before):
             time.sleep(0.002)
 
     def check_equal(self, expected: dict[str, Any], logged: dict[int, dict[str, str]]) -> None:
@@ -85,20 +78,18 @@ class _Run:
         for part in ("model", "last_optimizer_state"):
             assert same(found[part], expected[part]), part
         assert found["extra_state"]["train_iterator"] == expected["extra_state"]["train_iterator"]
-        assert _logged(self.output.read_text()) == logged
-        assert "damaged" not in self.output.read_text()
+        assert _logged(self.output) == logged
+        assert "damaged" not in self.output
 
 
 @pytest.mark.slow
 def test_killed_twenty_times(
     train: Callable[..., str],
+    start_fairseq: Callable[..., Forked],
     train_words: Callable[..., list[str]],
     tiny_settings: dict[str, Any],
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     plugin = tmp_path / "slow_plugin"
     plugin.mkdir()
     (plugin / "__init__.py").write_text(_PLUGIN)
@@ -118,22 +109,26 @@ def test_killed_twenty_times(
     expected = read_checkpoint(tmp_path / "whole" / "checkpoint_last.pt")
     assert _updates(tmp_path / "whole") == UPDATES == len(logged)
 
-    run = _Run(train_words("fairseq-train", settings, tmp_path / "killed"), tmp_path / "killed")
+    words = train_words("fairseq-train", settings, tmp_path / "killed")
+    run = _Run(tmp_path / "killed")
+
+    def start(**environment: str) -> Forked:
+        return start_fairseq("fairseq-train", *words, cwd=run.folder, environment=environment)
+
     generator, kills, resumed, in_saving, number = random.Random(3), 0, 0, 0, 0
     while kills < KILLS:
         assert number < 5 * KILLS, "it ends before it can be killed"
         if number % 4 == 3:  # it is killed in the midst of saving
-            process = run.start(FSYNCS=str(generator.randint(1, 12)), SYNCED=generator.choice(["no", "yes"]))
-            process.join()
+            process = start(FSYNCS=str(generator.randint(1, 12)), SYNCED=generator.choice(["no", "yes"]))
         else:
-            process = run.start()
+            process = start()
             if number % 4:  # sometime between two checkpoints; otherwise anywhere from the start on
                 run.wait_for_checkpoint(process)
             time.sleep(generator.uniform(0, 0.3 if number % 4 else 4.0))
             process.kill()
-            process.join()
-        killed = process.exitcode == -9
-        assert killed or process.exitcode == 0, run.output.read_text()[-4000:]
+        run.output += process.communicate()[0]
+        killed = process.returncode == -9
+        assert killed or process.returncode == 0, run.output[-4000:]
         kills += killed
         in_saving += killed and number % 4 == 3
         resumed += killed and _updates(run.folder) > 0
@@ -143,10 +138,8 @@ def test_killed_twenty_times(
         if _updates(run.folder) == UPDATES:  # it was quicker: once more from the beginning
             run.check_equal(expected, logged)
             shutil.rmtree(run.folder)
-            run = _Run(run.words, run.folder)
+            run = _Run(run.folder)
     assert kills == KILLS and in_saving >= 3 and resumed > KILLS // 2
 
-    output = train("fairseq-train", settings, run.folder)
-    with run.output.open("a") as file:
-        file.write(output)
+    run.output += train("fairseq-train", settings, run.folder)
     run.check_equal(expected, logged)

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("fairseq")
-
 from data_prep.binarize import binarize, main
 from data_prep.binarizing import inputs, parts, plan
 from data_prep.tokenizers import load_tokenizer

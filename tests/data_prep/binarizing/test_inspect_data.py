@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("fairseq")
-
 from data_prep.binarize import binarize
 from data_prep.tokenizers import load_tokenizer
 from linformer_fairseq import cli
 from linformer_fairseq.files import mmap_check, mmap_dataset
 from linformer_fairseq.files.dictionary import EOS
 from tests.data_prep.small_tokenizers import make_gpt2, make_sentencepiece, text
+
+pytestmark = pytest.mark.usefixtures("fairseq")  # where it is missing, the program does without its tokenizers
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from data_prep.corpus.text_shards import shard_files
 from linformer_fairseq.files.errors import UserError
 from tests.data_prep.documents import make_documents, read_documents, write
 from tests.data_prep.processes import bytes_of
+from tests.messages import says
 
 
 def documents_of(corpus: Path, split: str) -> list[str]:
@@ -69,7 +70,7 @@ def test_what_was_counted_is_printed_beside_the_papers_figures(
     assert train.split() == ["train", *numbers, f"{count['bytes'] / 1e6:.1f}"]
     words = sum(split["words"] for split in manifest["splits"].values())  # type: ignore[attr-defined]
     assert paper.split()[2:] == ["3,300,000,000", "16,000.0", *f"here: {words / 33e6:.2g} % of its words".split()]
-    assert source == f"{odd}: 902 documents read; left out: 1 duplicate, 1 too short"
+    assert says(source, odd, "902 documents", "1 duplicate", "1 too short")
 
 
 @pytest.mark.parametrize("workers", [2, 3])

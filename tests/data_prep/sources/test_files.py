@@ -98,7 +98,7 @@ def test_what_follows_a_compressed_file_is_not_left_out_in_silence(ending: str, 
 def test_parquet_that_is_cut_off(keep: int, tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     path.write_bytes(FORMATS["a.parquet"][:keep])
-    with pytest.raises(UserError, match=f"{re.escape(str(path))}: not a whole parquet file .*fetch or make it again"):
+    with pytest.raises(UserError, match=f"{re.escape(str(path))}: not a whole parquet file"):
         texts(path)
 
 
@@ -134,7 +134,7 @@ def test_parquet_with_bytes_that_are_not_utf8(tmp_path: Path) -> None:
     column = pyarrow.Array.from_buffers(pyarrow.string(), 2, binary.buffers())  # what a careless writer makes
     path = tmp_path / "a.parquet"
     pyarrow.parquet.write_table(pyarrow.table({"text": column}), path)
-    with pytest.raises(UserError, match="row 2: not UTF-8: byte 0xff at offset 1 of the text.*--errors replace"):
+    with pytest.raises(UserError, match="row 2: not UTF-8.* 0xff .*offset 1 .*--errors replace"):
         texts(path)
     assert [record[::2] for record in only(path).documents("replace")] == [("good", False), ("b\ufffdd", True)]
 
@@ -279,7 +279,7 @@ def test_a_group_over_the_limit_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("aaaa\n\nbbbb\n\ncccc\n")
     assert texts(f"{path},group=3") == ["aaaa\nbbbb\ncccc"]
-    with pytest.raises(UserError, match="a.txt, line 1: the document of 3 records that begins here is longer than 12"):
+    with pytest.raises(UserError, match="a.txt, line 1: .* 3 records .* 12"):
         list(only(f"{path},group=3", max_document_bytes=12).documents())
 
 

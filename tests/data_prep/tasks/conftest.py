@@ -67,7 +67,6 @@ def sst2(glue: Callable[..., Path]) -> Path:
 @pytest.fixture
 def read_back() -> Callable[..., list[dict[str, Any]]]:
     """``read_back(folder, split, classes)``: what fairseq's sentence_prediction makes of a split, in order."""
-    pytest.importorskip("fairseq")
     from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 
     def read(folder: Path, split: str, classes: int = 2) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ import pytest
 
 from data_prep.tasks import glue as glue_module
 from linformer_fairseq.files.errors import UserError
+from tests.messages import says
 
 Prepare = Callable[..., Path]
 ReadBack = Callable[..., list[dict[str, Any]]]
@@ -116,7 +117,7 @@ def test_a_bad_table_is_told_and_nothing_written(
 
 
 def test_no_such_source(prepare: Prepare, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="absent: no such file or folder; expected GLUE's SST-2.zip"):
+    with pytest.raises(UserError, match="absent: no such file.*SST-2.zip"):
         prepare("sst2", tmp_path / "absent")
     with pytest.raises(UserError, match="sst2 is one folder or file, 2 were given"):
         prepare("sst2", tmp_path, tmp_path)
@@ -199,7 +200,7 @@ def test_what_is_odd_is_counted_and_kept(
     assert valid["texts also in train"] == 1
     assert len(read_back(folder, "train")) == 5
     said = capsys.readouterr().out
-    assert "train: 5 examples (0: 2, 1: 3); the official files have 67,349: 67,344 fewer here" in said
+    assert says(said, "train", "5 examples", "0: 2", "1: 3", "67,349", "67,344 fewer")
     assert "1 texts also in train, kept" in said
 
 
@@ -208,7 +209,7 @@ def test_a_truncated_or_foreign_zip(prepare: Prepare, sst2: Path, make_zip: Call
     tables = {f"SST-2/{path.name}": path.read_bytes() for path in (sst2 / "SST-2").iterdir()}
     path = make_zip("SST-2.zip", tables)
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(UserError, match="SST-2.zip: truncated, damaged, or no zip file"):
+    with pytest.raises(UserError, match="SST-2.zip: .*zip file"):
         prepare("sst2", path)
 
 
@@ -244,5 +245,5 @@ def test_zips_that_are_refused(
     with pytest.raises(UserError, match="there is no QNLI/train.tsv in it"):
         prepare("qnli", make_zip("one.zip", tables))
     monkeypatch.setattr(glue_module, "MAX_MEMBER", 50)
-    with pytest.raises(UserError, match="SST-2/train.tsv would unpack to 69 bytes, which no official file has"):
+    with pytest.raises(UserError, match="SST-2/train.tsv .*69 bytes"):
         prepare("sst2", make_zip("bomb.zip", tables))

@@ -114,10 +114,10 @@ def test_bad_parquet_files(prepare: Callable[..., Path], tmp_path: Path) -> None
     for name in names.values():
         (folder / name).write_bytes(good)
     (folder / names["validation"]).write_bytes(good[:-20])
-    with pytest.raises(UserError, match="validation-0.parquet: truncated, damaged, or no parquet file"):
+    with pytest.raises(UserError, match="validation-0.parquet: .*no parquet file"):
         prepare("sst2", folder)
     (folder / names["validation"]).write_bytes(parquet_bytes({"text": ["good"], "label": [1]}))
-    with pytest.raises(UserError, match="validation-0.parquet: no column sentence; it has: text, label"):
+    with pytest.raises(UserError, match="validation-0.parquet: .*sentence.*text, label"):
         prepare("sst2", folder)
     (folder / names["validation"]).unlink()
     with pytest.raises(UserError, match=r"no validation-\*.parquet; fetch the whole folder sst2"):

@@ -143,7 +143,7 @@ def test_a_damaged_tar(prepare: Prepare, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="aclImdb.tar: is damaged; fetch it again"):
         prepare("imdb", tmp_path / "aclImdb.tar")
     (tmp_path / "aclImdb.tar.gz").write_bytes(data)
-    with pytest.raises(UserError, match="its name says a gzip file, its content does not look so"):
+    with pytest.raises(UserError, match="gzip.*content"):
         prepare("imdb", tmp_path / "aclImdb.tar.gz")
     (tmp_path / "junk.tar").write_bytes(b"junk" * 1000)
     with pytest.raises(UserError, match="junk.tar: truncated, damaged, or no tar"):
@@ -197,11 +197,11 @@ def test_bombs(prepare: Prepare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_folders_that_are_refused(prepare: Prepare, folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="absent: no such file or folder; expected aclImdb"):
+    with pytest.raises(UserError, match="absent: no such file.*aclImdb"):
         prepare("imdb", tmp_path / "absent")
     for path in (folder / "aclImdb" / "test" / "neg").iterdir():
         path.unlink()
-    with pytest.raises(UserError, match="no reviews in test/neg; expected aclImdb as it is unpacked"):
+    with pytest.raises(UserError, match="no reviews in test/neg"):
         prepare("imdb", folder)
 
 

@@ -21,7 +21,7 @@ def test_a_split_has_labels_for_all_or_for_none(tokenizer_folder: Path) -> None:
     for labels in (["a", "b", "a"], [None, None, None]):
         assert collect(rows("test", labels), ("a", "b"), tokenizer, Limit()).splits["test"].labels == labels
     for mixed, count in ((["a", None, "b"], 1), ([None, None, "b"], 2)):
-        with pytest.raises(UserError, match=f"^test: {count} of 3 examples have no label; expected one for all"):
+        with pytest.raises(UserError, match=f"^test: {count} of 3 .*no label"):
             collect(rows("test", mixed), ("a", "b"), tokenizer, Limit())
 
 

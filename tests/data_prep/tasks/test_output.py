@@ -14,6 +14,7 @@ import pytest
 from data_prep import prepare_task
 from data_prep.support.step import Step
 from linformer_fairseq.files.errors import UserError
+from tests.messages import says
 
 Prepare = Callable[..., Path]
 ROOT = Path(__file__).resolve().parents[3]
@@ -37,7 +38,7 @@ def test_other_files_are_left_alone(prepare: Prepare, sst2: Path, tmp_path: Path
     (out / "thesis.tex").unlink()
     prepare("sst2", sst2, out=out)
     (out / "input0" / "notes.txt").write_text("x")
-    with pytest.raises(UserError, match="input0/notes.txt: was not made by this program"):
+    with pytest.raises(UserError, match="input0/notes.txt"):
         prepare("sst2", sst2, out=out)
     with pytest.raises(UserError, match="is a file"):
         prepare("sst2", sst2, out=out / "manifest.json")
@@ -107,7 +108,7 @@ def test_no_space_left(
     words = command(tokenizer_folder, sst2, tmp_path / "task")
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, preexec_fn=small_disk)
     assert done.returncode == 1
-    assert done.stderr == f"error: {tmp_path / 'task'}: File too large; make room and run the same command again\n"
+    assert done.stderr.count("\n") == 1 and says(done.stderr, "error: ", tmp_path / "task", "File too large")
     assert {path.name for path in tmp_path.iterdir()} == {"glue"}
     subprocess.run(words, cwd=ROOT, check=True, capture_output=True)
 

@@ -43,7 +43,6 @@ def loaded(folder: Path) -> Tokenizer:
 
 def fairseq_ids(folder: Path, lines: list[str]) -> list[list[int]]:
     """By fairseq's own tokenizers and dictionary."""
-    pytest.importorskip("fairseq")
     from fairseq.data import Dictionary
     from fairseq.data.encoders.gpt2_bpe import GPT2BPE, GPT2BPEConfig
     from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE, SentencepieceConfig
@@ -194,7 +193,6 @@ def test_folders_without_or_with_two_tokenizers_are_refused(tmp_path: Path) -> N
 
 def test_a_padded_dictionary_keeps_every_id(folder: Path, loaded: Tokenizer, tmp_path: Path) -> None:
     """A multiple of 8 once fairseq's tasks have <mask>; the padding is what fairseq itself adds."""
-    pytest.importorskip("fairseq")
     from fairseq.data import Dictionary
 
     copy_tokenizer(loaded, tmp_path)
