@@ -214,6 +214,7 @@ VARIANTS: dict[str, Change] = {
     "output beside its input": _replaced(layer, "encoder_layer", _beside),
     "gelu through fp32, as fairseq's": lambda one: mock.patch.object(one, "activation_fn", _upcast_gelu),
     "P stored": _replaced(F, "scaled_dot_product_attention", _stored),
+    "attention by torch's kernel": _replaced(attention, "_LARGEST_IN_STEPS", 0),
     "E X by matmul": _replaced(LinearProjection, "first_rows", _by_matmul),
     "E X as one product of the batch": _replaced(LinearProjection, "first_rows", _sequence_first),
     "E X twice": _replaced(_Attention, "_keys_values", _projected_twice),
@@ -225,7 +226,7 @@ VARIANTS: dict[str, Change] = {
         _Attention, _keys_values=_one_product, _split_heads=_split_any
     ),
 }
-TRAINING = {"blocks computed again"}
+TRAINING = {"blocks computed again", "attention by torch's kernel"}
 """Variants that make no difference without gradients."""
 INFERENCE = {name for name in VARIANTS if "block" in name} - TRAINING | {"output beside its input"}
 """Variants that make no difference with gradients."""

@@ -277,7 +277,7 @@ def _faster_in_steps(query: Tensor, keys: Tensor) -> bool:
     """Whether matrix products and a softmax train faster than torch's fused kernel.
 
     In bf16 on a CPU its backward pass costs as much for a short sequence as for one of about 1,000 positions, and the
-    products run in the processor's bf16 units: NOTES.md of benchmarks/ has the times.
+    products run in the processor's bf16 units (benchmarks/NOTES.md).
     """
     if query.device.type != "cpu" or query.dtype != torch.bfloat16 or torch.compiler.is_compiling():
         return False
