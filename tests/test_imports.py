@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "models": {"core", "modules", "checkpoints", "models", "files"},
     "optim": {"optim"},
     "tasks": {"tasks"},
-    "evaluation": {"evaluation", "tasks", "files"},
+    "evaluation": {"evaluation", "models", "tasks", "files"},
     "launch": {"launch", "training", "patches", "checkpoints", "models", "tasks", "core", "files"},
     "planning": {"planning", "launch", "models", "core", "tasks", "files"},
     "results": {"results", "files"},
