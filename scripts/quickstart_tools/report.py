@@ -38,9 +38,9 @@ SENTENCES = ("Return a new <mask> object.", "If the argument is <mask>, a ValueE
 """What the model pretrained here, on manuals, is asked."""
 SENTENCES_OF_SHIPPED = (
     "He opened the <mask> and walked into the room.",
-    "She was the daughter of the <mask> of France.",
+    "He shook his <mask> and said nothing.",
     "The film was directed <mask> John Ford.",
-    "It is one of the largest <mask> in the world.",
+    "The book was first <mask> in 1920.",
 )
 FILLERS = 3
 MODEL_CARD = "linformer_fairseq/weights/README.md"

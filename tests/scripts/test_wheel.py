@@ -53,6 +53,12 @@ def test_nothing_of_the_repository_alone_is_in_it(python: Path) -> None:
     assert {top for top in tops if not top.endswith(".dist-info")} == {"linformer_fairseq", "data_prep", "benchmarks"}
 
 
+def test_the_model_comes_with_it(python: Path, tmp_path: Path) -> None:
+    program = "from linformer_fairseq.checkpoints.released_folder import find_weights; print(find_weights({!r}))"
+    weights = Path(run(python, tmp_path, "python", "-c", program.format("linformer-small")).strip())
+    assert weights.is_relative_to(python.parents[1]) and (weights.parent / "dict.txt").is_file()
+
+
 def test_from_text_to_a_dry_run(python: Path, tmp_path: Path) -> None:
     write(tmp_path / "book.txt", make_documents(300))
     run(python, tmp_path, "linformer", "data", "pretraining", "--out", ".", "--vocab-size", "420", "book.txt")

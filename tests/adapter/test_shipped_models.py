@@ -1,0 +1,43 @@
+"""The model that comes with the package: it loads by name, knows something, and is what the model card says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from linformer_fairseq.checkpoints.released_folder import shipped_folder, shipped_models
+from linformer_fairseq.files.provenance import sha256
+from linformer_fairseq.models import LinformerHubInterface, LinformerRobertaModel
+
+PRETRAINED = "linformer-small"
+
+
+def load(name: str) -> LinformerHubInterface:
+    return LinformerRobertaModel.from_pretrained(name).eval()
+
+
+def test_there_is_one() -> None:
+    assert shipped_models() == [PRETRAINED]
+    files = [file for name in shipped_models() for file in shipped_folder(name).rglob("*") if file.is_file()]
+    assert sum(file.stat().st_size for file in files) < 30e6
+
+
+@pytest.mark.parametrize(
+    ("text", "token"),
+    [
+        ("He opened the <mask> and walked into the room.", " door"),
+        ("The film was directed <mask> John Ford.", " by"),
+        ("The book was first <mask> in 1920.", " published"),
+    ],
+)
+def test_it_fills_masks_with_words_that_fit(text: str, token: str) -> None:
+    assert load(PRETRAINED).fill_mask(text, topk=1)[0][2] == token
+
+
+def test_the_model_card_has_the_checksums_of_the_files() -> None:
+    weights = shipped_folder(PRETRAINED).parent
+    said = dict(re.findall(r"^\| `([^`]+)` \| `([0-9a-f]{64})` \|$", (weights / "README.md").read_text(), re.MULTILINE))
+    assert set(said) >= {f"{PRETRAINED}/model.safetensors"}
+    assert said == {name: sha256(Path(weights / name)) for name in said}
