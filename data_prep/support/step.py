@@ -20,6 +20,7 @@ from linformer_fairseq.files.locks import Lock
 
 MANIFEST = "manifest.json"
 _UNFINISHED = ".unfinished"
+_REPLACED = "replaced.json"
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _HINT = "give a new or an empty folder with --out, or delete this one"
 
@@ -157,12 +158,16 @@ class Step:
         return self.manifest
 
     def _publish(self) -> None:
-        if self._redo and (self.out / MANIFEST).is_file():
+        # The manifest of the outputs to be replaced goes first, as that of the new ones comes last: a folder with a
+        # manifest has all of its files.
+        if (self.out / MANIFEST).is_file():
+            (self.out / MANIFEST).replace(self.work / _REPLACED)
+        if (self.work / _REPLACED).is_file():
             new = _names(self.work / MANIFEST)
-            for name in _names(self.out / MANIFEST):
-                if name not in new or (self.outputs / name).exists():
+            for name in _names(self.work / _REPLACED):
+                if name not in new or (self.outputs / name).exists():  # not those that are moved already
                     _remove(self.out / name)
-            (self.out / MANIFEST).unlink()
+            (self.work / _REPLACED).unlink()
         for path in sorted(self.outputs.iterdir()):
             path.replace(self.out / path.name)
         (self.work / MANIFEST).replace(self.out / MANIFEST)
