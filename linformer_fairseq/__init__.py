@@ -1,7 +1,7 @@
 """Linformer for fairseq: ``fairseq-train --user-dir linformer_fairseq``.
 
-Importing the package loads nothing else, neither torch nor fairseq. fairseq imports ``models`` and ``tasks`` of a
-``--user-dir`` by itself; Python programs call `register`.
+Importing the package imports neither torch nor fairseq. fairseq imports ``models`` and ``tasks`` of a ``--user-dir``
+itself; Python programs call `register`.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 import importlib
 import logging
 
-# Whoever imports fairseq after this is spared its advice to install tensorboardX, which a speech task would use.
+# Silences fairseq's advice, on import, to install tensorboardX for a speech task.
 logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
 
 
 def register() -> None:
-    """Make the model, the optimizer and the task known to fairseq, with the patches that they need.
+    """Register the model, the optimizer and the task with fairseq, and apply the patches.
 
-    A second call changes nothing.
+    Calling it again has no effect.
 
     Raises:
         ModuleNotFoundError: fairseq is not installed (pip install "linformer-fairseq[fairseq]").
@@ -26,10 +26,10 @@ def register() -> None:
 
 
 class _SearchPath(list[str]):
-    """``__path__`` of the package.
+    """``__path__`` of the package, which calls `register` when fairseq looks into it.
 
-    Of a ``--user-dir`` that is imported already fairseq asks only whether its path is in here, and takes it for
-    registered then. It may be that ``core`` alone was imported.
+    If a ``--user-dir`` has already been imported, fairseq only tests whether its path is in ``__path__``, and then
+    assumes that it is registered; but perhaps only ``core`` was imported.
     """
 
     def __contains__(self, path: object) -> bool:

@@ -1,7 +1,7 @@
 """The console command `linformer`.
 
-What a command takes is declared in `arguments`; the module that does its work is imported when the command is asked
-for, here and nowhere else. So `--help` needs neither torch nor fairseq.
+`arguments` declares the options of each command. The module that implements a command is imported only when the command
+runs, so `--help` needs neither torch nor fairseq.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from linformer_fairseq.files.errors import UserError
 
 
 class Command(NamedTuple):
-    """A line of the table of commands."""
+    """An entry of `COMMANDS`."""
 
     help: str
     """One line, for `linformer --help`."""
@@ -33,42 +33,36 @@ class Command(NamedTuple):
 
 COMMANDS: dict[str, Command] = {
     "benchmark": Command(
-        "time and memory against RoBERTa and others (Table 3, Figure 2), and of training",
+        "measure speed and memory of inference (Table 3, Figure 2) and training",
         arguments.benchmark,
         "benchmark",
     ),
     "checkpoint": Command(
-        "check the checkpoints of a run (`verify`), or make one to hand on (`release`)",
+        "verify the checkpoints of a run, or export a model for sharing (`release`)",
         arguments.checkpoint,
         "checkpoint",
     ),
-    "data": Command(
-        "prepare text for pretraining and tasks for finetuning, and inspect the result", arguments.data, "data"
-    ),
-    "doctor": Command(
-        "print versions and say what is missing or wrong in this environment", arguments.doctor, "doctor"
-    ),
+    "data": Command("prepare data for pretraining and finetuning, and inspect it", arguments.data, "data"),
+    "doctor": Command("print versions, and problems of this environment", arguments.doctor, "doctor"),
     "evaluate": Command(
-        "score a finetuned checkpoint on a prepared task, and write its predictions", arguments.evaluate, "evaluate"
+        "evaluate a finetuned checkpoint on a prepared task, and write its predictions", arguments.evaluate, "evaluate"
     ),
     "experiments": Command(
-        "the paper's runs as a table (`linformer experiments list`)", arguments.experiments, "experiments"
+        "list the paper's runs (`linformer experiments list`)", arguments.experiments, "experiments"
     ),
-    "finetune": Command(
-        "finetune a pretrained checkpoint on a prepared task, by a config", arguments.finetune, "training"
-    ),
-    "pretrain": Command("pretrain by a config: one of the paper's runs, or your own", arguments.pretrain, "training"),
+    "finetune": Command("finetune a pretrained checkpoint on a prepared task", arguments.finetune, "training"),
+    "pretrain": Command("pretrain a model: one of the paper's runs, or your own", arguments.pretrain, "training"),
     "results": Command(
-        "collect the results of runs; the paper's Table 2 and Figure 3 from them", arguments.results, "results"
+        "collect results of runs, and make the paper's Table 2 and Figure 3", arguments.results, "results"
     ),
-    "user-dir": Command("print the folder that fairseq's --user-dir takes", arguments.user_dir, "user_dir"),
+    "user-dir": Command("print the folder for fairseq's --user-dir", arguments.user_dir, "user_dir"),
 }
 
 DISTRIBUTION = "linformer-fairseq"
 
 
 def version() -> str:
-    """The installed version, or a text that says that the package was not installed (run from a source tree)."""
+    """The installed version, or "(not installed)" when run from a source tree."""
     try:
         return importlib.metadata.version(DISTRIBUTION)
     except importlib.metadata.PackageNotFoundError:
@@ -76,11 +70,11 @@ def version() -> str:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser of the whole command, with a subparser for each entry of COMMANDS."""
+    """The argument parser, with a subparser for each entry of `COMMANDS`."""
     parser = argparse.ArgumentParser(
         prog="linformer",
         description="Linformer models with fairseq: data, training, evaluation, results, benchmarks.",
-        epilog='fairseq\'s own commands train them, too: fairseq-train --user-dir "$(linformer user-dir)" ... '
+        epilog='fairseq\'s own commands can train them, too: fairseq-train --user-dir "$(linformer user-dir)" ... '
         "`linformer COMMAND --help` describes a command.",
     )
     parser.add_argument("--version", action="version", version=f"linformer {version()}")
@@ -95,11 +89,11 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `linformer` with `argv` (default: the process's arguments); returns the exit status.
 
-    0 is success, 1 a failure that the command reported, 2 wrong usage, 130 an interrupt.
+    0: success; 1: an error that was printed; 2: wrong usage; 130: Ctrl-C. Training commands have further statuses.
     """
     parser = build_parser()
     given, more = parser.parse_known_args(argv)
-    # Hydra's overrides may stand on both sides of an option, where argparse takes only the first group
+    # Hydra's overrides may come before and after an option; argparse takes only the first group
     if getattr(given, "takes_more", False):
         given.overrides += [word for word in more if not word.startswith("-")]
         more = [word for word in more if word.startswith("-")]
@@ -111,7 +105,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"linformer {given.command}: error: {error}", file=sys.stderr)
         return 1
     except BrokenPipeError:  # `linformer ... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more is said at the end of Python
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python prints no second error at exit
         return 128 + signal.SIGPIPE
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
@@ -122,10 +116,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _load(module: str) -> Callable[[argparse.Namespace], int]:
-    """The function that does a command's work.
+    """The ``run`` function of a command's module.
 
     Raises:
-        UserError: a package that it needs is not installed.
+        UserError: a required package is not installed.
     """
     try:
         return importlib.import_module(f"{__name__}.{module}").run

@@ -1,4 +1,4 @@
-"""`python -m linformer_fairseq.cli`, where the console command is not on the PATH."""
+"""`python -m linformer_fairseq.cli`, if the console command is not on the PATH."""
 
 import sys
 

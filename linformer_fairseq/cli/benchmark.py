@@ -1,4 +1,4 @@
-"""`linformer benchmark`: the programs of `benchmarks`."""
+"""`linformer benchmark`: runs the programs of `benchmarks`."""
 
 from __future__ import annotations
 

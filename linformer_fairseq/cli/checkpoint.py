@@ -1,4 +1,4 @@
-"""`linformer checkpoint`: check the checkpoints of a run, and make small ones to hand on."""
+"""`linformer checkpoint`: verify the checkpoints of a run, and export models for sharing."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 
 def _folder(folder: Path, look: Look, set_aside: bool) -> bool:
-    """Print a line per checkpoint and what a run goes on from; whether all is well."""
+    """Print a line per checkpoint, and which one a run resumes from; return whether all are usable."""
     files = sorted({*folder.glob("checkpoint*.pt"), *folder.glob("crash.pt")})
-    if not files:  # no run's folder
+    if not files:  # not a run folder
         if not (files := sorted({*folder.glob("*.pt"), *folder.glob("*.safetensors")})):
             raise UserError(f"{folder}: no checkpoints there (*.pt, *.safetensors)")
-        sound = [_line(look(path)) for path in files]  # a line for each, also after a damaged one
+        sound = [_line(look(path)) for path in files]  # a list: prints a line for each, also after a damaged one
         return all(sound)
     usable = [_line(look(path)) for path in files]
     choice = choose(folder, look=look)

@@ -1,4 +1,4 @@
-"""`linformer data`: the programs of `data_prep`."""
+"""`linformer data`: runs the programs of `data_prep`."""
 
 from __future__ import annotations
 
@@ -27,11 +27,7 @@ PROGRAMS = {
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the program; it ends the process if it fails.
-
-    Returns:
-        the exit status of success.
-    """
+    """Run the program; returns 0. If it fails, it ends the process."""
     name = arguments.program
     run_program(lambda: PROGRAMS[name](arguments.options, prog=f"linformer data {name}"))
     return 0

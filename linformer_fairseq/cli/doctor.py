@@ -1,4 +1,4 @@
-"""`linformer doctor`: the versions of what Linformer uses, and what is missing or wrong."""
+"""`linformer doctor`: prints the versions of the packages that Linformer uses, and problems with them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ STYLES = {State.OK: "green", State.MISSING: "dim", State.WARNING: "yellow", Stat
 
 
 def remark(component: Component, finding: Finding) -> str:
-    """The last column: what one loses without an optional component, and what there is to know or to do."""
+    """The last column: what does not work without an optional component, and what to do."""
     loses = "" if component.required or finding.state is not State.MISSING else f"without it: {component.without_it}"
     return "; ".join(part for part in (loses, finding.note) if part)
 
 
 def rows(results: list[tuple[Component, Finding]]) -> list[tuple[str, str, str, str]]:
-    """The table as texts: component, version, state, remark."""
+    """The rows of the table: component, version, state, remark."""
     return [
         (
             component.name,
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def show(results: list[tuple[Component, Finding]]) -> None:
-    """Print the table and a line that sums it up."""
+    """Print the table and a summary line."""
     broken = [component.name for component, finding in results if is_fatal(component, finding)]
     summary = f"Fix first: {', '.join(broken)}." if broken else "Everything that is required is here."
     try:
@@ -44,7 +44,7 @@ def show(results: list[tuple[Component, Finding]]) -> None:
         from rich.markup import escape
         from rich.table import Table
     except ModuleNotFoundError:
-        # The environments that need a doctor most may lack rich as well.
+        # A broken environment may lack rich as well.
         for row in rows(results):
             print("\t".join(row))
         print(summary)

@@ -1,4 +1,4 @@
-"""`linformer evaluate`: score a finetuned checkpoint on a prepared task."""
+"""`linformer evaluate`: evaluates a finetuned checkpoint on a prepared task."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from linformer_fairseq.files.errors import UserError
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Evaluate, print, write the files that were asked for."""
+    """Print the scores and write the requested files; returns the exit status."""
     if arguments.batch_size < 1:
         raise UserError(f"--batch-size {arguments.batch_size}: expected at least 1")
     logging.getLogger("fairseq").setLevel(logging.WARNING)
-    # GLUE's server takes predictions of the test set, and cannot tell those of another one from them.
+    # GLUE's server expects predictions for the test set and cannot detect those of another split.
     split = arguments.split or ("test" if arguments.submission else "valid")
     try:
         data = read_task(arguments.data)
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def report(split: str, data: TaskData, found: Predictions) -> list[str]:
-    """Lines with the scores, beside what always giving the most frequent answer would score."""
+    """The scores as lines of text, with the score of the majority class for comparison."""
     count = len(found.predicted)
     if found.targets is None:
         return [f"{split}: {count:,} examples without labels: no score"]

@@ -1,4 +1,4 @@
-"""`linformer experiments list`: what the configs in configs/experiment are, the runs of the paper, as a table."""
+"""`linformer experiments list`: prints the experiments in configs/experiment, the runs of the paper, as a table."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HEAD = (
     "Table 2",
 )
 _TEXTS = ("experiment", "sharing", "Figure 3", "Table 2")
-"""Columns that are aligned on the left."""
+"""Left-aligned columns."""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -40,10 +40,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def names(folder: Path | None = None) -> list[str]:
-    """The experiments, in no order that means something.
+    """The names of the experiments.
 
     Raises:
-        UserError: no experiment is there.
+        UserError: there are none.
     """
     place = (folder or config_dir()) / "experiment"
     found = sorted(path.stem for path in place.glob("*.yaml"))
@@ -53,10 +53,10 @@ def names(folder: Path | None = None) -> list[str]:
 
 
 def rows(folder: Path | None = None) -> list[tuple[str, ...]]:
-    """A row of texts for each experiment, in the order of n, model, k and sharing.
+    """A table row for each experiment, sorted by n, model, k and sharing.
 
     Raises:
-        UserError: no experiment is there, or one that cannot be composed.
+        UserError: there are no experiments, or one of them cannot be composed.
     """
     described = []
     for name in names(folder):
@@ -68,7 +68,7 @@ def rows(folder: Path | None = None) -> list[tuple[str, ...]]:
 
 
 def _describe(name: str, config: DictConfig) -> tuple[tuple[Any, ...], tuple[str, ...]]:
-    """What orders an experiment, and its row."""
+    """The sort key of an experiment, and its row."""
     found = plan(config)
     settings, paper = found.sizes.settings, config.run.paper
     k = 0 if settings is None else max(map(max, settings.dims))
@@ -85,12 +85,12 @@ def _describe(name: str, config: DictConfig) -> tuple[tuple[Any, ...], tuple[str
         ", ".join(paper.figure3),
         paper.table2 or "",
     )
-    # the more is shared, the fewer parameters
+    # more sharing means fewer parameters
     return (found.sizes.n, settings is not None, k, -found.parameters, name), row
 
 
 def text(table: Sequence[tuple[str, ...]]) -> list[str]:
-    """Aligned lines."""
+    """The table as lines of aligned text."""
     widths = [max(map(len, column)) for column in zip(HEAD, *table, strict=True)]
     return [
         "  ".join(
@@ -102,6 +102,6 @@ def text(table: Sequence[tuple[str, ...]]) -> list[str]:
 
 
 def markdown(table: Sequence[tuple[str, ...]]) -> list[str]:
-    """A table for a page."""
+    """The table as lines of Markdown."""
     left = [number for number, title in enumerate(HEAD) if title in _TEXTS]
     return markdown_table([HEAD, *((f"`{row[0]}`", *row[1:]) for row in table)], left)

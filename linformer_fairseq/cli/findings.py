@@ -1,7 +1,7 @@
-"""What `linformer doctor` looks at, and how it looks: standard library only, so that it works in any environment.
+"""The checks of `linformer doctor`. They use only the standard library, so that they work in any environment.
 
-Versions come from the metadata of installed distributions. A package is imported only where nothing else tells
-whether it works (torch, fairseq, torchaudio); one of doubtful origin (apex) is never imported.
+Versions come from the metadata of installed distributions. A package is imported only if this is the only way to find
+out whether it works (torch, fairseq, torchaudio). apex is never imported, because it may be an unrelated package.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 
 class State(Enum):
-    """How a component stands. MISSING and WRONG matter for the exit status only if the component is required."""
+    """The state of a component. MISSING and WRONG affect the exit status only if the component is required."""
 
     OK = "ok"
     MISSING = "missing"
@@ -28,7 +28,7 @@ class State(Enum):
 
 
 class Finding(NamedTuple):
-    """What was found out about one component."""
+    """The result of checking one component."""
 
     state: State
     version: str = ""
@@ -36,7 +36,7 @@ class Finding(NamedTuple):
 
 
 class Component(NamedTuple):
-    """A line of the table: what is looked at, and what one loses without it (empty: it is required)."""
+    """A checked component; ``without_it`` says what does not work without it (empty: it is required)."""
 
     name: str
     examine: Callable[[], Finding]
@@ -81,7 +81,7 @@ def failure(module: str) -> str | None:
 
 
 def python(version: tuple[int, ...] = sys.version_info[:3]) -> Finding:
-    """Whether this Python is one of those that are supported."""
+    """Whether this version of Python is supported."""
     text = ".".join(map(str, version))
     if PYTHON_MIN <= version < PYTHON_END:
         return Finding(State.OK, text, platform.platform())
@@ -89,7 +89,7 @@ def python(version: tuple[int, ...] = sys.version_info[:3]) -> Finding:
 
 
 def torch() -> Finding:
-    """Whether torch is there, loads and is new enough."""
+    """Whether torch is installed, can be imported and is new enough."""
     version = installed("torch")
     if version is None:
         return Finding(State.MISSING, note="pip install 'torch>=2.6'")
@@ -148,7 +148,7 @@ def torchaudio() -> Finding:
 
 
 def apex() -> Finding:
-    """Tell NVIDIA's apex from PyPI's unrelated package of the same name, without importing either."""
+    """Distinguish NVIDIA's apex from PyPI's unrelated package of the same name, without importing either."""
     spec = importlib.util.find_spec("apex")
     version = installed("apex") or ""
     if spec is None:
@@ -171,7 +171,7 @@ def apex() -> Finding:
 
 
 def distribution(name: str, fix: str | None = None) -> Callable[[], Finding]:
-    """An examination that only asks which version of `name` is installed; `fix` is the command that installs it."""
+    """A check that only looks up the installed version of `name`; `fix` is the command that installs it."""
 
     def examine() -> Finding:
         version = installed(name)
@@ -201,7 +201,7 @@ COMPONENTS = (
 
 
 def examine_all() -> list[tuple[Component, Finding]]:
-    """Every component with what was found out about it."""
+    """Every component with the result of its check."""
     return [(component, component.examine()) for component in COMPONENTS]
 
 

@@ -1,4 +1,4 @@
-"""`linformer results`: collect the results of runs, and make the paper's table and figure from them."""
+"""`linformer results`: collects the results of runs, and makes tables and figures from them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from linformer_fairseq.results.table2 import table2
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do what is asked; returns the exit status."""
+    """Run the action; returns the exit status."""
     _ACTIONS[arguments.action](arguments)
     return 0
 
@@ -72,8 +72,8 @@ def _put(text: str, path: Path | None) -> None:
 
 
 def _draw(figures: list[Figure], remarks: list[str], folder: Path) -> None:
-    logging.getLogger("matplotlib").setLevel(logging.WARNING)  # fairseq lets everybody tell everything
-    try:  # matplotlib is needed for figures alone
+    logging.getLogger("matplotlib").setLevel(logging.WARNING)  # fairseq sets the root logger to INFO
+    try:  # only figures need matplotlib
         from linformer_fairseq.results.drawing import draw
     except ModuleNotFoundError as error:
         raise UserError(f"figures need {error.name}, which is not installed: pip install matplotlib") from None

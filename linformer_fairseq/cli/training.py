@@ -13,11 +13,11 @@ from linformer_fairseq.launch.application import check, launch
 from linformer_fairseq.planning import plan, report
 
 STAGES = {"pretrain": "pretraining", "finetune": "finetuning"}
-"""The config that each command starts from."""
+"""The base config of each command."""
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Start the run or runs, or say what they would be; returns the exit status."""
+    """Start the runs, or print what they would be (--dry-run); returns the exit status."""
     stage = STAGES[arguments.command]
     if arguments.config_dir is not None and not (arguments.config_dir / f"{stage}.yaml").is_file():
         raise UserError(f"--config-dir {arguments.config_dir}: no {stage}.yaml there")
@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
             return launch(*options)
         configs = [run.config for run in check(*options)]
     except KeyboardInterrupt:
-        if "RANK" not in os.environ:  # one process of several says nothing: the one that started them does
+        if "RANK" not in os.environ:  # with several processes, only the launcher prints this
             print("stopped by Ctrl-C; the same command goes on from the last checkpoint", file=sys.stderr)
         raise
     try:
@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _describe(configs: list[DictConfig]) -> None:
-    lines = report(plan(configs[0]))  # before anything is printed: what is wrong with the model is said alone
+    lines = report(plan(configs[0]))  # first, so that an error in the model is printed alone
     print(OmegaConf.to_yaml(configs[0], resolve=True))
     if len(configs) > 1:
         print(f"# {len(configs)} runs; the config above and the figures below are those of the first")

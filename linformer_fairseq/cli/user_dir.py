@@ -1,4 +1,4 @@
-"""`linformer user-dir`: for fairseq's commands, which take a plugin by its folder."""
+"""`linformer user-dir`: prints the folder of the plugin, for fairseq's --user-dir."""
 
 from __future__ import annotations
 

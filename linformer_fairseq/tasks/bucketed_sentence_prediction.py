@@ -1,7 +1,7 @@
 """fairseq's sentence_prediction with batches of examples of similar length.
 
-What fairseq's does: it draws the examples of a batch by chance and pads all to the longest. Where lengths differ much,
-that is most of the work. What it reads, its options and its checkpoints' models are the same here.
+fairseq's task batches examples at random and pads them to the longest. If lengths differ much, most of the computation
+is on padding. Data format, options and models are the same as in fairseq's task.
 
 No ``from __future__ import annotations`` here: fairseq reads the field types as objects.
 """
@@ -18,14 +18,13 @@ from .length_windows import LengthWindows
 
 @dataclass
 class BucketedSentencePredictionConfig(SentencePredictionConfig):
-    """Options of ``bucketed_sentence_prediction``: those of ``sentence_prediction`` and one more."""
+    """Options of ``bucketed_sentence_prediction``: those of ``sentence_prediction``, and ``length_window``."""
 
     length_window: int = field(
         default=2048,
         metadata={
-            "help": "shuffled examples that are ordered by length at a time before they are cut into batches: more of "
-            "them make less padding, fewer make batches that differ more by chance; 0: batches as those of "
-            "sentence_prediction, padding and all"
+            "help": "number of shuffled examples that are sorted by length at a time before batching: larger windows "
+            "give less padding, smaller windows more random batches; 0: random batches, as in sentence_prediction"
         },
     )
 
@@ -39,14 +38,14 @@ class BucketedSentencePredictionTask(SentencePredictionTask):
         """Make the task from its options.
 
         Raises:
-            ValueError: no such window.
+            ValueError: ``length_window`` is negative.
         """
         if cfg.length_window < 0:
             raise ValueError(f"length_window={cfg.length_window}: expected a number of examples, or 0 for no ordering")
         return super().setup_task(cfg, **kwargs)
 
     def load_dataset(self, split: str, combine: bool = False, **kwargs: Any) -> FairseqDataset:
-        """Load a split, see `LengthWindows`."""
+        """Load a split as `LengthWindows`, or as fairseq does if ``length_window`` is 0."""
         dataset = super().load_dataset(split, combine, **kwargs)
         if self.cfg.length_window:
             lengths = dataset.sizes[0]

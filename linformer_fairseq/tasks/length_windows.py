@@ -1,4 +1,4 @@
-"""Batches of examples of similar length, so that little of them is padding, and still drawn by chance."""
+"""Random batches of examples of similar length, to reduce padding."""
 
 from typing import Any
 
@@ -8,22 +8,23 @@ from fairseq.data import BaseWrapperDataset, FairseqDataset
 
 Indices = npt.NDArray[np.int64]
 
-# A small data set has as many, too; with one, its batches would be nearly the same in every epoch.
+# Also for a small data set: with a single window, its batches would be nearly the same in every epoch.
 _LEAST_WINDOWS = 4
 
 
 def by_length(indices: Indices, lengths: npt.NDArray[Any], window: int) -> Indices:
-    """Order examples by length within windows; those of the same length keep their order.
+    """Sort examples by length within windows; examples of the same length keep their order.
 
-    Windows go up and down in turn, so that a batch across two of them has similar lengths as well.
+    Windows are sorted alternately in ascending and descending order, so that a batch across two of them has similar
+    lengths, too.
 
     Args:
         indices: the examples, in random order, (examples,).
         lengths: tokens of each example of the data set.
-        window: examples that are ordered at a time, at most.
+        window: maximum number of examples that are sorted together.
 
     Returns:
-        the same examples, (examples,).
+        the examples in their new order, (examples,).
     """
     count = len(indices)
     windows = max(-(-count // window), _LEAST_WINDOWS)
@@ -33,21 +34,22 @@ def by_length(indices: Indices, lengths: npt.NDArray[Any], window: int) -> Indic
 
 
 class LengthWindows(BaseWrapperDataset):
-    """A data set that fairseq cuts into batches of similar length, and into other ones in every epoch.
+    """A data set with batches of similar length, which differ between epochs.
 
-    The examples are shuffled as the data set does it (in the first epoch, and in validation, which is always the first
-    to fairseq) or anew (in later ones), ordered by length within large windows, and cut. fairseq then shuffles the
-    batches. All of it follows from the seed and the epoch, so that every process and every resumed run has the same.
+    The examples are shuffled, sorted by length within large windows, and cut into batches, whose order fairseq then
+    shuffles. In the first epoch and in validation (always epoch 1 to fairseq), the order is the wrapped data set's own;
+    in later epochs it is a permutation of it. Everything is determined by the seed and the epoch, so that all processes
+    and resumed runs get the same batches.
     """
 
     def __init__(self, dataset: FairseqDataset, lengths: npt.NDArray[Any], window: int, shuffle: bool) -> None:
         """Wrap a data set.
 
         Args:
-            dataset: anything with an order of its own.
+            dataset: the data set to wrap; its ``ordered_indices`` are shuffled.
             lengths: tokens of each example.
             window: see `by_length`.
-            shuffle: whether epochs after the first have an order of their own.
+            shuffle: whether epochs after the first have different orders.
         """
         super().__init__(dataset)
         self._lengths, self._window, self._shuffle = lengths, window, shuffle
@@ -55,16 +57,16 @@ class LengthWindows(BaseWrapperDataset):
 
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:
-        """Whether the batches stay the same; if not, fairseq makes them for each epoch."""
+        """Whether the batches are the same in all epochs; otherwise fairseq makes them for each epoch."""
         return not self._shuffle and super().can_reuse_epoch_itr_across_epochs
 
     def set_epoch(self, epoch: int) -> None:
-        """Take the epoch whose batches are wanted next, from 1."""
+        """Set the epoch of the next batches, from 1."""
         super().set_epoch(epoch)
         self._epoch = epoch
 
     def ordered_indices(self) -> Indices:
-        """Every example once, shuffled; fairseq has seeded numpy with its seed and the epoch."""
+        """All examples, shuffled; fairseq has seeded numpy with its seed and the epoch."""
         order = self.dataset.ordered_indices()
         return np.random.permutation(order) if self._shuffle and self._epoch > 1 else order
 
@@ -75,10 +77,10 @@ class LengthWindows(BaseWrapperDataset):
         max_sentences: int | None = None,
         required_batch_size_multiple: int = 1,
     ) -> list[Indices]:
-        """Cut the examples into batches, as fairseq's other data sets do, but after ordering them by length.
+        """Cut the examples into batches, as fairseq's data sets do, after sorting them by length.
 
-        With a required multiple fairseq leaves out the last few. Those stay what they were before: drawn by chance, not
-        for their length.
+        With a required multiple, fairseq drops the last examples. They are not sorted, so that the dropped examples are
+        random and not those of one length.
         """
         kept = len(indices) - len(indices) % required_batch_size_multiple
         ordered = by_length(indices[:kept], self._lengths, self._window)
