@@ -1,7 +1,7 @@
-"""Linformer's self-attention in plain torch; imports and runs without fairseq.
+"""Linformer's self-attention in plain torch, without fairseq.
 
-Shapes use one legend throughout: B batch, T current length, n ``max_positions``, K projected dimension
-(the paper's k), H heads, D head size, C = H * D. Sequences have the layout (B, T, C).
+Symbols in shapes: B batch size, T length of the input, n ``max_positions``, K projected dimension (the paper's k), R
+number of projected rows of an input, H heads, D head size, C = H * D. Sequences have the layout (B, T, C).
 """
 
 from .attention import LinformerSelfAttention, build_attention_layers

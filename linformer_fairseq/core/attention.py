@@ -1,4 +1,4 @@
-"""Linformer's self-attention, the fast path; `reference` holds the same equations written plainly."""
+"""Linformer's self-attention, optimized; `reference` is a literal implementation of the same equations."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ class ProjectedSequence(NamedTuple):
     """Keys and values that the positions of a batch of sequences attend to."""
 
     keys: Tensor
-    """(B, H, R, D); where ``late`` is given those of all positions and b^K, (B, H, T + 1, D)."""
+    """Projected keys, (B, H, R, D). If ``late`` is given: keys of all positions, without projection and bias, followed
+    by the bias b^K, (B, H, T + 1, D)."""
     values: Tensor
-    """Likewise, with b^V."""
+    """Likewise for the values, with b^V."""
     mask: Tensor | None = None
-    """Which rows count: bool (B or 1, H or 1, 1, R); None for all."""
+    """True for rows that are attended to: bool (B or 1, H or 1, 1, R); None: all."""
     late: tuple[Tensor, Tensor] | None = None
-    """E and F, if they are still to be applied, each with a column of ones for the biases: (R, T + 1) or
-    (H, R, T + 1), for each sequence (B, H or 1, R, T + 1)."""
+    """E and F, if they are yet to be applied, each with an additional column of ones for the biases: (R, T + 1) or
+    (H, R, T + 1); if they differ between sequences, (B, H or 1, R, T + 1)."""
 
     def part(self, sequences: slice) -> ProjectedSequence:
-        """Keys and values of some of the sequences."""
+        """The keys and values of some of the sequences."""
         mask = self.mask if self.mask is None or self.mask.size(0) == 1 else self.mask[sequences]
         late = self.late
         if late is not None and late[0].dim() == 4:
@@ -44,16 +45,16 @@ class LinformerSelfAttention(nn.Module):
         K_i = E_i (M X) W_i^K + b^K,   V_i = F_i (M X) W_i^V + b^V       (K, D)
         head_i = softmax(Q_i K_i^T / sqrt(D)) V_i,   Q_i = X W_i^Q + b^Q
 
-    M zeroes padded positions. The bias is added after the projection in every sharing mode, so that with equal
-    E's all modes are the same function.
+    M sets padded positions to zero. The bias is added after the projection in every sharing mode, so that all modes
+    compute the same function if their projections are equal.
 
     Args:
-        settings: of the whole encoder.
-        layer: which of its layers this is, from 0.
-        shared: the encoder's projection (`build_shared_projection`), for layerwise sharing only.
+        settings: options of the whole encoder.
+        layer: index of this layer, from 0.
+        shared: the encoder's projection (`build_shared_projection`), only with ``sharing=layerwise``.
 
     Raises:
-        ValueError: ``shared`` is missing, or given where nothing is shared between layers.
+        ValueError: ``shared`` is missing, or is given although nothing is shared between layers.
     """
 
     _shared: Projection | None
@@ -63,8 +64,8 @@ class LinformerSelfAttention(nn.Module):
         super().__init__()
         self.settings = settings
         self.layer = layer
-        # Values of its own, since torch.compile compiles again for each value of what it finds in `forward`: the
-        # layer's number would make every layer another program, k does not where layers have the same.
+        # Stored, because torch.compile recompiles for each value that it finds in `forward`: the layer's index would
+        # give every layer another graph; k does not, if the layers have the same.
         self._dims = settings.dims[layer]
         self._rows = self._dims[0]
         width = settings.embed_dim
@@ -74,8 +75,8 @@ class LinformerSelfAttention(nn.Module):
         self.out_proj = nn.Linear(width, width)
         self.proj_k: Projection | RaggedHeads | None = None
         self.proj_v: Projection | RaggedHeads | None = None
-        # Held outside nn.Module's registry: the encoder owns the shared projection, and its weight must appear
-        # once in parameters() and in the state dict.
+        # Not registered as a submodule: the encoder owns the shared projection, and its weight must appear only once
+        # in parameters() and in the state dict.
         self.__dict__["_shared"] = shared
         needs_shared = settings.shares_between_layers
         if needs_shared != (shared is not None):
@@ -91,7 +92,7 @@ class LinformerSelfAttention(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draws the dense weights as fairseq's MultiheadAttention does; E and F keep theirs."""
+        """Initializes the linear layers as fairseq's MultiheadAttention does; E and F are not changed."""
         for linear in (self.q_proj, self.k_proj, self.v_proj):
             nn.init.xavier_uniform_(linear.weight, gain=2**-0.5)
         nn.init.xavier_uniform_(self.out_proj.weight)
@@ -100,27 +101,27 @@ class LinformerSelfAttention(nn.Module):
     def forward(
         self, x: Tensor, key_padding_mask: Tensor | None = None, need_weights: bool = False
     ) -> tuple[Tensor, Tensor | None]:
-        """Attends from every position to the projected rows of all.
+        """Attends from every position to the projected keys and values.
 
         Args:
             x: (B, T, C).
-            key_padding_mask: bool (B, T), True at padding; the sequences are padded on the right.
-            need_weights: also return P; slower, as P is then stored.
+            key_padding_mask: bool (B, T), True at padding; sequences must be padded on the right.
+            need_weights: also return the attention probabilities P; slower, because they are then stored.
 
         Returns:
-            (B, T, C), and P (B, H, T, K) or None. Outputs at padded positions have no meaning.
+            The output (B, T, C), and P (B, H, T, R) or None. Outputs at padded positions are undefined.
 
         Raises:
-            ValueError: T is more than ``max_positions``, or the shapes do not fit.
+            ValueError: T is larger than ``max_positions``, or the shapes do not match.
         """
         projected = self.project(x, key_padding_mask)
         heads, weights = self._heads(x, projected, need_weights)
         return self._join_heads(heads), weights
 
     def project(self, x: Tensor, key_padding_mask: Tensor | None = None) -> ProjectedSequence:
-        """What positions attend to: keys and values of the k rows that (B, T, C) becomes.
+        """Projects (B, T, C) and computes the keys and values that positions attend to.
 
-        Args, Raises: as `forward`.
+        Args, Raises: as in `forward`.
         """
         self._check_shapes(x, key_padding_mask)
         first = self.proj_k if self._shared is None else self._shared
@@ -132,10 +133,12 @@ class LinformerSelfAttention(nn.Module):
         return ProjectedSequence(self._split_heads(keys), self._split_heads(values), mask, late)
 
     def attend(self, x: Tensor, projected: ProjectedSequence) -> Tensor:
-        """Attention of any positions (B, t, C) of the sequences that ``projected`` was made from: (B, t, C).
+        """Computes the attention of any positions (B, t, C) of the sequences that ``projected`` was made from.
 
-        Once keys and values are projected, no position looks at another: a long sequence can be worked through in
-        parts.
+        After the projection, positions do not depend on each other, so a long sequence can be processed in parts.
+
+        Returns:
+            (B, t, C).
         """
         return self._join_heads(self._heads(x, projected, need_weights=False)[0])
 
@@ -157,11 +160,11 @@ class LinformerSelfAttention(nn.Module):
         padding: Tensor | None,
     ) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor] | None]:
         """Keys and values (B, R or T + 1, C), and ``late`` of `ProjectedSequence`; ``first`` is E, ``second`` F."""
-        if isinstance(first, RaggedHeads) and self.settings.is_pooling:  # each head has its rows of the whole X
+        if isinstance(first, RaggedHeads) and self.settings.is_pooling:  # each head pools the whole X to its own rows
             by_head = [head(x, padding) for head in first.heads]
             return _linear_by_head(by_head, self.k_proj), _linear_by_head(by_head, self.v_proj), None
         if not self.settings.is_pooling:
-            x = zero_padding(x, padding)  # zeros stay zeros through W, and count for nothing in E X
+            x = zero_padding(x, padding)  # W without bias maps zeros to zeros, which add nothing in E X
         order = self._order(x.size(1))
         if order is Order.PROJECTION:
             rows = self._project(first, x, padding)
@@ -173,17 +176,17 @@ class LinformerSelfAttention(nn.Module):
             early = first.with_ones(self._rows, x.size(1), padding)
             late = early, early if second is first else second.with_ones(self._rows, x.size(1), padding)
             return _append(keys, self.k_proj.bias), _append(values, self.v_proj.bias), late
-        # The sums take the place of the products, for which nothing else has a use.
+        # In place: nothing else uses the products.
         keys = self._project(first, keys, padding).add_(self.k_proj.bias)
         return keys, self._project(second, values, padding).add_(self.v_proj.bias), None
 
     def _order(self, length: int) -> Order:
-        """The cheapest order of products; where W_k or W_v is more than a matrix, one that calls it as a module."""
+        """The cheapest order of products; if W_k or W_v is not a plain linear layer, one that calls it as a module."""
         whole = any(
             type(linear) is not nn.Linear or linear._forward_pre_hooks or linear._forward_hooks
             for linear in (self.k_proj, self.v_proj)
         )
-        if whole and self.settings.sharing != "none":  # quantisation noise, pruning, a hook of the caller's
+        if whole and self.settings.sharing != "none":  # quantization noise, pruning, hooks
             return Order.PROJECTION
         return cheapest_order(self.settings, self._dims, length)
 
@@ -194,13 +197,13 @@ class LinformerSelfAttention(nn.Module):
         return rows
 
     def _heads(self, x: Tensor, projected: ProjectedSequence, need_weights: bool) -> tuple[Tensor, Tensor | None]:
-        """Heads (B, H, t, D) of positions (B, t, C), and P (B, H, t, R) if it is wanted."""
+        """Outputs of the heads (B, H, t, D) for positions (B, t, C), and P (B, H, t, R) if requested."""
         attention = partial(_attention, scale=self.settings.head_dim**-0.5, dropout=self._dropout, stored=need_weights)
         query = self._split_heads(self.q_proj(x))
         keys, values, mask, late = projected
         if late is None:
             return attention(query, keys, values, mask)
-        # Q (E K)^T = (Q K^T) E^T and P (F V) = (P F) V. With T below k, T x T scores are smaller than k rows of keys.
+        # Q (E K)^T = (Q K^T) E^T and P (F V) = (P F) V. For T < k, T x T scores are cheaper than k rows of keys.
         scores = query @ keys.transpose(-2, -1)
         e, f = (matrix.to(scores.dtype).expand(*scores.shape[:2], -1, -1) for matrix in late)
         mixed, weights = attention(scores, e, f, None)
@@ -238,14 +241,17 @@ class LinformerSelfAttention(nn.Module):
 
 
 def build_attention_layers(settings: LinformerSettings) -> tuple[nn.ModuleList, Projection | None]:
-    """The attention of all layers, and the projection they share, for the caller to own (layerwise sharing)."""
+    """Builds the attention of all layers, and the shared projection (``sharing=layerwise``) or None.
+
+    The caller has to register the shared projection: the layers do not own it.
+    """
     shared = build_shared_projection(settings)
     layers = [LinformerSelfAttention(settings, layer, shared) for layer in range(settings.num_layers)]
     return nn.ModuleList(layers), shared
 
 
 def _linear_by_head(rows_by_head: list[Tensor], linear: nn.Linear) -> Tensor:
-    """W_i (R_i rows of X) + b_i for each head, stacked: H tensors (B, R_i, C) -> (B, R, C)."""
+    """Applies W_i and b_i to the R_i rows of each head and stacks the results: H tensors (B, R_i, C) -> (B, R, C)."""
     weights, biases = linear.weight.chunk(len(rows_by_head)), linear.bias.chunk(len(rows_by_head))
     return RaggedHeads.stack([F.linear(*args) for args in zip(rows_by_head, weights, biases, strict=True)])
 
@@ -256,13 +262,17 @@ def _append(rows: Tensor, last: Tensor) -> Tensor:
 
 
 _LARGEST_IN_STEPS = 1 << 17
-"""Scores of a head and sequence up to which attention in steps is faster, see `_faster_in_steps`."""
+"""Largest number of scores per head and sequence for attention without the fused kernel, see `_faster_in_steps`."""
 
 
 def _attention(
     query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, *, scale: float, dropout: float, stored: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """softmax(Q K^T scale) V by torch's fused kernels, or in steps; with P, in at least fp32, if it is ``stored``."""
+    """softmax(Q K^T scale) V, by torch's fused kernel or in steps.
+
+    Returns:
+        The output, and P if ``stored``, at least in fp32.
+    """
     if not stored and not _faster_in_steps(query, keys):
         mixed = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask, dropout_p=dropout, scale=scale)
         return mixed, None
@@ -274,10 +284,10 @@ def _attention(
 
 
 def _faster_in_steps(query: Tensor, keys: Tensor) -> bool:
-    """Whether matrix products and a softmax train faster than torch's fused kernel.
+    """Whether separate matrix products and softmax are faster in training than torch's fused kernel.
 
-    In bf16 on a CPU its backward pass costs as much for a short sequence as for one of about 1,000 positions, and the
-    products run in the processor's bf16 units (benchmarks/NOTES.md).
+    In bf16 on a CPU, the backward pass of the fused kernel costs as much for a short sequence as for one of several
+    hundred positions, while matrix products use the processor's bf16 units (benchmarks/NOTES.md).
     """
     if query.device.type != "cpu" or query.dtype != torch.bfloat16 or torch.compiler.is_compiling():
         return False

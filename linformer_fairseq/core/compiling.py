@@ -1,4 +1,4 @@
-"""Layers through torch.compile."""
+"""Layers with torch.compile."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from torch import nn
 from torch.utils import cpp_extension
 
 _PROGRAMS = 16
-"""Graphs of one layer: with and without gradients, for one sequence and several, each order of products, autocast."""
+"""Most graphs per layer: with and without gradients, one or several sequences, each order of products, autocast."""
 
 
 def compile_layers(layers: Iterable[nn.Module]) -> None:
-    """Lets layers that are made of `encoder_layer` run through torch.compile; the state dict keeps its names.
+    """Enables torch.compile for layers that use `encoder_layer`; the names in the state dict do not change.
 
-    What is compiled are the two steps of a layer, so that it keeps its blocks, and equal layers share programs.
+    The two steps of a layer are compiled, not the layer, so that it still runs in blocks of positions and equal layers
+    share the compiled code.
 
     Raises:
-        ValueError: torch's cache of compiled code lies in a folder with a blank; or torch does, and so do temporary
-            files.
+        ValueError: as in `prepare_compiler`.
     """
     layers = list(layers)
     prepare_compiler(len(layers))
@@ -34,17 +34,17 @@ def compile_layers(layers: Iterable[nn.Module]) -> None:
 
 
 def prepare_compiler(layers: int) -> None:
-    """Makes torch.compile work wherever torch lies, and for that many layers.
+    """Prepares torch.compile for a number of layers, and for a torch that is installed in a path with a space.
 
     Raises:
-        ValueError: torch's cache of compiled code lies in a folder with a blank; or torch does, and so do temporary
-            files.
+        ValueError: the path of torch's compilation cache contains a space; or that of torch does, and so does that of
+            the temporary folder.
     """
     if not torch.cuda.is_available():
         _check_cache()
         _hide_blanks(Path(torch.__file__).parent)
     config = torch._dynamo.config
-    # torch counts the programs of all layers together, and gives up after 8.
+    # torch counts the graphs of all layers together, and stops compiling after 8.
     limit = "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit"  # its name before 2.7
     setattr(config, limit, max(getattr(config, limit), _PROGRAMS * layers))
 
@@ -60,19 +60,19 @@ def _check_cache() -> None:
 
 
 def _hide_blanks(folder: Path) -> None:
-    """Lets torch call the compiler for CPUs by a path without a blank, at which its command lines break.
+    """Makes torch's compiler commands for CPUs, which break at spaces, use a symbolic link without a space.
 
     Args:
-        folder: of torch.
+        folder: installation folder of torch.
 
     Raises:
-        ValueError: no link without a blank can be made.
+        ValueError: no link without a space can be made.
     """
     if " " not in str(folder):
         return
     name = hashlib.sha256(str(folder).encode()).hexdigest()[:16]
     link = Path(tempfile.gettempdir(), f"linformer-torch-{os.getuid()}-{name}")
-    # The path must stay the same, as torch's cache of compiled code goes by it; nobody else's link is followed.
+    # The path must not change, because it is part of the key of torch's cache. Links of other users are not followed.
     with contextlib.suppress(FileExistsError):
         link.symlink_to(folder)
     if " " in str(link) or link.lstat().st_uid != os.getuid() or not link.samefile(folder):

@@ -1,7 +1,7 @@
-"""Multiplications of a layer's parts for one sequence, by formula.
+"""Number of multiplications in the parts of a layer for one sequence, by formula.
 
-Matrix products are counted, a multiplication with its addition once (two operations, as torch.utils.flop_counter has
-it); what works element by element (softmax, norms, activations, pooling, the depthwise convolution) is left out.
+Only matrix products are counted, with a multiply-add as one (torch.utils.flop_counter counts it as two operations).
+Element-wise operations (softmax, norms, activations, pooling, the depthwise convolution) are not counted.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from .settings import LinformerSettings
 
 
 class AttentionProducts(NamedTuple):
-    """Multiplications in an attention."""
+    """Multiplications in the attention of one layer."""
 
     projecting: float
     """Multiplications in the products with E and F."""
     rest: float
     """Multiplications in all other products."""
     once: float
-    """The part of both that is done before the positions are worked on: recomputing activations does not repeat it."""
+    """The part of these in `project`, which recomputing activations does not repeat."""
 
     @property
     def total(self) -> float:
@@ -30,11 +30,11 @@ class AttentionProducts(NamedTuple):
 
 
 class Order(Enum):
-    """What is multiplied first in a Linformer attention; every order gives the same function."""
+    """The order of the products in the attention; every order computes the same function."""
 
     PROJECTION = "E X, then W on its k rows"
     MAPS = "W X on all T positions, then E"
-    SCORES = "Q (W X)^T, T x T scores, then E on them: E_i K_i is never there"
+    SCORES = "Q (W X)^T, T x T scores, then E on the scores; E_i K_i is never computed"
 
 
 def cheapest_order(settings: LinformerSettings, dims: tuple[int, ...], length: int) -> Order:
@@ -45,19 +45,19 @@ def cheapest_order(settings: LinformerSettings, dims: tuple[int, ...], length: i
 
     Args:
         settings: of the encoder.
-        dims: k of each head of the layer. The layer's number would make every layer another program of torch.compile.
+        dims: k of each head of the layer (not the layer's index, for which torch.compile would recompile).
         length: T.
     """
     return _cheapest(settings, dims, length)[0]
 
 
 def linformer_attention(settings: LinformerSettings, layer: int, length: float) -> AttentionProducts:
-    """Multiplications in a layer's `LinformerSelfAttention`, as it computes them.
+    """Multiplications in a layer's `LinformerSelfAttention`, with the cheapest order of products.
 
     Args:
         settings: of the encoder.
-        layer: its number, from 0.
-        length: T; a mean of several is rounded up where the projection has windows of positions.
+        layer: its index, from 0.
+        length: T. It may be the mean of several; projections with windows round up the number of rows.
     """
     return _cheapest(settings, settings.dims[layer], length)[1]
 
@@ -72,17 +72,17 @@ def _cheapest(settings: LinformerSettings, dims: tuple[int, ...], length: float)
 
 
 def orders_of(settings: LinformerSettings, dims: tuple[int, ...], length: float) -> dict[Order, AttentionProducts]:
-    """The orders that a layer can take, and their multiplications."""
+    """The orders of products that are possible for a layer, and their multiplications."""
     c, heads, depth = settings.embed_dim, settings.num_heads, settings.head_dim
     rows = [_rows(settings, k, length) for k in dims]
     most, together = max(rows), sum(rows)
-    outer = 2 * length * c * c  # of queries and outputs
-    attending = 2 * length * most * c  # heads with fewer rows are filled up to the most
+    outer = 2 * length * c * c  # queries and outputs
+    attending = 2 * length * most * c  # heads with fewer rows are padded to the largest number
     linear = settings.projection == "linear"
     found: dict[Order, AttentionProducts] = {}
     maps: float
     if settings.is_pooling:
-        # Each head has its rows of the whole X; they are the same for heads of one k.
+        # Each head pools the whole X; heads with the same k share the rows.
         maps = 2 * c * (depth * together if len(set(rows)) > 1 else c * most)
         return {Order.PROJECTION: AttentionProducts(0, outer + maps + attending, maps)}
     if settings.sharing != "none":
@@ -95,7 +95,7 @@ def orders_of(settings: LinformerSettings, dims: tuple[int, ...], length: float)
         maps = 2 * length * c * c
         found[Order.MAPS] = AttentionProducts(projecting, outer + maps + attending, projecting + maps)
     if linear and len(set(rows)) == 1:
-        # The biases are a further row of keys and values.
+        # The biases are one more row of keys and values.
         projecting = 2 * length * (length + 1) * most * heads
         maps = 2 * length * c * c
         rest = outer + maps + 2 * length * (length + 1) * c
@@ -104,7 +104,7 @@ def orders_of(settings: LinformerSettings, dims: tuple[int, ...], length: float)
 
 
 def full_attention(width: int, length: float) -> float:
-    """Multiplications in an attention to all positions, n x n."""
+    """Multiplications in full n x n attention."""
     return 4 * length * width * width + 2 * length * length * width
 
 
@@ -114,7 +114,7 @@ def feed_forward(width: int, ffn: int, length: float) -> float:
 
 
 def _rows(settings: LinformerSettings, k: int, length: float) -> int:
-    """Rows that ``length`` positions become."""
+    """Number of projected rows for ``length`` positions."""
     if settings.projection == "linear":
         return k
     longest = length if settings.short_inputs == "stretch" else settings.max_positions

@@ -1,9 +1,9 @@
 """A Linformer layer: attention and feed-forward network, each with its residual connection and layer norm.
 
-Once keys and values are projected, every position is worked on by itself. Where no gradients are wanted, the rest of
-the layer therefore runs in blocks of positions that stay in the processor's cache: memory holds the layer's input, its
-output (in the place of the input, if the caller has no more use for that) and one block, however wide the feed-forward
-network is. With gradients the same holds if the layer computes its blocks again in the backward pass.
+After the projection of keys and values, positions do not depend on each other. Without gradients, the rest of the layer
+therefore runs in blocks of positions that fit into the processor's cache. Memory then holds the layer's input, its
+output (which can overwrite the input) and the activations of one block, however wide the feed-forward network is. With
+gradients, the same holds if the layer recomputes its blocks in the backward pass.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from .projection import Projection
 from .settings import LinformerSettings
 
 _CACHED_BYTES = 4096
-"""Bytes of one channel in a block on a CPU, so that its activations fit the caches: 2,048 positions of bfloat16, 1,024
-of float32 (see benchmarks/NOTES.md)."""
+"""Bytes of one channel in a block on a CPU, so that its activations fit into the caches: 2,048 positions in bfloat16,
+1,024 in float32 (see benchmarks/NOTES.md)."""
 _LARGE_BLOCK = 65536
-"""Positions of a block elsewhere: enough to fill the device; blocks only bound the memory of very long inputs."""
+"""Positions of a block on other devices: enough to use the whole device; only limits memory for very long inputs."""
 
 Map = Callable[[Tensor], Tensor]
 
 
 class LayerParts(Protocol):
-    """What a layer is made of; the names are fairseq's, so that its layer has these parts too."""
+    """The modules and options of a layer. They have fairseq's names, so that fairseq's layer has them, too."""
 
     self_attn: LinformerSelfAttention
     self_attn_layer_norm: Map
@@ -43,22 +43,25 @@ class LayerParts(Protocol):
     activation_dropout_module: Map
     normalize_before: bool
     compiled: bool
-    """Run the two steps of the layer through torch.compile; set by `compile_layers`."""
+    """Use torch.compile for the two steps of the layer; set by `compile_layers`."""
     recompute: bool
-    """Compute the blocks of positions again in the backward pass instead of keeping their activations."""
+    """Recompute the blocks of positions in the backward pass instead of keeping their activations."""
 
 
 def encoder_layer(parts: LayerParts, x: Tensor, padding: Tensor | None, overwrite: bool = False) -> Tensor:
-    """The layer's output, (B, T, C).
+    """Computes a layer.
 
     Args:
-        parts: of the layer.
+        parts: the modules of the layer.
         x: (B, T, C).
-        padding: bool (B, T), True at padding; None for none. Outputs there have no meaning.
-        overwrite: ``x`` may become the output, where no gradients are wanted.
+        padding: bool (B, T), True at padding, or None. Outputs at padded positions are undefined.
+        overwrite: without gradients, the output may overwrite ``x``.
+
+    Returns:
+        (B, T, C).
 
     Raises:
-        ValueError: T is more than ``max_positions``, or the shapes do not fit.
+        ValueError: T is larger than ``max_positions``, or the shapes do not match.
     """
     project, positions = _compiled_steps() if parts.compiled else (_project, _positions)
     source, projected = project(parts, x, padding)
@@ -86,13 +89,13 @@ def encoder_layer(parts: LayerParts, x: Tensor, padding: Tensor | None, overwrit
 
 
 def _project(parts: LayerParts, x: Tensor, padding: Tensor | None) -> tuple[Tensor, ProjectedSequence]:
-    """What the attention sees of the positions, (B, T, C), and what they attend to."""
+    """The input of the attention, (B, T, C), and the projected keys and values."""
     source = parts.self_attn_layer_norm(x) if parts.normalize_before else x
     return source, parts.self_attn.project(source, padding)
 
 
 def _positions(parts: LayerParts, x: Tensor, source: Tensor, projected: ProjectedSequence) -> Tensor:
-    """The layer without the projection, for any positions (B, t, C); ``source`` is what the attention sees of them."""
+    """The layer after the projection, for any positions (B, t, C); ``source`` is their input to the attention."""
     x = x + parts.dropout_module(parts.self_attn.attend(source, projected))
     if not parts.normalize_before:
         x = parts.self_attn_layer_norm(x)
@@ -104,16 +107,17 @@ def _positions(parts: LayerParts, x: Tensor, source: Tensor, projected: Projecte
 
 @cache
 def _compiled_steps() -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """`_project` and `_positions` through torch.compile, once for all layers, so that equal ones share programs.
+    """`_project` and `_positions` with torch.compile, once for all layers, so that equal layers share the compiled
+    code.
 
-    The first shape that is met gets a program of its own, which is all that pretraining on full blocks needs; after
-    another one lengths and batch sizes are symbols.
+    The first shape is compiled statically, which is all that pretraining on full blocks needs; from the second shape
+    on, lengths and batch sizes are dynamic.
     """
     return torch.compile(_project, fullgraph=True), torch.compile(_positions, fullgraph=True)
 
 
 def _joined(blocks: list[tuple[slice, slice]], done: list[Tensor]) -> Tensor:
-    """(B, T, C) from its blocks, in the order of `_blocks`."""
+    """Joins blocks, in the order of `_blocks`, to (B, T, C)."""
     by_sequence: dict[int, list[Tensor]] = {}
     for (sequences, _), block in zip(blocks, done, strict=True):
         by_sequence.setdefault(sequences.start, []).append(block)
@@ -129,7 +133,7 @@ def _block_size(x: Tensor) -> int:
 
 
 def _blocks(x: Tensor) -> Iterator[tuple[slice, slice]]:
-    """Sequences and positions of each block: several sequences, or a part of one."""
+    """The sequences and positions of each block: several whole sequences, or a part of one."""
     batch, length, _ = x.shape
     size = _block_size(x)
     sequences = max(1, size // length)
@@ -139,7 +143,7 @@ def _blocks(x: Tensor) -> Iterator[tuple[slice, slice]]:
 
 
 class LinformerEncoderLayer(nn.Module, LayerParts):
-    """`encoder_layer` with parts of torch alone: post-norm, GELU, no dropout but the attention's.
+    """A layer in plain torch: post-norm, GELU, no dropout except attention dropout.
 
     Args:
         settings, layer, shared: as in `LinformerSelfAttention`.
@@ -163,5 +167,5 @@ class LinformerEncoderLayer(nn.Module, LayerParts):
         self.activation_dropout_module = nn.Identity()
 
     def forward(self, x: Tensor, padding: Tensor | None = None, overwrite: bool = False) -> Tensor:
-        """As `encoder_layer`: (B, T, C) and bool (B, T) to (B, T, C)."""
+        """See `encoder_layer`."""
         return encoder_layer(self, x, padding, overwrite)

@@ -1,8 +1,8 @@
-"""From n rows to k: what all projections have in common, and the paper's linear one.
+"""Projections from n positions to k rows: the base class, and the paper's linear projection.
 
-Each projection maps sequences (B, T, F) along their second axis to rows (B, R, F). ``padding`` is None or a bool
-mask (B, T), True at padded positions, which contribute nothing: pooling leaves them out, and for the others, which are
-linear in X, the caller has set the features there to zero (`zero_padding`).
+A projection maps sequences (B, T, F) along their second dimension to rows (B, R, F). ``padding`` is None or a bool mask
+(B, T), True at padded positions, which do not contribute: pooling skips them; for the other projections, which are
+linear in X, the caller sets the features there to zero (`zero_padding`).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from .settings import LinformerSettings
 
 
 class Projection(nn.Module):
-    """A map of T positions to R rows, T <= n.
+    """Base class: maps T <= n positions to R rows.
 
     Args:
-        rows: k, the number of rows that n positions become (pooling and convolution: at most).
+        rows: k, the number of rows for n positions (for pooling and convolution, the largest number).
         max_positions: n.
     """
 
@@ -30,15 +30,15 @@ class Projection(nn.Module):
         self.max_positions = max_positions
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        """(B, T, F) -> (B, R, F); each projection has its own."""
+        """(B, T, F) -> (B, R, F)."""
         raise NotImplementedError
 
     def live_rows(self, x: Tensor, padding: Tensor | None) -> Tensor | None:
-        """Which rows of the projected (B, T, F) are no padding: bool (B or 1, H or 1, R); None where all are."""
+        """True for rows that are not only padding: bool (B or 1, H or 1, R); None if this holds for all rows."""
         return None
 
     def count(self, length: int) -> int:
-        """R for a sequence of T positions."""
+        """R for T = ``length`` positions."""
         return self.rows
 
     def extra_repr(self) -> str:
@@ -46,17 +46,17 @@ class Projection(nn.Module):
 
 
 class LinearProjection(Projection):
-    """E of the paper: (K, n), or (H, K, n) with one matrix a head where ``heads`` is given.
+    """E of the paper: (K, n), or (H, K, n) with one matrix per head if ``heads`` is given.
 
     Args:
         rows: K.
-        settings: of the encoder; what E is for shorter inputs and what its rows sum to.
+        settings: of the encoder; ``short_inputs`` and ``row_weights`` determine E for shorter inputs and its row sums.
         heads: H.
     """
 
     weight: Tensor
-    """E / step: an optimizer whose steps do not depend on the gradient's size, as Adam, then moves E by ``step`` times
-    the learning rate."""
+    """E / step: an optimizer such as Adam, whose updates do not depend on the size of the gradient, then changes E by
+    ``step`` times the learning rate."""
 
     def __init__(self, rows: int, settings: LinformerSettings, heads: int | None = None) -> None:
         super().__init__(rows, settings.max_positions)
@@ -78,15 +78,15 @@ class LinearProjection(Projection):
         by_head = x.view(batch, length, heads, -1)
         if matrix.dim() == 4:
             return (matrix @ by_head.transpose(1, 2)).transpose(1, 2).reshape(batch, self.rows, features)
-        # One product a head for the whole batch: (K, T) x (T, B*D).
+        # One product per head for the whole batch: (K, T) x (T, B*D).
         by_head = by_head.permute(2, 1, 0, 3).reshape(heads, length, -1)
         rows = torch.bmm(matrix, by_head).view(heads, self.rows, batch, -1)
         return rows.permute(2, 1, 0, 3).reshape(batch, self.rows, features)
 
     def matrix(self, rows: int, length: int, padding: Tensor | None = None) -> Tensor:
-        """The weights of the first ``rows`` rows for T = ``length`` positions: (rows, T), or (H, rows, T).
+        """The first ``rows`` rows of E for T = ``length`` positions: (rows, T), or (H, rows, T).
 
-        Where they depend on the number of tokens and there is padding, one for each sequence: (B, rows, T) or
+        If they depend on the number of tokens and there is padding, each sequence has its own: (B, rows, T) or
         (B, H, rows, T).
         """
         weight = self.weight[..., :rows, :]
@@ -97,22 +97,22 @@ class LinearProjection(Projection):
         return affine(weight, count) if self._affine else weight
 
     def with_ones(self, rows: int, length: int, padding: Tensor | None = None) -> Tensor:
-        """The same with a further column of ones, to be expanded to (B, H, rows, T + 1)."""
+        """`matrix` with an additional column of ones, expandable to (B, H, rows, T + 1)."""
         matrix = nn.functional.pad(self.matrix(rows, length, padding), (0, 1), value=1.0)
         return matrix.unsqueeze(1) if matrix.dim() == 3 and self.weight.dim() == 2 else matrix
 
     def first_rows(self, count: int, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """The first rows of E X, for a layer whose k is smaller than that of the shared matrix."""
         batch, length, _ = x.shape
-        # bmm, not matmul: where E wants a gradient, matmul copies x to make a single product of all sequences.
+        # bmm, not matmul: if E requires a gradient, matmul copies x to compute a single product for all sequences.
         return torch.bmm(self.matrix(count, length, padding).expand(batch, -1, -1), x)
 
 
 class RaggedHeads(nn.Module):
-    """One projection per head, each with its own k; rows beyond a head's k are zero and masked.
+    """One projection per head, each with its own k. Heads with fewer rows are padded with zero rows, which are masked.
 
     Args:
-        heads: H projections, each for one head.
+        heads: H projections, one for each head.
     """
 
     def __init__(self, heads: list[Projection]) -> None:
@@ -126,7 +126,7 @@ class RaggedHeads(nn.Module):
 
     @staticmethod
     def stack(rows: list[Tensor]) -> Tensor:
-        """H tensors (B, R_i, D) -> (B, max R_i, C), filled up with zero rows."""
+        """H tensors (B, R_i, D) -> (B, max R_i, C), padded with zero rows."""
         most = max(part.size(1) for part in rows)
         filled = [nn.functional.pad(part, (0, 0, 0, most - part.size(1))) for part in rows]
         return torch.cat(filled, dim=-1)
@@ -145,12 +145,12 @@ class RaggedHeads(nn.Module):
 
 
 def zero_padding(x: Tensor, padding: Tensor | None) -> Tensor:
-    """M X of the paper's equations: zero rows at padded positions."""
+    """M X: sets padded positions to zero."""
     return x if padding is None else x.masked_fill(padding.unsqueeze(-1), 0.0)
 
 
 def initialise_(weight: Tensor, settings: LinformerSettings, rows: int, fan_in: int, fan_out: int) -> None:
-    """Fills E (k, n) or a kernel (F, window) in place. ``rows`` is k; the fans are those of an output and an input."""
+    """Initializes E (k, n) or a kernel (F, window) in place; ``rows`` is k."""
     init = settings.projection_init
     if init == "xavier":
         # Glorot and Bengio 2010, eq. 16, with the gain 1/sqrt(2) that fairseq gives q, k and v.
@@ -168,8 +168,8 @@ def initialise_(weight: Tensor, settings: LinformerSettings, rows: int, fan_in: 
 
 
 def own_weight(module: nn.Module, weight: Tensor, frozen: bool) -> None:
-    """Makes ``weight`` the module's parameter; a frozen one its buffer: in the state dict, but no optimizer or reducer
-    sees it."""
+    """Registers ``weight`` as a parameter; if frozen, as a buffer: in the state dict, but invisible to optimizers and
+    to distributed data parallel."""
     # A raw tensor, not nn.Linear: RoBERTa's init_bert_params overwrites every nn.Linear it finds.
     if frozen:
         module.register_buffer("weight", weight)

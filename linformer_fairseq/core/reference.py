@@ -1,7 +1,7 @@
-"""The paper's equations written plainly, head by head and sequence by sequence; slow.
+"""A literal implementation of the paper's equations, head by head and sequence by sequence; slow.
 
-Tests hold the fast path against this. Nothing here pads, masks or batches: each sequence is cut to its real
-tokens first, which is what "padding contributes nothing" means.
+Tests compare the optimized implementation with it. It does not pad, mask or batch: each sequence is first cut to its
+real tokens.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ ProjectedLinear = Callable[[Tensor, Tensor], Tensor]
 def reference_attention(
     attention: LinformerSelfAttention, x: Tensor, lengths: list[int] | None = None
 ) -> tuple[Tensor, list[list[Tensor]]]:
-    """What ``attention`` computes in evaluation mode (equation 7 of the paper).
+    """The output of ``attention`` in evaluation mode (equation 7 of the paper).
 
     Args:
-        attention: where the weights are.
+        attention: module with the weights.
         x: (B, T, C).
-        lengths: real tokens of each sequence, from position 0 on; None: T for all.
+        lengths: number of real tokens of each sequence, from position 0 on; None: T for all.
 
     Returns:
         (B, T, C), zero at padded positions; and P[b][i], (t, R), for sequence b and head i.
@@ -85,7 +85,7 @@ def _projection_of(attention: LinformerSelfAttention, which: str, i: int) -> Pro
     if isinstance(owner, RaggedHeads):
         head = owner.heads[i]
         assert isinstance(head, Projection)
-        # A convolution of one head acts on that head's features, X W_i; pooling is defined on X.
+        # The convolution of a head is applied to that head's features, X W_i; pooling is applied to X.
         return _matrix(settings, head, settings.dims[attention.layer][i], after_linear=isinstance(head, Convolution))
     assert isinstance(owner, Projection)
     k = settings.dims[attention.layer][i]
@@ -111,7 +111,7 @@ def _matrix(settings: LinformerSettings, projection: Projection, k: int, after_l
 
 
 def _row_weights(settings: LinformerSettings, weight: Tensor, t: int) -> Tensor:
-    """(k, n) as it is held -> (k, t), what row i adds up of t tokens."""
+    """The stored weight (k, n) -> (k, t), the weights of row i over t tokens."""
     e = settings.projection_step * weight
     return _affine(settings, _stretch(e, t) if settings.short_inputs == "stretch" else e[:, :t])
 
@@ -127,14 +127,14 @@ def _window(settings: LinformerSettings, t: int, k: int) -> int:
 
 
 def _affine(settings: LinformerSettings, weights: Tensor) -> Tensor:
-    """(rows, tokens) -> the same, with rows that sum to one if they have to."""
+    """(rows, tokens) -> the same shape; with ``row_weights=affine``, rows sum to one."""
     if settings.row_weights == "free":
         return weights
     return weights + (1 - weights.sum(dim=1, keepdim=True)) / weights.size(1)
 
 
 def _convolve(settings: LinformerSettings, y: Tensor, weight: Tensor, k: int) -> Tensor:
-    """Depthwise, kernel (F, s) = stride; a short last window sees only the first taps."""
+    """Depthwise convolution, kernel (F, s), stride s; a shorter last window uses only the first taps."""
     kernel = _stretch(settings.projection_step * weight, _window(settings, len(y), k))
     rows = [(part * _affine(settings, kernel[:, : len(part)]).T).sum(dim=0) for part in torch.split(y, kernel.size(1))]
     return torch.stack(rows)

@@ -1,8 +1,8 @@
-"""The weights with which projected rows add up the tokens of an input, made from E or from kernels.
+"""The weights of projected rows over the tokens of an input, computed from E or from convolution kernels.
 
-The paper leaves two things open. E has a column for each of n positions: what do T < n tokens do with them? And what
-do the weights of a row sum to? Rows of dense attention's P are means of the tokens; those of a random E are not, and
-learn to be even less so. Tokens come first in every sequence, padding after them.
+The paper leaves two choices open: how the n columns of E are used for T < n tokens (``short_inputs``), and what the
+weights of a row sum to (``row_weights``). Rows of P in dense attention sum to one; those of a random E do not, and move
+further away from it in training. In every sequence, padding comes after the tokens.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from torch.nn import functional as F
 
 
 def stretched(weight: Tensor, length: int, count: Tensor | None) -> Tensor:
-    """E laid over the tokens there are: token t gets the sum of columns floor(t n / T) to floor((t + 1) n / T) - 1.
+    """Fits E to T tokens: the weight of token t is the sum of columns floor(t n / T) to floor((t + 1) n / T) - 1.
 
     Args:
         weight: (..., R, n); or the kernels of a convolution, (F, window).
         length: positions of the input.
-        count: (B,) tokens of each sequence; None: ``length`` in all.
+        count: (B,), the number of tokens of each sequence; None: ``length`` for all.
 
     Returns:
-        (..., R, length); with ``count`` (B, ..., R, length), zero at padding.
+        (..., R, length); with ``count``, (B, ..., R, length), zero at padding.
     """
     n = weight.size(-1)
     if count is None and length == n:
@@ -34,7 +34,7 @@ def stretched(weight: Tensor, length: int, count: Tensor | None) -> Tensor:
 
 
 def first_columns(weight: Tensor, length: int, count: Tensor | None) -> Tensor:
-    """The columns of the positions there are, as fairseq's example takes them; shapes as in `stretched`."""
+    """The first ``length`` columns, as in fairseq's example; shapes as in `stretched`."""
     weight = weight[..., :length]
     if count is None:
         return weight
@@ -43,16 +43,16 @@ def first_columns(weight: Tensor, length: int, count: Tensor | None) -> Tensor:
 
 
 def affine(weight: Tensor, count: Tensor | None) -> Tensor:
-    """The weights, and on each token an equal part of what the row lacks to a sum of one.
+    """Makes rows sum to one, by adding the same amount to the weight of each token.
 
-    As a product that is E_T (M X) + (1 - E_T m) x', with m the mask of the tokens and x' their mean.
+    The projection is then E_T (M X) + (1 - E_T m) x', where m is the mask of the tokens and x' their mean.
 
     Args:
-        weight: (..., R, T); with ``count`` (B, ..., R, T), zero at padding.
-        count: (B,) tokens of each sequence; None: T in all.
+        weight: (..., R, T); with ``count``, (B, ..., R, T), zero at padding.
+        count: (B,), the number of tokens of each sequence; None: T for all.
 
     Returns:
-        The same shape. Weights of padding have no meaning: features there are zero.
+        The same shape. Weights at padding are undefined, because the features there are zero.
     """
     exact = _exact(weight)
     missing = 1 - exact.sum(dim=-1, keepdim=True)
@@ -61,13 +61,13 @@ def affine(weight: Tensor, count: Tensor | None) -> Tensor:
 
 
 def affine_taps(kernel: Tensor) -> Tensor:
-    """What makes a convolution affine: what every tap gets on top, by the number r of tokens in the window.
+    """The amount to add to each tap of a kernel, so that the taps of a window with r tokens sum to one.
 
     Args:
-        kernel: (..., F, s), s taps a window.
+        kernel: (..., F, s), with s taps per window.
 
     Returns:
-        (..., s + 1, F): row r makes the first r taps sum to one; row 0 is zero.
+        (..., s + 1, F): the amount for r = 0 to s tokens; zero for r = 0.
     """
     missing = 1 - _exact(kernel).cumsum(dim=-1)
     parts = missing / torch.arange(1, kernel.size(-1) + 1, device=kernel.device)
@@ -75,7 +75,7 @@ def affine_taps(kernel: Tensor) -> Tensor:
 
 
 def window_means_(matrix: Tensor) -> None:
-    """Fills E (k, n) with means of k windows of neighbours, which together are all n positions."""
+    """Initializes E (k, n): row i is the mean over the i-th of k windows, which together cover all n positions."""
     rows, n = matrix.shape
     matrix.zero_()
     for row in range(rows):

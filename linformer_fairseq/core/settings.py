@@ -1,4 +1,4 @@
-"""What a Linformer is built from, checked once and in one place."""
+"""The options of the attention, with their validation."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ PROJECTION_DEFAULTS: dict[str, dict[str, str]] = {
     "max_pool": _WINDOWS,
     "convolution": _WINDOWS | {"row_weights": "affine"},
 }
-"""What each projection takes where an option is None: ``linear`` is the paper's model and that of fairseq's example;
-the others are what learned best."""
+"""Defaults of each projection for options that are None. ``linear`` is the model of the paper's experiments and of
+fairseq's example; for the others, the values that gave the best results (results/learning/README.md)."""
 
 # One k for all; one k per layer; or one k per layer and head.
 ProjectedDim = int | list[int] | list[list[int]]
 
 
 def parse_projected_dim(value: object) -> ProjectedDim:
-    """Reads k as a command line (text), a YAML file or Python code (int or lists) gives it.
+    """Parses k from a command line (text), a YAML file or Python code (int or lists).
 
     Raises:
         ValueError: the value is neither an integer, nor a list of integers, nor a list of such lists.
@@ -53,7 +53,7 @@ def parse_projected_dim(value: object) -> ProjectedDim:
 
 
 def projection_defaults(projection: str, frozen: bool) -> dict[str, str]:
-    """`PROJECTION_DEFAULTS` of one; a linear E that is frozen starts from N(0, 1/k), as theorem 2 asks for.
+    """The `PROJECTION_DEFAULTS` of a projection; a frozen linear E is drawn from N(0, 1/k), as in theorem 2.
 
     Raises:
         ValueError: there is no such projection.
@@ -63,7 +63,7 @@ def projection_defaults(projection: str, frozen: bool) -> dict[str, str]:
 
 
 def window_length(max_positions: int, rows: int) -> int:
-    """Positions of a window of pooling or convolution: ceil(n / k)."""
+    """Window size of pooling or convolution: ceil(n / k)."""
     return -(-max_positions // rows)
 
 
@@ -82,28 +82,29 @@ class LinformerSettings:
 
     Args:
         embed_dim: width C of the encoder.
-        num_heads: heads H of each layer.
-        num_layers: layers L that share (or do not share) projections.
-        max_positions: n, the longest input; E and F have n columns.
+        num_heads: number of heads H per layer.
+        num_layers: number of layers L.
+        max_positions: n, the maximum input length; E and F have n columns.
         projected_dim: k; one for all, a list with one per layer, or a list of lists with one per layer and head.
         sharing: which heads and layers use the same E and F (section 4 of the paper, "Parameter sharing").
-        projection: how n rows become k ("General projections" in section 4 of the paper); ``linear`` is the model of
-            the paper's experiments. Max pooling and convolution do not commute with W_k and W_v, so that their place
-            is part of the model: both act on X, before W, except convolution with ``sharing=none``, which acts on
-            X W. The paper leaves this open.
-        projection_init: ``xavier`` (uniform, gain 1/sqrt(2), what the paper's code asked for), ``normal``
-            (std 0.02, what fairseq's example really trained with), ``jl`` (N(0, 1/k), as in the
-            Johnson-Lindenstrauss lemma behind theorem 2) or ``window_means`` (row i is the mean of the i-th of k
-            windows; kernels of a convolution are 1/window); ``None`` takes ``jl`` for a linear E that is frozen, else
-            what `PROJECTION_DEFAULTS` says, as for the next two.
-        projection_step: how far an update moves E and F, relative to the learning rate, with Adam and other
-            optimizers whose steps do not depend on the size of a gradient.
-        row_weights: what the weights of a projected row sum to over the tokens: ``free`` (anything, as in the paper) or
-            ``affine`` (one at any length; for a convolution, within each window).
-        short_inputs: which of E's n columns T < n tokens use: ``first_columns`` (T of them, as fairseq's example; the
-            paper does not say) or ``stretch`` (all: E is laid over the tokens). Windows of pooling and convolution
-            are ceil(n/k) positions at any T, or, with ``stretch``, ceil(T/k): inputs of up to k tokens have a row each.
-        freeze_projection: keep E and F as they were drawn; they are buffers then, not parameters.
+        projection: type of projection ("General projections" in section 4 of the paper); ``linear`` is the model of the
+            paper's experiments. Max pooling and convolution do not commute with W_k and W_v, and the paper does not
+            specify the order: here both are applied to X, before W, except convolution with ``sharing=none``, which is
+            applied to X W.
+        projection_init: initialization of E and F: ``xavier`` (uniform, gain 1/sqrt(2), what fairseq's example
+            specifies), ``normal`` (std 0.02, what fairseq's example effectively uses), ``jl`` (N(0, 1/k), as in the
+            Johnson-Lindenstrauss lemma behind theorem 2) or ``window_means`` (row i is the mean over the i-th of k
+            windows; kernels of a convolution are 1/window). Default: ``jl`` for a frozen linear E, otherwise as in
+            `PROJECTION_DEFAULTS`, as for ``row_weights`` and ``short_inputs``.
+        projection_step: learning rate of E and F as a fraction of the model's, in (0, 1], with Adam and other
+            optimizers whose updates do not depend on the size of the gradient.
+        row_weights: constraint on the sum of a projected row's weights over the tokens: ``free`` (none, as in the
+            paper) or ``affine`` (the sum is 1 at any length; for a convolution, in each window).
+        short_inputs: how the n columns of E are used for T < n tokens: ``first_columns`` (only the first T, as in
+            fairseq's example; the paper does not specify it) or ``stretch`` (all; adjacent columns are summed). Windows
+            of pooling and convolution have ceil(n/k) positions with ``first_columns`` and ceil(T/k) with ``stretch``,
+            so that inputs of up to k tokens have one row per token.
+        freeze_projection: keep E and F at their initial values; they are then buffers, not parameters.
         attention_dropout: dropout on the attention probabilities.
 
     Raises:
@@ -126,7 +127,7 @@ class LinformerSettings:
     row_weights: str | None = None
     short_inputs: str | None = None
     attention_dropout: float = 0.0
-    # k of every layer and head: L tuples of H numbers.
+    # k of every layer and head: L tuples of H integers.
     dims: tuple[tuple[int, ...], ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -166,7 +167,7 @@ class LinformerSettings:
 
     @property
     def shares_between_layers(self) -> bool:
-        """Whether one projection with parameters serves all layers, so that the encoder owns it."""
+        """Whether all layers share one projection with parameters, which the encoder then owns."""
         return self.sharing == "layerwise" and not self.is_pooling
 
     @property
@@ -196,7 +197,7 @@ class LinformerSettings:
         return heads
 
     def _warn_of_missing_rows(self) -> None:
-        """Warn where windows of ceil(n / k) positions are fewer than k."""
+        """Warns if there are fewer than k windows of ceil(n / k) positions."""
         if self.projection == "linear":
             return
         n = self.max_positions

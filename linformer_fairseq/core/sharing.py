@@ -1,4 +1,4 @@
-"""Who owns which projection, in the four sharing modes of the paper's section 4.
+"""Building the projections in the four sharing modes of the paper's section 4.
 
 * ``none``: every head of every layer has its own E and F (2 L H matrices);
 * ``headwise``: the heads of a layer share E and share F (2 L);
@@ -14,7 +14,7 @@ from .windows import Convolution, MaxPool, MeanPool
 
 
 def build_shared_projection(settings: LinformerSettings) -> Projection | None:
-    """The one projection of layerwise sharing, for the encoder to own; None where there is nothing to share.
+    """Builds the projection of ``sharing=layerwise``, for the encoder to own; None if nothing is shared between layers.
 
     Its k is the largest of all layers; a layer with a smaller k uses its first rows.
     """
@@ -26,9 +26,9 @@ def build_shared_projection(settings: LinformerSettings) -> Projection | None:
 def build_layer_projections(
     settings: LinformerSettings, layer: int
 ) -> tuple[Projection | RaggedHeads, Projection | RaggedHeads | None]:
-    """The projections of keys and of values that a layer owns; the second is None where E = F.
+    """Builds the projections of keys and of values that a layer owns; the second is None if E = F.
 
-    Not for layerwise sharing of a projection with parameters: see `build_shared_projection`.
+    For layerwise sharing of a projection with parameters, use `build_shared_projection`.
     """
     key = _build_for_layer(settings, layer)
     has_own_values = settings.sharing in ("none", "headwise") and not settings.is_pooling
@@ -36,7 +36,7 @@ def build_layer_projections(
 
 
 def count_projection_matrices(settings: LinformerSettings) -> int:
-    """Distinct projection matrices of the encoder: 2LH, 2L, L or 1 (section 4 of the paper); 0 for pooling."""
+    """Number of distinct projection matrices: 2LH, 2L, L or 1 (section 4 of the paper); 0 for pooling."""
     if settings.is_pooling:
         return 0
     layers, heads = settings.num_layers, settings.num_heads
@@ -44,7 +44,7 @@ def count_projection_matrices(settings: LinformerSettings) -> int:
 
 
 def count_projection_parameters(settings: LinformerSettings) -> int:
-    """Numbers held by all projections of the encoder, frozen ones included."""
+    """Number of elements in all projections of the encoder, including frozen ones."""
     if settings.is_pooling:
         return 0
     n = settings.max_positions

@@ -1,8 +1,8 @@
-"""What a layer's weights mean, in a few integers that travel in the state dict.
+"""The signature of a layer: integers in the state dict that encode the options of its attention.
 
-Neither n, k nor the sharing can be told from the shapes in every mode: pooling has no weights at all, and a
-convolution has equal shapes before and after W. A checkpoint loaded into another model would then silently
-compute something else. Integers in a tensor, not text: tools that average or convert checkpoints expect tensors.
+The shapes of the weights do not always determine n, k and the sharing mode: pooling has no weights, and a convolution
+has the same shapes before and after W. Without the signature, a checkpoint could be loaded into a model that silently
+computes another function. It is a tensor, because tools that average or convert checkpoints expect tensors.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from .settings import PROJECTIONS, ROW_WEIGHTS, SHARINGS, SHORT_INPUTS, Linforme
 
 _KINDS = {"projection": PROJECTIONS, "row_weights": ROW_WEIGHTS, "short_inputs": SHORT_INPUTS}
 _STEPS = 10**6
-"""Steps are told apart to a millionth."""
+"""Resolution of ``projection_step`` in the signature: 1 / _STEPS."""
 
 
 def signature_of(settings: LinformerSettings, layer: int) -> list[int]:
-    """[kind, sharing, n, k of head 1, ..., k of head H]. Pooling is the same in every sharing mode: none.
+    """[kind, sharing, n, k of head 1, ..., k of head H].
 
-    The kind is the projection, plus what later options add: nothing where they are as they were before they existed.
+    The kind encodes the projection and the options that were added later. Those add nothing for the values that
+    correspond to models from before they existed. The sharing mode of pooling is always ``none``.
     """
     kind, unit = 0, 1
     for name, values in _KINDS.items():
@@ -33,7 +34,7 @@ def signature_of(settings: LinformerSettings, layer: int) -> list[int]:
 
 
 def projection_options(kind: int) -> dict[str, Any]:
-    """The options that the first number of a signature stands for, by their names."""
+    """The options that the kind, the first number of a signature, encodes."""
     options: dict[str, Any] = {}
     for name, values in _KINDS.items():
         kind, index = divmod(kind, len(values))
@@ -42,7 +43,7 @@ def projection_options(kind: int) -> dict[str, Any]:
 
 
 def check_signature(stored: Tensor, expected: Tensor, where: str) -> None:
-    """Raises ValueError, naming both sides, if a checkpoint was not trained with the model's settings."""
+    """Raises ValueError, naming both settings, if a checkpoint was trained with other settings than the model's."""
     if stored.tolist() != expected.tolist():
         raise ValueError(
             f"the checkpoint does not fit the model: {where} was trained with {_describe(stored.tolist())}, but "

@@ -1,7 +1,7 @@
 """Projections of windows of neighbouring positions: mean pooling, max pooling, convolution ("General projections" in
 section 4 of the paper).
 
-Windows are counted from position 0, so with right padding a sequence has the same rows alone and in a batch.
+Windows start at position 0, so that with right padding a sequence has the same rows alone and in a batch.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from .settings import LinformerSettings, window_length
 
 
 class WindowProjection(Projection):
-    """A projection of windows of neighbouring positions, one row a window.
+    """Base class: one row per window of neighbouring positions.
 
-    A window is ceil(n / k) positions; with ``short_inputs=stretch`` it is ceil(T / k), where T are the tokens of the
-    sequence. At T <= k each token then has a row of its own.
+    A window has ceil(n / k) positions; with ``short_inputs=stretch``, ceil(T / k), where T is the number of tokens of
+    the sequence. If T <= k, there is then one row per token.
     """
 
     def __init__(self, rows: int, settings: LinformerSettings) -> None:
@@ -29,20 +29,20 @@ class WindowProjection(Projection):
         self._fits = settings.short_inputs == "stretch"
 
     def size(self, length: int) -> int:
-        """Positions of a window of a sequence of ``length`` tokens."""
+        """Window size for a sequence of ``length`` tokens."""
         return window_length(length, self.rows) if self._fits else self.window
 
     def count(self, length: int) -> int:
         return math.ceil(length / self.size(length))
 
     def sizes(self, length: int, padding: Tensor | None) -> Tensor | None:
-        """`size` of each sequence, (B,); None where it is ``size(length)`` in all of them."""
+        """`size` of each sequence, (B,); None if it is ``size(length)`` for all."""
         if padding is None or not self._fits or length <= self.rows:
             return None
         return ((~padding).sum(dim=1).clamp(min=1) + self.rows - 1) // self.rows
 
     def windows(self, x: Tensor, padding: Tensor | None, fill: float) -> Tensor:
-        """(B, T, ...) -> (B, R, window, ...), with ``fill`` where a window has no position."""
+        """(B, T, ...) -> (B, R, window, ...), with ``fill`` beyond the end of the input."""
         batch, length, *rest = x.shape
         size, sizes = self.size(length), self.sizes(length, padding)
         if sizes is not None:
@@ -67,22 +67,22 @@ class WindowProjection(Projection):
         if padding is None:
             return None
         live = self.windows(~padding, padding, False).any(dim=2).unsqueeze(1)  # (B, 1, R)
-        # A wholly padded sequence keeps its first row (all zero), so that its softmax is defined.
+        # A sequence of only padding keeps its first row (all zero), so that its softmax is defined.
         return torch.cat([torch.ones_like(live[..., :1]), live[..., 1:]], dim=-1)
 
 
 class MeanPool(WindowProjection):
-    """The mean of each window's real tokens; zero where a window has none."""
+    """The mean over the tokens of each window; zero if a window has none."""
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        # Sums in fp32 whatever x is: a window can be long. Without padding the last window may still be short.
+        # Sums in fp32 for any dtype, because windows can be long. The last window may be shorter even without padding.
         sums = self.windows(zero_padding(x, padding), padding, 0.0).sum(dim=2, dtype=_at_least_fp32(x))
         count = self.windows(_real(x, padding), padding, False).sum(dim=2).clamp(min=1).unsqueeze(-1)
         return (sums / count).to(x.dtype)
 
 
 class MaxPool(WindowProjection):
-    """The largest value of each feature over a window's real tokens; zero where a window has none."""
+    """The maximum of each feature over the tokens of each window; zero if a window has none."""
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         if padding is None:
@@ -93,15 +93,14 @@ class MaxPool(WindowProjection):
 
 
 class Convolution(WindowProjection):
-    """A depthwise convolution along the sequence, kernel = stride = the window.
+    """A depthwise convolution along the sequence, with kernel size = stride = window size.
 
-    Shorter windows than ceil(n / k) have the kernel laid over them as E is over a short input: a tap is the sum of
-    neighbouring ones.
+    For windows that are smaller than ceil(n / k), adjacent taps of the kernel are summed (see `row_weights.stretched`).
 
     Args:
         rows: K.
         features: F.
-        settings: of the encoder; what the taps of a window sum to.
+        settings: of the encoder.
     """
 
     weight: Tensor
@@ -112,7 +111,7 @@ class Convolution(WindowProjection):
         self.step = settings.projection_step
         self._affine = settings.row_weights == "affine"
         weight = torch.empty(features, self.window)
-        # Each output sees `window` inputs and, as kernel = stride, each input feeds one output.
+        # Each output depends on `window` inputs and, as kernel size = stride, each input contributes to one output.
         initialise_(weight, settings, rows, fan_in=self.window, fan_out=1)
         own_weight(self, weight, settings.freeze_projection)
 
@@ -125,22 +124,22 @@ class Convolution(WindowProjection):
         windows = self.windows(x, padding, 0.0)
         if not self._affine:
             return _taps(windows, kernel)
-        if size == 1 or (padding is None and length % size == 0):  # all windows with tokens are full
+        if size == 1 or (padding is None and length % size == 0):  # every window that has tokens is full
             return _taps(windows, affine(kernel, None))
         parts = affine_taps(kernel)
         count = self.windows(_real(x, padding), padding, False).sum(dim=2)  # (B or 1, R)
-        # gather, not take_along_dim, for which torch.compile makes a program for each window size
+        # gather, not take_along_dim, for which torch.compile recompiles for each window size
         more = parts[count] if sizes is None else parts.gather(1, count.unsqueeze(-1).expand(-1, -1, x.size(-1)))
         return _taps(windows, kernel) + more * windows.sum(dim=2)
 
 
 def _taps(windows: Tensor, kernel: Tensor) -> Tensor:
-    """(B, R, s, F) and (F, s), or (B, F, s), -> (B, R, F): each feature's taps on each window."""
+    """Applies the taps of each feature to each window: (B, R, s, F) and (F, s) or (B, F, s) -> (B, R, F)."""
     return (windows * kernel.transpose(-1, -2).unsqueeze(-3)).sum(dim=2)
 
 
 def _real(x: Tensor, padding: Tensor | None) -> Tensor:
-    """Which positions of (B, T, F) are tokens: bool (B or 1, T)."""
+    """True at positions of (B, T, F) that are not padding: bool (B or 1, T)."""
     return torch.ones_like(x[:1, :, 0], dtype=torch.bool) if padding is None else ~padding
 
 
