@@ -1,6 +1,6 @@
-"""The Linformer RoBERTa as fairseq knows it; importing this registers the model and its architectures."""
+"""RoBERTa with Linformer's attention as a fairseq model; importing this registers the model and its architectures."""
 
-from linformer_fairseq import registration  # noqa: F401  before anything of fairseq's is used
+from linformer_fairseq import registration  # noqa: F401  must precede all uses of fairseq
 from linformer_fairseq.checkpoints.reading import register_upgrade
 
 from . import architectures

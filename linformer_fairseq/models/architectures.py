@@ -1,4 +1,4 @@
-"""Sizes by name: what ``--arch NAME`` and Hydra's ``model._name: NAME`` fill in."""
+"""The architectures: sizes for ``--arch NAME`` and Hydra's ``model._name: NAME``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     f"{MODEL}_base": BASE,
     f"{MODEL}_large": _sizes(24, 1024, 4096, 16),
     f"{MODEL}_prenorm": {"encoder_normalize_before": True, "layernorm_embedding": False},
-    # For trying things out on a CPU, and for tests.
+    # For experiments on a CPU and for tests.
     f"{MODEL}_small": _sizes(4, 256, 1024, 4),
     f"{MODEL}_tiny": _sizes(2, 64, 128, 2),
 }
@@ -39,7 +39,7 @@ def fill(args: Any, values: dict[str, Any]) -> None:
 
 
 def register() -> None:
-    """Makes the names known to fairseq; a second call changes nothing."""
+    """Registers the architectures with fairseq; calling it again has no effect."""
     for name, values in ARCHITECTURES.items():
         if name not in ARCH_MODEL_REGISTRY:
             register_model_architecture(MODEL, name)(functools.partial(fill, values=values))

@@ -1,4 +1,4 @@
-"""Using a trained model from Python: fairseq's RoBERTa hub interface, for batches too."""
+"""Using a trained model from Python: fairseq's RoBERTa hub interface, extended to batches."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from linformer_fairseq.files.tokenizers import find_tokenizer
 Tokens = Tensor | Sequence[Tensor]
 
 _MASK = "<mask>"
-_BLANK = "\u2581"  # sentencepiece's sign for it
-_ANCHOR = "\ue000"  # of Unicode's private use: no piece has it together with another character
+_BLANK = "\u2581"  # sentencepiece's symbol for a space
+_ANCHOR = "\ue000"  # private-use character: no piece contains it together with another character
 
 
 class LinformerHubInterface(RobertaHubInterface):
     """``encode``, ``decode``, ``extract_features``, ``fill_mask``, ``predict``, ``register_classification_head``.
 
-    Each takes what fairseq's interface takes, and a batch of it: a list of texts, a list of 1-d token tensors, or a
+    Each method accepts what fairseq's interface accepts, or a batch: a list of texts, a list of 1-d token tensors, or a
     (B, T) tensor padded on the right.
     """
 
@@ -35,8 +35,8 @@ class LinformerHubInterface(RobertaHubInterface):
 
         Args:
             sentence: text, or a list of texts.
-            addl_sentences: further segments of the one text, each after a separator.
-            no_separator: leave the separators out.
+            addl_sentences: further segments of a single text, each after a separator.
+            no_separator: omit the separators.
         """
         if isinstance(sentence, str):
             return super().encode(sentence, *addl_sentences, no_separator=no_separator)
@@ -47,7 +47,11 @@ class LinformerHubInterface(RobertaHubInterface):
         return self.batch([super(LinformerHubInterface, self).encode(text) for text in sentence])
 
     def batch(self, tokens: Tokens) -> Tensor:
-        """(B, T) on the model's device, padded on the right, from one or many token tensors."""
+        """Makes a (B, T) tensor, padded on the right, on the model's device from one or several token tensors.
+
+        Raises:
+            ValueError: an input is longer than n, or padded on the left.
+        """
         batch = self._as_rows(tokens)
         length, n = batch.size(1), self.model.max_positions()
         if length > n:
@@ -70,14 +74,14 @@ class LinformerHubInterface(RobertaHubInterface):
         return collate_tokens(list(tokens), self._padding_idx).to(self.device)
 
     def decode(self, tokens: Tensor) -> str | list[Any]:
-        """Text of (T,), a list of texts where there are several segments; a list of those for (B, T)."""
+        """The text of tokens (T,), or a list of texts if there are several segments; a list of these for (B, T)."""
         if tokens.dim() == 2:
             return [self.decode(row) for row in tokens]
         tokens = tokens.cpu()
         return super().decode(tokens[tokens != self._padding_idx])
 
     def extract_features(self, tokens: Tokens, return_all_hiddens: bool = False) -> Tensor | list[Tensor]:
-        """(B, T, C) of the last layer, or a list of that for the embeddings and every layer."""
+        """The output of the last layer (B, T, C), or a list of the embeddings and the outputs of all layers."""
         return super().extract_features(self.batch(tokens), return_all_hiddens)
 
     def predict(self, head: str, tokens: Tokens, return_logits: bool = False) -> Tensor:
@@ -93,11 +97,12 @@ class LinformerHubInterface(RobertaHubInterface):
         return super().predict(head, self._as_rows(tokens), return_logits)
 
     def fill_mask(self, masked_input: str | Sequence[str], topk: int = 5) -> list[Any]:
-        """The ``topk`` (text, probability, token) for the one ``<mask>`` of a text; a list of those for a list.
+        """The ``topk`` (text, probability, token) for the ``<mask>`` in a text; a list of these for a list of texts.
 
-        The probability is that among all symbols; fairseq's own (``<s>``, ``</s>``, ...) fill no gap and are left out.
-        fairseq's interface drops some of them after ranking, and gives the tokens behind those wrong probabilities; and
-        to sentencepiece it gives what follows the mask as a text of its own, so that a blank comes before a full stop.
+        Probabilities are over the whole vocabulary; special symbols (``<s>``, ``</s>``, ...) are not returned. This
+        differs from fairseq's interface, which drops some special symbols after ranking, so that the following tokens
+        get wrong probabilities, and which encodes the text after the mask separately, so that sentencepiece puts a
+        space before it.
 
         Raises:
             ValueError: a text has no ``<mask>`` or several, or ``topk`` is below 1.
@@ -111,7 +116,7 @@ class LinformerHubInterface(RobertaHubInterface):
                 f"expected exactly one {_MASK} in the text, found {masked_input.count(_MASK)}: {masked_input!r}"
             )
         before, after = masked_input.split(_MASK)
-        before = before.rstrip()  # a blank belongs to the token that follows it
+        before = before.rstrip()  # a space belongs to the token that follows it
         pieces = self.bpe.encode(before).split()
         dictionary = self.task.source_dictionary
         line = " ".join([dictionary[dictionary.bos()], *pieces, _MASK, *self._pieces_after(after), dictionary.eos_word])
@@ -123,13 +128,13 @@ class LinformerHubInterface(RobertaHubInterface):
         ranked = [i for i in probabilities.argsort(descending=True).tolist() if i not in special]
         filled = []
         for i in ranked[:topk]:
-            # decode() takes the blank from before a word
+            # decode() strips the space before a word
             token = " " * dictionary[i].startswith(_BLANK) + self.bpe.decode(dictionary[i])
             filled.append(((before + token).lstrip() + after, float(probabilities[i]), token))
         return filled
 
     def _pieces_after(self, text: str) -> list[str]:
-        """The pieces of a text that goes on after a mask: without the blank that sentencepiece puts before a text."""
+        """The pieces of the text after a mask, without the space that sentencepiece puts before a text."""
         if not isinstance(self.bpe, SentencepieceBPE):
             return list(self.bpe.encode(text.rstrip()).split())
         return list(self.bpe.encode(_ANCHOR + text).split()[len(self.bpe.encode(_ANCHOR).split()) :])
@@ -164,7 +169,7 @@ def load_hub_interface(
         data_path,
         archive_map=models,
         load_checkpoint_heads=True,
-        # Compiling a model takes longer than what most call it for; that it was trained so says nothing about that.
+        # Compilation is not worthwhile for a few batches, even if the model was trained with it.
         **{"compile_encoder": False, **overrides},
     )
     return LinformerHubInterface(loaded["args"], loaded["task"], loaded["models"][0])

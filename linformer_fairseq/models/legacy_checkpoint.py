@@ -1,11 +1,10 @@
-"""Checkpoints of the Linformer example that fairseq ships, turned into ours when they are read.
+"""Converts checkpoints of fairseq's Linformer example to ours when they are loaded.
 
-What they hold: ``compress_k`` and ``compress_v`` in each layer's attention (k x n, no bias), or one
-``compress_layer`` in the encoder for all layers, with a bias that no computation uses and with aliases of it in
-every layer; a buffer ``version`` in each layer, which no computation uses; and options ``compressed`` (the ratio
-n / k), ``shared_kv_compressed``, ``shared_layer_kv_compressed``, ``freeze_compress`` (0 or 1). The bias of W comes
-after the projection there as here, so the functions are the same on input without padding; padding itself the
-example does not mask.
+They contain ``compress_k`` and ``compress_v`` in each layer's attention (k x n, no bias), or one ``compress_layer`` in
+the encoder for all layers, with an unused bias and aliases in every layer; an unused buffer ``version`` in each layer;
+and the options ``compressed`` (the ratio n / k), ``shared_kv_compressed``, ``shared_layer_kv_compressed`` and
+``freeze_compress`` (0 or 1). As here, the bias of W is added after the projection, so both models compute the same
+function on input without padding. The example does not mask padding.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ from .architectures import BASE, MODEL, fill
 from .config import DEFAULTS
 
 _ENCODER = "encoder.sentence_encoder."
-# Buffers that our modules do not have. The encoder's own, encoder.sentence_encoder.version, is fairseq's in both.
+# Buffers that our modules do not have; encoder.sentence_encoder.version belongs to fairseq's encoder and is kept.
 _VERSION = re.compile(r"encoder\.(?:sentence_encoder\.layers\.\d+\.)?version")
 _OLD_OPTIONS = ("compressed", "shared_kv_compressed", "shared_layer_kv_compressed", "freeze_compress")
 
 
 def upgrade_legacy_checkpoint(state: dict[str, Any]) -> None:
-    """Changes a checkpoint of fairseq's example in place; leaves any other as it is.
+    """Converts a checkpoint of fairseq's example in place; other checkpoints are not changed.
 
     Raises:
-        ValueError: keys of the example are there, but not all that its layout needs.
+        ValueError: some of the example's keys are missing.
     """
     weights: dict[str, Tensor] = state["model"]
     if not any("compress_" in key for key in weights):
@@ -47,7 +46,7 @@ def upgrade_legacy_checkpoint(state: dict[str, Any]) -> None:
     options.sharing = sharing
     options.projection = "linear"
     options.freeze_projection = bool(getattr(options, "freeze_compress", 0))
-    # Told by the weights: what the options say changed between versions of fairseq.
+    # Derived from the weights, because these options changed between versions of fairseq.
     options.layernorm_embedding = any("layernorm_embedding." in key or "emb_layer_norm." in key for key in weights)
     options.encoder_normalize_before = _ENCODER + "layer_norm.weight" in weights
     options.untie_weights_roberta = output is not None and not torch.equal(
@@ -60,9 +59,9 @@ def upgrade_legacy_checkpoint(state: dict[str, Any]) -> None:
 
 
 def complete_options(state: dict[str, Any]) -> None:
-    """Writes the options of the projection into a checkpoint that leaves them out, as its signature has them.
+    """Adds missing options of the projection to a checkpoint, from its signature.
 
-    Options and their defaults are younger than some checkpoints: what a model was trained with stays what it is.
+    Checkpoints that are older than an option, or than a change of its default, keep the values they were trained with.
     """
     signature = state["model"].get(f"{_ENCODER}layers.0.self_attn.signature")
     if signature is None:
@@ -76,10 +75,10 @@ def complete_options(state: dict[str, Any]) -> None:
 
 
 def _rename_projections(weights: dict[str, Tensor], shared_by_layers: bool) -> str:
-    """Gives E and F our names; returns the sharing mode that the keys show."""
+    """Renames E and F; returns the sharing mode according to the keys."""
     by_layer = {key: weights.pop(key) for key in list(weights) if ".self_attn.compress_" in key}
     common = weights.pop(_ENCODER + "compress_layer.weight", None)
-    weights.pop(_ENCODER + "compress_layer.bias", None)  # no computation uses it
+    weights.pop(_ENCODER + "compress_layer.bias", None)  # not used in the forward pass
     if common is None and shared_by_layers:
         common = by_layer.get(_ENCODER + "layers.0.self_attn.compress_k.weight")
     if common is not None:

@@ -1,4 +1,4 @@
-"""From the options a user gave to those the model is built with; what contradicts is refused here."""
+"""Completes the options that a user gave with defaults, and rejects contradictions."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ from .config import DEFAULTS
 
 
 def resolve_options(cfg: Any, task: Any) -> Namespace:
-    """Fill in the options that were left out: from the base architecture, the defaults, or the task's length.
+    """Fills in unset options from the base architecture, the defaults, or the task.
 
     Args:
-        cfg: a Namespace (``--arch``, or a program's own with a few options), dataclass or DictConfig (Hydra).
-        task: fairseq's task; its ``tokens_per_sample`` or ``max_positions`` stand in for a missing n.
+        cfg: a Namespace (from ``--arch``, or made by a program), a dataclass or a DictConfig (from Hydra).
+        task: fairseq's task; its ``tokens_per_sample`` or ``max_positions`` is the default of n.
+
+    Returns:
+        A Namespace with all options.
 
     Raises:
-        ValueError: no n can be found, the task's sequences are longer than n, or options contradict each other.
+        ValueError: n is not known, the task's sequences are longer than n, or options contradict each other.
     """
     plain: Any
     if isinstance(cfg, Namespace):
@@ -39,7 +42,7 @@ def resolve_options(cfg: Any, task: Any) -> Namespace:
             "offloading of activations; switch one of them off, or use checkpoint_activations alone"
         )
     tokens_per_sample = getattr(getattr(task, "cfg", None), "tokens_per_sample", None)
-    # In this order in fairseq's RoBERTa as well.
+    # In the same order as in fairseq's RoBERTa.
     fill(args, {"max_positions": getattr(args, "tokens_per_sample", None) or tokens_per_sample or task.max_positions()})
     if args.max_positions is None:
         raise ValueError("max_positions (n) is not set and the task has no length to take: set model.max_positions")
@@ -52,24 +55,24 @@ def resolve_options(cfg: Any, task: Any) -> Namespace:
 
 
 def fill_defaults(args: Namespace) -> None:
-    """Sets every option that is missing or None, but for those that the task says.
+    """Sets every option that is missing or None, except ``max_positions``, whose default comes from the task.
 
     Raises:
-        ValueError: there is no such projection, which says the rest.
+        ValueError: ``projection`` is not a known projection.
     """
     fill(args, BASE)
     fill(args, DEFAULTS)
     fill(args, projection_defaults(args.projection, args.freeze_projection))
-    # The paper's model is RoBERTa but for its attention, its start as well.
+    # The paper's model differs from RoBERTa only in its attention, so it is initialized like RoBERTa.
     fill(args, {"attention_start": "random" if args.projection == "linear" else "neighbours"})
 
 
 def attention_settings(args: Namespace) -> LinformerSettings:
-    """What the attention is built from.
+    """The settings of the attention.
 
     Raises:
-        ValueError: settings out of range or in contradiction, as in `LinformerSettings`, and quantisation noise
-            where weights are used in slices, which its hooks on whole layers would not see.
+        ValueError: as in `LinformerSettings`; or quantization noise in a mode that uses slices of W_k and W_v, which
+            its hooks on whole layers do not affect.
     """
     kept = args.encoder_layers_to_keep
     sizes = {

@@ -1,4 +1,4 @@
-"""RoBERTa with Linformer's attention: heads, loss and pretraining are fairseq's, the encoder is ours."""
+"""RoBERTa with Linformer's attention: fairseq's RoBERTa model with another encoder."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class LinformerRobertaEncoder(RobertaEncoder):
     """Sentence encoder and masked-language-model head.
 
     Args:
-        args: resolved options.
+        args: options, from `resolve_options`.
         dictionary: of the input.
-        settings: what the attention is built from.
+        settings: options of the attention.
     """
 
     def __init__(self, args: Namespace, dictionary: Dictionary, settings: LinformerSettings) -> None:
@@ -50,17 +50,17 @@ class LinformerRobertaEncoder(RobertaEncoder):
 
 @register_model(MODEL, dataclass=LinformerRobertaConfig)
 class LinformerRobertaModel(RobertaModel):
-    """The model of the paper's experiments (section 5): RoBERTa with Linformer's self-attention."""
+    """RoBERTa with Linformer's self-attention; the model of the paper's experiments with ``projection=linear``."""
 
     @classmethod
     def hub_models(cls) -> dict[str, dict[str, str]]:
-        """The models that come with the package, by name."""
+        """The models that come with the package, by name, in fairseq's format."""
         return {name: {"path": str(shipped_folder(name)), "checkpoint_file": WEIGHTS} for name in shipped_models()}
 
     @staticmethod
     def add_args(parser: ArgumentParser) -> None:
-        # Without defaults, so that those of the architecture (--arch) apply. RoBERTa's own add_args is a hand-written
-        # list; the dataclass replaces it.
+        # Without defaults, so that those of the architecture (--arch) apply. Replaces RoBERTa's own add_args, which
+        # does not use a dataclass.
         gen_parser_from_dataclass(parser, LinformerRobertaConfig(), delete_default=True)
 
     @classmethod
@@ -68,11 +68,11 @@ class LinformerRobertaModel(RobertaModel):
         """Builds the model for a task.
 
         Raises:
-            ValueError: settings that are out of range or contradict each other, naming them.
+            ValueError: options are out of range or contradict each other; the message names them.
         """
         args = resolve_options(cfg, task)
         model = cls(args, LinformerRobertaEncoder(args, task.source_dictionary, attention_settings(args)))
-        if args.attention_start == "neighbours":  # after fairseq's own start, which `cls` ends with
+        if args.attention_start == "neighbours":  # after fairseq's initialization, which `cls` includes
             encoder = model.encoder.sentence_encoder
             attentions = [layer.self_attn for layer in encoder.layers]
             look_at_neighbours(encoder.embed_tokens, encoder.embed_positions, attentions, task.source_dictionary.bos())
@@ -87,22 +87,23 @@ class LinformerRobertaModel(RobertaModel):
         bpe: str | None = "auto",
         **overrides: Any,
     ) -> LinformerHubInterface:
-        """A trained model, ready for ``encode``, ``fill_mask``, ``predict`` and so on.
+        """Loads a trained model for ``encode``, ``fill_mask``, ``predict`` and so on.
 
         Args:
-            model_name_or_path: one of the models that come with the package (`hub_models`), with its tokenizer; or
-                the folder of a checkpoint, or an archive of one.
-            checkpoint_file: its name in that folder (default: ``model.safetensors`` if there is one, else
-                ``model.pt``).
-            data_name_or_path: folder with ``dict.txt`` (or ``input0/`` and ``label/``); if it begins with a dot,
-                relative to the model's folder, as everywhere in fairseq.
-            bpe: fairseq's name of the tokenizer; ``auto`` takes the one whose files lie in the data or model folder
-                (``sentencepiece.bpe.model``, or ``encoder.json`` and ``vocab.bpe``); None does without.
-            overrides: options in place of those in the checkpoint; ``compile_encoder=True`` for many batches.
+            model_name_or_path: name of a model that comes with the package (`hub_models`), or the folder of a
+                checkpoint, or an archive of such a folder.
+            checkpoint_file: name of the checkpoint in that folder (default: ``model.safetensors`` if it exists,
+                otherwise ``model.pt``).
+            data_name_or_path: folder with ``dict.txt`` (or ``input0/`` and ``label/``); if it begins with a dot, it is
+                relative to the checkpoint's folder, as in fairseq.
+            bpe: fairseq's name of the tokenizer. ``auto`` looks for tokenizer files in the data folder, then in the
+                checkpoint's folder (``sentencepiece.bpe.model``, or ``encoder.json`` and ``vocab.bpe``). With None, no
+                tokenizer is loaded.
+            overrides: options that replace those in the checkpoint, such as ``compile_encoder=True``.
 
         Raises:
-            FileNotFoundError: no checkpoint, dictionary or tokenizer there; the message names what was looked for.
-            ValueError: the checkpoint is damaged, foreign, or names code that a checkpoint may not run.
+            FileNotFoundError: the checkpoint, dictionary or tokenizer is missing; the message names the files.
+            ValueError: the checkpoint is damaged, is not a checkpoint, or refers to code that is not on the allow-list.
         """
         model, data = os.fspath(model_name_or_path), os.fspath(data_name_or_path)
         return load_hub_interface(cls, model, checkpoint_file, data, bpe, **overrides)

@@ -1,10 +1,10 @@
-"""Weights with which attention looks at neighbouring positions from the first update on.
+"""Initialization with which half of the heads attend to neighbouring positions.
 
-Masked words are told by the words around them, but RoBERTa's small random weights give uniform attention, and nothing
-in the text's average tells a position where its neighbours are: a model learns the frequencies of words long before it
-finds out. Sinusoids as the first position embeddings (Vaswani et al. 2017, section 3.5, with waves
-of up to 30 times the shortest) are alike where positions are near. W_k = W_q makes scores of that likeness, as in the
-mimetic start of Trockman and Kolter (2023). All of it is learned further like any weight.
+Masked words are predicted mostly from neighbouring words. With RoBERTa's small random weights, attention is nearly
+uniform, and a model learns word frequencies long before it learns to attend to neighbours. Here, position embeddings
+are initialized to sinusoids (Vaswani et al. 2017, section 3.5, with wavelengths up to 30 times the shortest), which are
+similar for nearby positions, and W_k = W_q turns this similarity into attention scores, as in the mimetic
+initialization of Trockman and Kolter (2023). All of these weights are trained.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from linformer_fairseq.core import LinformerSelfAttention
 ATTENTION_STARTS = ("random", "neighbours")
 
 _LONGEST = 30.0
-"""The longest wave, in lengths of the shortest, which is 2 pi positions."""
+"""Ratio of the longest wavelength to the shortest, which is 2 pi positions."""
 _AMPLITUDE = 0.2
 _TOKENS = 0.1
-"""Standard deviation of token embeddings: as layers add to them, 0.02 would soon be lost beside the positions."""
+"""Standard deviation of token embeddings: RoBERTa's 0.02 would be too small beside the position embeddings."""
 _SCORE = 22.6
-"""Score of a position with itself, before the softmax, where the layer's input has a variance of one."""
+"""Score of a position with itself, before the softmax, for a layer input of variance one."""
 
 
 @torch.no_grad()
 def look_at_neighbours(
     tokens: nn.Embedding, positions: nn.Embedding, attentions: list[LinformerSelfAttention], first: int
 ) -> None:
-    """Set position embeddings, the scale of token embeddings, and W_q = W_k of the first half of all heads.
+    """Initializes position embeddings, the scale of token embeddings, and W_q = W_k of the first half of all heads.
 
-    The other heads keep RoBERTa's start, and see the text as a whole.
-
-    Classification heads read what the first token gathers from the whole text, and nothing in masked-language
-    modelling teaches it to. Its query starts at zero: it looks at all positions alike.
+    The other heads keep RoBERTa's initialization. The first token of a sequence gets a zero query in the first half of
+    the heads, so uniform attention: classification heads use its features of the whole text, which masked language
+    modelling does not train.
 
     Args:
-        tokens, positions: embeddings of width C, the latter learned; rows of padding stay zero.
-        attentions: of all layers.
-        first: the token that begins a sequence.
+        tokens: token embeddings of width C.
+        positions: learned position embeddings of width C; rows of padding stay zero.
+        attentions: the attention of all layers.
+        first: index of the token that begins a sequence.
     """
     padding = positions.padding_idx
     assert padding is not None
@@ -52,7 +52,7 @@ def look_at_neighbours(
     beginning = beginning / beginning.norm()
     for attention in attentions:
         query, key = attention.q_proj, attention.k_proj
-        # A score is a sum of D products, each of variance C s^2, by sqrt(D): sqrt(D) C s^2 with equal vectors.
+        # A score is a sum of D products, divided by sqrt(D). With equal vectors of variance C s^2: sqrt(D) C s^2.
         depth = attention.settings.head_dim
         local = query.weight[: depth * math.ceil(attention.settings.num_heads / 2)]
         nn.init.normal_(local, std=math.sqrt(_SCORE / (math.sqrt(depth) * query.in_features)))
