@@ -1,5 +1,5 @@
-"""Data preparation: from text to what ``fairseq-train`` reads.
+"""Data preparation: converts text to the data folders that ``fairseq-train`` reads.
 
-One program per step (``python -m data_prep.NAME --help``), each importable too. Nothing in
-``linformer_fairseq`` imports this package.
+There is one program per step (``linformer data NAME --help``), which can also be imported. In ``linformer_fairseq``,
+only the command line imports this package.
 """

@@ -1,20 +1,20 @@
-"""Turn text into the folder that fairseq's masked_lm task reads.
+"""Convert text to the binary format of fairseq's masked_lm task.
 
-    linformer data binarize --tokenizer DIR --out BIN CORPUS                    what build_corpus made
-    linformer data binarize --tokenizer DIR --out BIN train.txt valid.txt       a split per file, by its name
+    linformer data binarize --tokenizer DIR --out BIN CORPUS                    a folder made by `linformer data corpus`
+    linformer data binarize --tokenizer DIR --out BIN train.txt valid.txt       one split per file, named after it
 
-writes BIN/train.{bin,idx} and so on, and beside them the tokenizer's files, so that BIN is all that a model needs to
-be used later, and manifest.json. An item is one line and ends with </s>; an empty line becomes an item of its own,
-</s> alone: fairseq's document separator for --sample-break-mode complete_doc. Lines end with \\n or \\r\\n.
+writes BIN/train.{bin,idx} and so on, the tokenizer's files, which a trained model needs, and manifest.json. Each line
+becomes one item, which ends with </s>. An empty line becomes an item that is only </s>, fairseq's document separator
+for --sample-break-mode complete_doc. Lines end with \\n or \\r\\n.
 
-With --shards S the training text is spread, by whole documents, over BIN/0 to BIN/S-1, which fairseq-train reads
-one per epoch when it is given BIN/0:BIN/1:...; the other splits are in each of these folders.
+With --shards S, the documents of the training text are distributed over BIN/0 to BIN/S-1. Pass BIN/0:BIN/1:... to
+fairseq-train, which then reads one folder per epoch. Each folder also contains the other splits.
 
-With --pad-vocabulary the dict.txt beside the data is padded to a multiple of 8 symbols, <mask> included, for models
-that take their size from it. All ids stay the same.
+With --pad-vocabulary, the dict.txt of the data is padded to a multiple of 8 symbols, including <mask>, for models that
+take the size of their embeddings from it. All ids stay the same.
 
-A run that was stopped or killed carries on when the same command is given again, and its result is that of a run
-without interruption, byte for byte, whatever the number of workers. Text of any size needs well below 1 GB of memory.
+To resume a program that was stopped or killed, repeat its command. The result is that of an uninterrupted run, byte for
+byte, for any number of workers. Less than 1 GB of memory is needed for text of any size.
 """
 
 import os
@@ -37,7 +37,7 @@ from linformer_fairseq.files.mmap_dataset import element_type
 from linformer_fairseq.files.progress import Progress
 
 MUCH_UNKNOWN = 0.01
-"""Share of <unk> above which something is wrong with the tokenizer or the text."""
+"""Share of <unk> above which a warning is printed."""
 
 
 def binarize(
@@ -46,15 +46,16 @@ def binarize(
     """Write the datasets of all splits to ``out``; returns the manifest.
 
     Args:
-        inputs: one corpus folder, or text files, a split each.
+        inputs: one corpus folder, or text files, one per split.
         tokenizer: folder with a tokenizer and its dict.txt.
-        out: new or empty folder, or what an earlier run of this very step left there.
-        workers: processes; above 1 only below ``if __name__ == "__main__":``, as each imports the calling script.
-        shards: number of folders that the training text is spread over.
+        out: new or empty folder, or the output of an earlier run with the same arguments.
+        workers: number of processes. If it is above 1, call this below ``if __name__ == "__main__":``, because each
+            process imports the calling script.
+        shards: number of folders over which the training text is distributed.
         pad_vocabulary: pad the dict.txt that is written; see `dictionary.pad`.
 
     Raises:
-        UserError: bad text, tokenizer or options, or an ``out`` with something else in it.
+        UserError: invalid text, tokenizer or options, or ``out`` contains other files.
     """
     if shards < 1:
         raise UserError(f"--shards {shards}: expected at least 1")
@@ -100,7 +101,7 @@ def binarize(
 def _furnish(
     outputs: Path, tokenizer: Tokenizer, splits: dict[str, tuple[Path, ...]], shards: int, pad_vocabulary: bool
 ) -> None:
-    """The tokenizer in each folder, and the splits that all shards have in common."""
+    """Copy the tokenizer to each folder, and link the other splits into each shard."""
     folders = [outputs / str(shard) for shard in range(shards)] if shards > 1 else []
     for folder in (outputs, *folders):
         copy_tokenizer(tokenizer, folder)
@@ -141,12 +142,12 @@ def _manifest(
 
 
 def data_argument(out: Path, shards: int) -> str:
-    """What fairseq-train is given as its data."""
+    """The data argument for fairseq-train."""
     return ":".join(str(out / str(shard)) for shard in range(shards)) if shards > 1 else str(out)
 
 
 def report(manifest: dict[str, Any], out: Path) -> None:
-    """Print the counts and what to do next."""
+    """Print the counts and the data argument for fairseq-train."""
     for split, count in manifest["splits"].items():
         print(
             f"{split}: {count['documents']:,} documents, {count['items']:,} items, {count['tokens']:,} tokens "
@@ -162,15 +163,24 @@ def report(manifest: dict[str, Any], out: Path) -> None:
 
 
 def main(argv: list[str] | None = None, prog: str | None = None) -> None:
-    """The program; ``prog`` is what its help calls it."""
+    """Run the program; ``prog`` is its name in the help text."""
     parser = program_parser(prog, "data_prep.binarize", __doc__)
     parser.add_argument("inputs", type=Path, nargs="+", metavar="CORPUS|FILE", help="a corpus folder, or text files")
-    parser.add_argument("--tokenizer", type=Path, required=True, metavar="DIR", help="folder with it and its dict.txt")
-    parser.add_argument("--out", type=Path, required=True, metavar="BIN", help="folder to write")
-    parser.add_argument("--workers", type=int, default=default_workers(), help="processes (one per core: %(default)s)")
-    parser.add_argument("--shards", type=int, default=1, metavar="S", help="folders of training data (%(default)s)")
     parser.add_argument(
-        "--pad-vocabulary", action="store_true", help="pad dict.txt to a multiple of 8 symbols, <mask> included"
+        "--tokenizer", type=Path, required=True, metavar="DIR", help="folder of the tokenizer and its dict.txt"
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="BIN", help="output folder")
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=default_workers(),
+        help="number of processes (default: one per core, %(default)s)",
+    )
+    parser.add_argument(
+        "--shards", type=int, default=1, metavar="S", help="number of folders for training data (%(default)s)"
+    )
+    parser.add_argument(
+        "--pad-vocabulary", action="store_true", help="pad dict.txt to a multiple of 8 symbols, including <mask>"
     )
     args = parser.parse_args(argv)
     report(binarize(args.inputs, args.tokenizer, args.out, args.workers, args.shards, args.pad_vocabulary), args.out)

@@ -1,28 +1,29 @@
-"""Build the text of a pretraining corpus: cleaned, without duplicates, split by document.
+"""Build a pretraining corpus: clean text, remove duplicate documents, and split by document.
 
     linformer data corpus --out DIR SOURCE...
 
 A SOURCE is a file, a folder, a glob, or one of
 
-    stdlib               the English that comes with every CPython: manual topics and docstrings
+    stdlib               the English text in Python's standard library: manual topics and docstrings
     hub:bookcorpus       BookCorpus from the Hugging Face hub
-    hub:wikipedia        English Wikipedia from there; both together are the paper's corpus
-    hub:OWNER/NAME       any other data set from there
+    hub:wikipedia        English Wikipedia from the hub; both together are the paper's corpus
+    hub:OWNER/NAME       any other data set on the hub
 
-followed by what is particular to it, as in wiki/,format=wikiextractor,weight=2:
+Options are appended to a source, as in wiki/,format=wikiextractor,weight=2:
 
-    weight=W             how often train gets the source; 0.5: half of its documents, 2.5: all twice, and half again
-    format=F             text, jsonl, parquet or wikiextractor, where the file's name does not tell
-    field=NAME           column or key that holds the text (text)
-    lines=join           text: the lines of a block are one paragraph, wrapped; otherwise each line is a paragraph
-    group=N              join so many records into one document
+    weight=W             how often train contains the source; 0.5: half of its documents, 2.5: all twice, and half again
+    format=F             text, jsonl, parquet or wikiextractor, if the file name does not determine it
+    field=NAME           column or key with the text (default: text)
+    lines=join           for wrapped text: the lines of a block form one paragraph (default: each line is a paragraph)
+    group=N              join N records to one document
     config=, split=, revision=    of a data set on the hub
 
-Files may be compressed (.gz, .bz2, .xz, .zst). In text, a blank line ends a document; elsewhere each record is one.
+Files may be compressed (.gz, .bz2, .xz, .zst). In text files, a blank line ends a document; in the other formats, each
+record is a document.
 
-DIR gets train/, valid/ and test/, each with numbered files, one paragraph a line and an empty line between documents,
-and manifest.json with all counts. Which split a document belongs to depends on its own text alone. At least 20,000
-bytes of text are needed, as no vocabulary can be learned from less.
+The output is train/, valid/ and test/ in DIR, with numbered files that have one paragraph per line and an empty line
+between documents, and manifest.json with all counts. The split of a document depends only on its own text. At least
+20,000 bytes of text are required, because no vocabulary can be learned from less.
 """
 
 import argparse
@@ -51,17 +52,16 @@ MINIMUM_BYTES = 20_000
 def build_corpus(out: Path, sources: list[Source], options: CorpusOptions, workers: int = 1) -> dict[str, Any]:
     """Write the corpus to ``out``; returns its manifest.
 
-    Whatever ``workers`` is, and however often it was interrupted, the result is the same byte for byte.
+    The result is the same, byte for byte, for any number of workers and after any interruption.
 
     Args:
-        out: a new, an empty or an unfinished folder, or a finished one of the same inputs and options.
-        sources: in the order in which duplicates are decided: the first one stays.
-        options: what to do to the documents.
-        workers: processes.
+        out: a new or empty folder, or the unfinished or finished output of a run with the same inputs and options.
+        sources: the sources; of duplicate documents, the first is kept.
+        options: cleaning, duplicates and splits.
+        workers: number of processes.
 
     Raises:
-        UserError: something wrong with the input (with file and position), too little text, or an ``out`` that
-            holds something else.
+        UserError: invalid input (with file and position), too little text, or ``out`` contains other files.
     """
     check_workers(workers)
     _refuse_own_output(out, sources)
@@ -83,7 +83,7 @@ def build_corpus(out: Path, sources: list[Source], options: CorpusOptions, worke
             options = options.with_valid_share(float(larger_share.read_text()))
         counts = Run(step.work, step.outputs, sources, options).to_the_end(workers)
         if counts.splits[TRAIN]["documents"] > 1 and options.shares.valid and not counts.splits[VALID]:
-            # In a small corpus the hash may hold out nothing: once more, with the nearest document held out.
+            # In a small corpus, the hash may assign nothing to valid: run again with the nearest document held out.
             step.clear()
             write_file(larger_share, repr(counts.nearest))
             options = options.with_valid_share(counts.nearest)
@@ -93,10 +93,10 @@ def build_corpus(out: Path, sources: list[Source], options: CorpusOptions, worke
 
 
 def _check_amounts(counts: Counts, options: CorpusOptions) -> None:
-    """Make sure that there is enough text, and something in every split that is wanted.
+    """Check that there is enough text, and that no requested split is empty.
 
     Raises:
-        UserError: there is not.
+        UserError: there is too little text, or a split is empty.
     """
     written = sum(counts.splits[name]["bytes"] for name in NAMES)
     if written < MINIMUM_BYTES:
@@ -114,7 +114,7 @@ def _check_amounts(counts: Counts, options: CorpusOptions) -> None:
 
 
 def _refuse_own_output(out: Path, sources: list[Source]) -> None:
-    """What is written must not be read: not now, and not by the next run."""
+    """Refuse an output folder that a source reads, now or in the next run."""
     folder = out.resolve()
     for source in sources:
         files = [unit.path.resolve() for unit in source.units if isinstance(unit, FileUnit)]
@@ -147,30 +147,39 @@ def _manifest(sources: list[Source], options: CorpusOptions, counts: Counts) -> 
 def parser(prog: str | None = None) -> argparse.ArgumentParser:
     """The program's options."""
     parser = program_parser(prog, "data_prep.build_corpus", __doc__)
-    parser.add_argument("sources", nargs="+", metavar="SOURCE", help="see above")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write")
-    parser.add_argument("--workers", type=int, default=default_workers(), help="processes (one per core: %(default)s)")
+    parser.add_argument("sources", nargs="+", metavar="SOURCE", help="a source of text, see above")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="output folder")
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=default_workers(),
+        help="number of processes (default: one per core, %(default)s)",
+    )
     split = parser.add_argument_group("splits")
-    split.add_argument("--valid-share", type=float, default=0.01, metavar="S", help="of the documents (%(default)s)")
-    split.add_argument("--test-share", type=float, default=0.0, metavar="S", help="of the documents (%(default)s)")
+    split.add_argument(
+        "--valid-share", type=float, default=0.01, metavar="S", help="share of the documents (%(default)s)"
+    )
+    split.add_argument(
+        "--test-share", type=float, default=0.0, metavar="S", help="share of the documents (%(default)s)"
+    )
     split.add_argument(
         "--deduplicate",
         choices=("documents", "paragraphs", "none"),
         default="documents",
-        help="what is kept only where it occurs first (%(default)s)",
+        help="of which duplicates to keep only the first (%(default)s)",
     )
     cleaning = parser.add_argument_group("cleaning, of each document")
     cleaning.add_argument(
         "--clean-control",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="control characters and byte order marks become blanks (on)",
+        help="replace control characters and byte order marks by spaces (on)",
     )
     cleaning.add_argument(
         "--clean-whitespace",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="runs of white space of any kind become one blank, paragraphs are stripped (on)",
+        help="replace runs of any white space by one space, and strip paragraphs (on)",
     )
     cleaning.add_argument(
         "--min-characters", type=int, default=1, metavar="N", help="drop shorter documents (%(default)s)"
@@ -180,14 +189,14 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
         "--errors",
         choices=("strict", "replace"),
         default="strict",
-        help="bytes that are not UTF-8 are an error, or become U+FFFD (%(default)s)",
+        help="for bytes that are not UTF-8: stop with an error, or replace them by U+FFFD (%(default)s)",
     )
     reading.add_argument(
         "--max-document-bytes",
         type=int,
         default=32 << 20,
         metavar="N",
-        help="a longer document is an error: a separator may be missing (%(default)s)",
+        help="longer documents are an error, because a separator may be missing (%(default)s)",
     )
     reading.add_argument(
         "--shard-bytes", type=int, default=256 << 20, metavar="N", help="size of the files written (%(default)s)"
@@ -196,7 +205,7 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
 
 
 def main(argv: list[str] | None = None, prog: str | None = None) -> None:
-    """The program; ``prog`` is what its help calls it."""
+    """Run the program; ``prog`` is its name in the help text."""
     args = parser(prog).parse_args(argv)
     for option in ("min_characters", "max_document_bytes", "shard_bytes"):
         if getattr(args, option) < 1:

@@ -1,11 +1,11 @@
-"""Put the files of RoBERTa's GPT-2 BPE into a folder: encoder.json, vocab.bpe and dict.txt.
+"""Get the files of RoBERTa's GPT-2 BPE: encoder.json, vocab.bpe and dict.txt.
 
     linformer data gpt2 --out DIR                  from the Hugging Face hub
-    linformer data gpt2 --out DIR --from FOLDER    from files you have
+    linformer data gpt2 --out DIR --from FOLDER    from your own files
 
-FOLDER holds encoder.json (the hub calls it vocab.json), vocab.bpe (merges.txt) and, if you have it, fairseq's
-dict.txt. The dictionary gives RoBERTa's published weights their order of the ids; without it one is written that
-lists the ids in numeric order, which is as good for a model trained from scratch, and only for that.
+FOLDER contains encoder.json (on the hub: vocab.json), vocab.bpe (on the hub: merges.txt) and optionally fairseq's
+dict.txt, which defines the ids of RoBERTa's published weights. Without it, a dict.txt is written that lists the tokens
+in numeric order; this is sufficient for models that are trained from scratch.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ PUBLISHED = {
     ENCODER: "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783",
     MERGES: "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5",
 }
-"""sha256 of OpenAI's files."""
+"""SHA-256 of OpenAI's files."""
 _OTHER_NAMES = {ENCODER: "vocab.json", MERGES: "merges.txt"}  # the same files, byte for byte
 _ON_THE_HUB = {
     ENCODER: ("openai-community/gpt2", "607a30d783dfa663caf39e06633721c8d4cfcd7e", "vocab.json"),
@@ -45,7 +45,7 @@ class Found(NamedTuple):
 
 
 def read_folder(folder: Path) -> dict[str, Found]:
-    """The files of ``folder`` by the names that fairseq has for them, without dict.txt where it has none.
+    """The files in ``folder``, by their names in fairseq; without dict.txt if there is none.
 
     Raises:
         UserError: encoder.json or vocab.bpe is missing.
@@ -61,10 +61,10 @@ def read_folder(folder: Path) -> dict[str, Found]:
 
 
 def read_hub() -> dict[str, Found]:
-    """The files from the hub (or its cache on this machine), without dict.txt where the hub no longer has it.
+    """The files from the hub or its local cache; without dict.txt if the hub no longer has it.
 
     Raises:
-        UserError: the hub is out of reach, or does not have OpenAI's files.
+        UserError: the hub cannot be reached, or its files are not OpenAI's.
     """
     import huggingface_hub
     from huggingface_hub import errors
@@ -75,7 +75,7 @@ def read_hub() -> dict[str, Found]:
             try:
                 path = huggingface_hub.try_to_load_from_cache(repository, file, revision=revision)
                 if not isinstance(path, str):
-                    # Asked first, as this does not retry: a hub out of reach is told of at once.
+                    # First, because this does not retry: if the hub cannot be reached, it fails at once.
                     huggingface_hub.HfApi().model_info(repository, revision=revision, timeout=TIMEOUT_SECONDS)
                     path = huggingface_hub.hf_hub_download(repository, file, revision=revision)
             except errors.RemoteEntryNotFoundError:
@@ -110,15 +110,15 @@ def install(out: Path, source: Path | None = None) -> tuple[GPT2Tokenizer, list[
     """Write the three files to ``out``.
 
     Args:
-        out: folder, made where missing.
-        source: folder with the files; None: the hub, unless ``out`` has them.
+        out: folder, created if necessary.
+        source: folder with the files; None: the hub, unless ``out`` already has them.
 
     Returns:
-        The tokenizer in ``out``, and what a user must know of it.
+        The tokenizer in ``out``, and warnings for the user.
 
     Raises:
-        UserError: files that are missing, damaged or do not belong together, or an ``out`` that has others; nothing
-            is written then.
+        UserError: files are missing, damaged or do not belong together, or ``out`` has different ones; nothing is
+            written then.
     """
     if source is None and _is_published(out):
         return GPT2Tokenizer(out), []
@@ -151,14 +151,14 @@ def install(out: Path, source: Path | None = None) -> tuple[GPT2Tokenizer, list[
 
 
 def _is_published(folder: Path) -> bool:
-    """Whether a folder has all three files, and OpenAI's are OpenAI's."""
+    """Whether a folder has all three files, with OpenAI's content."""
     return (folder / dictionary.NAME).is_file() and all(
         (folder / name).is_file() and sha256(folder / name) == digest for name, digest in PUBLISHED.items()
     )
 
 
 def _complete(folder: Path) -> list[str]:
-    """Write ``folder``'s dict.txt where it has none; returns what is to be said of it."""
+    """Write a dict.txt if ``folder`` has none; returns a warning in that case."""
     if (folder / dictionary.NAME).is_file():
         return []
     numbers = sorted(read_numbers(folder / ENCODER).values())
@@ -170,10 +170,12 @@ def _complete(folder: Path) -> list[str]:
 
 
 def main(argv: list[str] | None = None, prog: str | None = None) -> None:
-    """The program; ``prog`` is what its help calls it."""
+    """Run the program; ``prog`` is its name in the help text."""
     parser = program_parser(prog, "data_prep.gpt2_bpe", __doc__)
-    parser.add_argument("--out", type=Path, required=True, help="folder to write")
-    parser.add_argument("--from", dest="source", type=Path, metavar="FOLDER", help="take the files from there")
+    parser.add_argument("--out", type=Path, required=True, help="output folder")
+    parser.add_argument(
+        "--from", dest="source", type=Path, metavar="FOLDER", help="folder with the files (default: download them)"
+    )
     args = parser.parse_args(argv)
     tokenizer, notes = install(args.out, args.source)
     for note in notes:

@@ -1,10 +1,10 @@
-"""Look into binarised data.
+"""Inspect and verify binary data.
 
     linformer data inspect DIR
 
-reads all of a folder for pretraining, of one with shards, of a task's or of any other in fairseq's mmap format: it
-holds every .idx against its .bin, and prints counts, lengths and some of the texts. The exit status is 1 if a file is
-damaged.
+reads a data folder for pretraining (with or without shards), for a task, or any other in fairseq's mmap format. It
+checks every .idx file against its .bin file, and prints counts, lengths and sample texts. The exit status is 1 if a
+file is damaged.
 """
 
 from pathlib import Path
@@ -23,11 +23,15 @@ _BAR, _TEXT = 40, 300
 
 
 def main(argv: list[str] | None = None, prog: str | None = None) -> None:
-    """The program; ``prog`` is what its help calls it."""
+    """Run the program; ``prog`` is its name in the help text."""
     parser = program_parser(prog, "data_prep.inspect_data", __doc__)
-    parser.add_argument("folder", type=Path, metavar="DIR", help="with .bin and .idx, or folders of them")
-    parser.add_argument("--samples", type=int, default=3, metavar="N", help="texts to show (default: %(default)s)")
-    parser.add_argument("--split", default="train", help="which the lengths and texts are of (default: %(default)s)")
+    parser.add_argument(
+        "folder", type=Path, metavar="DIR", help="folder with .bin and .idx files, or with folders of them"
+    )
+    parser.add_argument(
+        "--samples", type=int, default=3, metavar="N", help="number of texts to print (default: %(default)s)"
+    )
+    parser.add_argument("--split", default="train", help="split of the lengths and texts (default: %(default)s)")
     args = parser.parse_args(argv)
     if args.samples < 0:
         raise UserError(f"--samples {args.samples}: expected 0 or more")
@@ -35,15 +39,15 @@ def main(argv: list[str] | None = None, prog: str | None = None) -> None:
 
 
 def inspect(folder: Path, samples: int, split: str) -> None:
-    """Print what is in ``folder``.
+    """Print the content of ``folder``.
 
     Args:
-        folder: with .bin and .idx, or with folders of them.
-        samples: texts to show.
-        split: which the lengths and texts are of.
+        folder: contains .bin and .idx files, or folders of them.
+        samples: number of texts to print.
+        split: split of the lengths and texts.
 
     Raises:
-        UserError: no data, or damaged ones: all damage is named, after the rest has been printed.
+        UserError: there is no data, or some is damaged; the message, after all output, names every damaged file.
     """
     if not folder.is_dir():
         raise UserError(f"{folder}: {'is a file' if folder.exists() else 'no such folder'}; expected a data folder")
@@ -75,7 +79,7 @@ def inspect(folder: Path, samples: int, split: str) -> None:
 
 
 def _check_all(prefixes: list[Path], folder: Path) -> tuple[dict[Dataset, Counts], list[str]]:
-    """Print a line per dataset; what is whole, and what is wrong with the others."""
+    """Print a line per dataset; returns the valid ones with their counts, and the problems of the others."""
     good: dict[Dataset, Counts] = {}
     problems: list[str] = []
     files: dict[tuple[int, int], str] = {}
@@ -107,7 +111,7 @@ def _check_all(prefixes: list[Path], folder: Path) -> tuple[dict[Dataset, Counts
 
 
 def _uneven(good: dict[Dataset, Counts], folder: Path) -> list[str]:
-    """A task's inputs and labels of a split must have as many items as each other."""
+    """Find splits of a task whose inputs and labels have different numbers of items."""
     found = []
     task = [dataset for dataset in good if dataset.prefix.parent.name in ("input0", "input1", "label")]
     for split in sorted({_split(dataset) for dataset in task}):
@@ -127,7 +131,7 @@ def _split(dataset: Dataset) -> str:
 
 
 def _lengths(chosen: dict[Dataset, Counts], folder: Path) -> dict[str, npt.NDArray[np.int64]]:
-    """Histograms by what they are of: shards are one."""
+    """Histograms of lengths by dataset; shards are added up."""
     found: dict[str, npt.NDArray[np.int64]] = {}
     for dataset, counts in chosen.items():
         shard = dataset.prefix.parent.name.isdecimal() and dataset.prefix.parent != folder
@@ -137,7 +141,7 @@ def _lengths(chosen: dict[Dataset, Counts], folder: Path) -> dict[str, npt.NDArr
 
 
 def _bars(lengths: npt.NDArray[np.int64]) -> list[str]:
-    """A bar per range of lengths; the ranges double."""
+    """A bar per range of lengths; each range is twice as wide as the one before."""
     filled = lengths.nonzero()[0]
     labels = ["0", "1", *(f"{2 ** (i - 1):,}-{2**i - 1:,}" for i in range(2, len(lengths)))]
     last = int(filled[-1]) if len(filled) else -1
@@ -149,7 +153,7 @@ def _bars(lengths: npt.NDArray[np.int64]) -> list[str]:
 
 
 def _show_samples(datasets: list[Dataset], folder: Path, samples: int) -> None:
-    """The items in equal steps from the first dataset on; of a task, the same item of every input and its label."""
+    """Print evenly spaced items of the first dataset; of a task, the same item of every input and its label."""
     task = all(dataset.prefix.parent.name in ("input0", "input1", "label") for dataset in datasets)
     shown = datasets if task else datasets[:1]
     decoders = []
@@ -165,7 +169,7 @@ def _show_samples(datasets: list[Dataset], folder: Path, samples: int) -> None:
 
 
 def _sample_numbers(dataset: Dataset, samples: int) -> list[int]:
-    """Evenly spread items that are more than </s> alone."""
+    """Evenly spaced items that are not only </s>."""
     found: list[int] = []
     for step in range(min(samples, dataset.items)):
         number = step * dataset.items // samples

@@ -1,13 +1,13 @@
-"""Makes what fairseq's masked_lm task reads of sources of text: corpus, tokenizer, binary data.
+"""Prepare data for fairseq's masked_lm task from text: corpus, tokenizer and binary data.
 
     linformer data pretraining --out DIR [SOURCE...]
 
-makes DIR/text (documents, cleaned and split), DIR/tokenizer and DIR/bin, the folder to train on. Without a SOURCE it
-takes the paper's corpus from the Hugging Face hub: BookCorpus and English Wikipedia, 3.3 billion words. Sources of your
-own are files, folders and globs; `linformer data corpus --help` tells all they can be.
+makes DIR/text (cleaned and split documents), DIR/tokenizer and DIR/bin, the folder to train on. Without a SOURCE, it
+uses the paper's corpus from the Hugging Face hub: BookCorpus and English Wikipedia, 3.3 billion words. Your own sources
+can be files, folders and globs; `linformer data corpus --help` describes all sources.
 
-Each step is a program that can be used alone; its command is printed before it runs. Stop it whenever you like: the
-same command carries on where it stopped, and does nothing where all is done.
+Each step is a separate program; its command is printed before it runs. You can stop it at any time: repeat the command
+to resume it. Finished steps are skipped.
 """
 
 import argparse
@@ -54,7 +54,7 @@ def steps(args: argparse.Namespace) -> list[list[str]]:
     size = [] if args.vocab_size is None else ["--vocab-size", str(args.vocab_size)]
     padding = ["--pad-vocabulary"] if args.pad_vocabulary else []
     text, to_text = str(out / "text"), ["--out", str(out / "text")]
-    # What is fetched comes first: if it cannot be had, that is said at once.
+    # Downloads first, so that they fail at once if they are not possible.
     gpt2 = [["gpt2", "--out", str(tokenizer)]] if fetched else []
     vocabulary = [["vocabulary", "--out", str(tokenizer), *size, text]] if trained else []
     to_bin = ["--tokenizer", str(tokenizer), "--out", str(out / "bin"), *workers, "--shards", str(args.shards)]
@@ -67,29 +67,41 @@ def steps(args: argparse.Namespace) -> list[list[str]]:
 
 
 def main(argv: list[str] | None = None, prog: str | None = None) -> None:
-    """The program; ``prog`` is what its help calls it."""
+    """Run the program; ``prog`` is its name in the help text."""
     parser = program_parser(prog, "data_prep.prepare_pretraining", __doc__)
     add = parser.add_argument
-    add("sources", nargs="*", metavar="SOURCE", help="text (default: the paper's corpus, from the hub)")
-    add("--out", type=Path, required=True, metavar="DIR", help="folder for everything that is made")
+    add("sources", nargs="*", metavar="SOURCE", help="source of text (default: the paper's corpus, from the hub)")
+    add("--out", type=Path, required=True, metavar="DIR", help="output folder")
     add(
         "--tokenizer",
         default=SENTENCEPIECE,
         metavar="T",
-        help="sentencepiece: train one on the corpus; gpt2: RoBERTa's GPT-2 BPE, from the hub; or a folder that holds "
-        "a tokenizer (%(default)s)",
+        help="sentencepiece: train one on the corpus; gpt2: RoBERTa's GPT-2 BPE, from the hub; or a folder with a "
+        "tokenizer (%(default)s)",
     )
-    add("--vocab-size", type=int, metavar="N", help="pieces of the sentencepiece model (its program's default)")
-    add("--valid-share", type=float, default=0.01, metavar="S", help="of the documents, for validation (%(default)s)")
-    add("--test-share", type=float, default=0.0, metavar="S", help="of the documents, for testing (%(default)s)")
-    add("--shards", type=int, default=1, metavar="N", help="folders of training data, one an epoch (%(default)s)")
+    add("--vocab-size", type=int, metavar="N", help="vocabulary size (default: that of `linformer data vocabulary`)")
+    add(
+        "--valid-share",
+        type=float,
+        default=0.01,
+        metavar="S",
+        help="share of the documents for validation (%(default)s)",
+    )
+    add("--test-share", type=float, default=0.0, metavar="S", help="share of the documents for testing (%(default)s)")
+    add("--shards", type=int, default=1, metavar="N", help="number of folders for training data (%(default)s)")
     add("--pad-vocabulary", action="store_true", help="pad the data's dict.txt to a multiple of 8 symbols")
-    add("--workers", type=int, default=default_workers(), metavar="N", help="processes (one per core: %(default)s)")
+    add(
+        "--workers",
+        type=int,
+        default=default_workers(),
+        metavar="N",
+        help="processes (default: one per core, %(default)s)",
+    )
     add(
         "--errors",
         choices=("strict", "replace"),
         default="strict",
-        help="bytes that are not UTF-8 are an error, or become U+FFFD (%(default)s)",
+        help="for bytes that are not UTF-8: stop with an error, or replace them by U+FFFD (%(default)s)",
     )
     for name, *options in steps(parser.parse_args(argv)):
         print(f"$ linformer data {shlex.join([name, *options])}", file=sys.stderr, flush=True)

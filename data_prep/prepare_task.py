@@ -1,18 +1,20 @@
-"""Turn SST-2, QNLI, QQP, IMDB or labelled text of one's own into the folder that fairseq-train reads.
+"""Convert SST-2, QNLI, QQP, IMDB or your own labelled text to a data folder for sentence_prediction.
 
     linformer data task sst2 --from GLUE --tokenizer DIR --out TASK
 
---from is, for sst2, qnli and qqp, GLUE's folder or zip of the task (SST-2, SST-2.zip) or the folder around it;
-for imdb, aclImdb or its tar of any compression; `hub` for the Hugging Face hub; for tsv, train.tsv and one more
-file a split, each line (of at most 16 MiB) a label without blanks, one tab and a text.
+--from is
+    for sst2, qnli and qqp: GLUE's folder or zip file of the task (SST-2, SST-2.zip), or the folder that contains it;
+    for imdb: the folder aclImdb, or its tar file, compressed or not;
+    for all of these: `hub`, to download the task from the Hugging Face hub;
+    for tsv: train.tsv and a file for each other split; each line (of at most 16 MiB) is a label without spaces, a tab
+    and a text.
 
-TASK gets input0/, input1/ (pairs), label/ (dict.txt in the order of the model's outputs), ids/ (each example's
-number, for GLUE's submission file), the tokenizer, manifest.json, and rejected.tsv where rows are no examples.
-The splits are train, valid (GLUE's dev; IMDB's test, as it has no dev set) and test (GLUE's, without labels).
-It appears when all of it is there; a run that was stopped is simply run again. What an earlier run for the same task
-wrote to TASK is replaced.
+The output is input0/, input1/ (for pairs), label/ (dict.txt in the order of the model's outputs), ids/ (the number of
+each example, for GLUE's submission file), the tokenizer, manifest.json, and rejected.tsv if there are invalid rows. The
+splits are train, valid (GLUE's development set; IMDB's test set, because it has no development set) and test (GLUE's,
+without labels). An earlier output for the same task is replaced. If the program was stopped, run it again.
 
-Then: fairseq-train TASK --task sentence_prediction --num-classes N --init-token 0 --separator-token 2 ...
+To train: fairseq-train TASK --task sentence_prediction --num-classes N --init-token 0 --separator-token 2 ...
 """
 
 import argparse
@@ -29,36 +31,38 @@ from data_prep.tasks.report import summary
 def parser(prog: str | None = None) -> argparse.ArgumentParser:
     """The program's options."""
     result = program_parser(prog, "data_prep.prepare_task", __doc__)
-    result.add_argument("task", choices=TASKS, help="which task")
-    result.add_argument("--from", dest="source", nargs="+", required=True, metavar="PATH", help="files, or: hub")
+    result.add_argument("task", choices=TASKS, help="name of the task")
+    result.add_argument(
+        "--from", dest="source", nargs="+", required=True, metavar="PATH", help="files, or `hub`; see above"
+    )
     result.add_argument("--tokenizer", type=Path, required=True, metavar="DIR", help="folder of the tokenizer")
-    result.add_argument("--out", type=Path, required=True, metavar="TASK", help="folder to write")
+    result.add_argument("--out", type=Path, required=True, metavar="TASK", help="output folder")
     result.add_argument(
         "--max-positions",
         type=int,
         metavar="N",
-        help="cut examples that take more positions, <s> and separators included; of a pair the longer text first "
-        "(default: nothing is cut)",
+        help="truncate examples to N tokens, including <s> and separators; of a pair, the longer text first "
+        "(default: no truncation)",
     )
     result.add_argument(
         "--cut",
         choices=CUTS,
         default="head",
-        help="what stays of a text that is cut: its head, its tail, or a quarter and three quarters of the room "
-        "(default: %(default)s)",
+        help="which part of a truncated text to keep: the beginning, the end, or both (a quarter of the tokens from "
+        "the beginning, three quarters from the end) (default: %(default)s)",
     )
-    result.add_argument("--strict", action="store_true", help="rows that are no examples are an error")
+    result.add_argument("--strict", action="store_true", help="stop with an error if there are invalid rows")
     result.add_argument(
         "--errors",
         choices=("strict", "replace"),
         default="strict",
-        help="what to do with bytes that are not UTF-8: stop, or put U+FFFD (default: %(default)s)",
+        help="for bytes that are not UTF-8: stop with an error, or replace them by U+FFFD (default: %(default)s)",
     )
     return result
 
 
 def main(argv: list[str] | None = None, prog: str | None = None) -> None:
-    """The program; ``prog`` is what its help calls it."""
+    """Run the program; ``prog`` is its name in the help text."""
     args = parser(prog).parse_args(argv)
     task = TASKS[args.task]
     limit = Limit(args.max_positions, args.cut)

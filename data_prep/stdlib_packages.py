@@ -1,6 +1,6 @@
-"""A classification task from the standard library: which package does this docstring belong to?
+"""Make a classification task from the standard library: predict the package that a docstring belongs to.
 
-What is held out here is left out of the pretraining text as well (``data_prep.build_corpus``).
+Validation examples are left out of the source ``stdlib`` of `linformer data corpus`, so no model is pretrained on them.
 
     python -m data_prep.stdlib_packages --out DIR
 
@@ -18,12 +18,12 @@ from linformer_fairseq.files.json_records import write_json
 
 
 def build(out: Path) -> dict[str, object]:
-    """Write the task's two files and its figures to ``out``; returns the figures."""
+    """Write the task's two files and its statistics to ``out``; returns the statistics."""
     train, valid = task_examples(docstrings())
     for name, examples in (("train", train), ("valid", valid)):
         write_file(out / f"{name}.tsv", "".join(f"{label}\t{text}\n" for label, text in examples))
     counts = {name: Counter(label for label, _ in side) for name, side in (("train", train), ("valid", valid))}
-    # What always answering the most frequent training class would score on the validation set.
+    # The accuracy of the most frequent training class on the validation set.
     majority = max(sorted(counts["train"]), key=lambda label: counts["train"][label])
     stats: dict[str, object] = {
         "classes": sorted(counts["train"]),
@@ -37,7 +37,7 @@ def build(out: Path) -> dict[str, object]:
 
 
 def main(argv: list[str] | None = None, prog: str | None = None) -> None:
-    """The program; ``prog`` is what its help calls it."""
+    """Run the program; ``prog`` is its name in the help text."""
     parser = program_parser(prog, "data_prep.stdlib_packages", __doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder for train.tsv, valid.tsv, stats.json")
     args = parser.parse_args(argv)

@@ -2,12 +2,14 @@
 
     linformer data vocabulary --out DIR --vocab-size 32000 CORPUS
 
-CORPUS is what data_prep.build_corpus made, of which train is read; or text files, one sentence or paragraph a line. The
-model is trained on a sample of the lines, drawn by their own hash and --seed: equal text and options give an equal
-model, byte for byte. Characters too rare for the vocabulary fall back to their UTF-8 bytes, so nothing is ever <unk>.
+CORPUS is a folder made by `linformer data corpus`, whose train split is used, or text files with one sentence or
+paragraph per line. The model is trained on a sample of the lines, selected by a hash of the line and --seed: the same
+text and options give the same model, byte for byte. Rare characters are encoded as UTF-8 bytes, so no text becomes
+<unk>.
 
-DIR gets sentencepiece.bpe.model (the name fairseq's hubs look for, whatever the algorithm), dict.txt with the counts in
-the sample, and manifest.json. dict.txt has no <mask>: fairseq's masked_lm and sentence_prediction tasks add it.
+The output is sentencepiece.bpe.model (the file name that fairseq's hub interface expects, for any algorithm), dict.txt
+with the counts in the sample, and manifest.json. dict.txt has no <mask>: fairseq's masked_lm and sentence_prediction
+tasks add it.
 """
 
 import io
@@ -33,13 +35,13 @@ from linformer_fairseq.files.provenance import sha256
 from linformer_fairseq.files.text import not_utf8
 from linformer_fairseq.files.tokenizers import SENTENCEPIECE
 
-# A few hundred bytes and characters take their place in every vocabulary.
+# Every vocabulary contains a few hundred bytes and characters.
 MINIMUM_VOCABULARY = 400
 MAXIMUM_VOCABULARY = 64_000
 # Fixed: the number is stored in the model, and the rounding of the sums depends on it.
 _THREADS = 2
-# sentencepiece is slow on long lines (quadratic in their length) and leaves out those over its limit without a word. It
-# looks at single words, so that cutting lines at blanks is no loss.
+# sentencepiece is slow on long lines (quadratic in their length) and silently drops those over its limit. It works on
+# single words, so that cutting lines at spaces does not matter.
 _LONGEST_LINE = 1_000
 
 
@@ -48,11 +50,11 @@ class TrainingOptions:
     """Options of the sentencepiece model."""
 
     vocab_size: int = 32_000
-    """Pieces, with sentencepiece's own <unk>, <s>, </s>; fewer come out where the text does not hold so many."""
+    """Number of pieces, including sentencepiece's <unk>, <s> and </s>; there are fewer if the text has not enough."""
     algorithm: Literal["unigram", "bpe"] = "unigram"
     normalization: Literal["nmt_nfkc", "identity"] = "nmt_nfkc"
-    """sentencepiece's rule for what text becomes before it is cut: NFKC with all white space and control characters
-    levelled; or nothing but single blanks, so that every character comes back as it was."""
+    """sentencepiece's normalization: NFKC with uniform white space and without control characters; or only single
+    spaces, so that decoding restores every other character."""
     sample_bytes: int = 20_000_000
     seed: int = 1
 
@@ -68,7 +70,7 @@ def check_vocabulary(size: int) -> None:
 
 
 def sample(files: list[Path], size: int, seed: int) -> Iterator[str]:
-    """About ``size`` bytes of the lines of ``files``, drawn line by line whatever the others are.
+    """Lines of ``files``, about ``size`` bytes; each line is selected independently of the others.
 
     Raises:
         UserError: a file that is not UTF-8.
@@ -131,13 +133,13 @@ def train(inputs: list[Path], out: Path, options: TrainingOptions | None = None)
     """Train on ``inputs`` and write the model and the dictionary to ``out``.
 
     Args:
-        inputs: a corpus folder, or UTF-8 files, one sentence or paragraph a line.
-        out: a new, an empty or an unfinished folder, or a finished one of the same inputs and options.
-        options: what to train.
+        inputs: a corpus folder, or UTF-8 files with one sentence or paragraph per line.
+        out: a new or empty folder, or the unfinished or finished output of a run with the same inputs and options.
+        options: options of the model.
 
     Raises:
-        UserError: vocabulary out of range, a bad file, too little text for any vocabulary, or an ``out`` that holds
-            something else.
+        UserError: the vocabulary size is out of range, a file is invalid, there is too little text, or ``out`` contains
+            other files.
     """
     options = options or TrainingOptions()
     check_vocabulary(options.vocab_size)
@@ -176,7 +178,7 @@ def train(inputs: list[Path], out: Path, options: TrainingOptions | None = None)
 
 
 def _write_dictionary(folder: Path, lines: list[str]) -> None:
-    """dict.txt: the model's pieces in its order, with their counts in ``lines``."""
+    """Write dict.txt: the model's pieces in order, with their counts in ``lines``."""
     model = folder / SENTENCEPIECE
     processor = sentencepiece_model.load_processor(model)
     counts: Counter[int] = Counter()
@@ -187,11 +189,11 @@ def _write_dictionary(folder: Path, lines: list[str]) -> None:
 
 
 def main(argv: list[str] | None = None, prog: str | None = None) -> None:
-    """The program; ``prog`` is what its help calls it."""
+    """Run the program; ``prog`` is its name in the help text."""
     defaults = TrainingOptions()
     parser = program_parser(prog, "data_prep.train_sentencepiece", __doc__)
     parser.add_argument("inputs", type=Path, nargs="+", metavar="CORPUS", help="a corpus folder, or text files")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="output folder")
     parser.add_argument(
         "--vocab-size",
         type=int,
@@ -200,22 +202,25 @@ def main(argv: list[str] | None = None, prog: str | None = None) -> None:
         help=f"number of pieces, {MINIMUM_VOCABULARY} to {MAXIMUM_VOCABULARY} (%(default)s)",
     )
     parser.add_argument(
-        "--algorithm", choices=("unigram", "bpe"), default=defaults.algorithm, help="of sentencepiece (%(default)s)"
+        "--algorithm",
+        choices=("unigram", "bpe"),
+        default=defaults.algorithm,
+        help="algorithm of sentencepiece (%(default)s)",
     )
     parser.add_argument(
         "--normalization",
         choices=("nmt_nfkc", "identity"),
         default=defaults.normalization,
-        help="what the model does to text first: NFKC and plain blanks, or blanks only (%(default)s)",
+        help="normalization of text: NFKC and white space, or white space only (%(default)s)",
     )
     parser.add_argument(
         "--sample-mb",
         type=float,
         default=defaults.sample_bytes / 1e6,
         metavar="N",
-        help="train on about so many MB of the lines (%(default)g)",
+        help="train on a sample of about N MB (%(default)g)",
     )
-    parser.add_argument("--seed", type=int, default=defaults.seed, help="of the sample (%(default)s)")
+    parser.add_argument("--seed", type=int, default=defaults.seed, help="seed of the sample (%(default)s)")
     args = parser.parse_args(argv)
     options = TrainingOptions(
         args.vocab_size, args.algorithm, args.normalization, round(args.sample_mb * 1e6), args.seed

@@ -1,1 +1,1 @@
-"""Writes fairseq's memory-mapped datasets from text files: cuts them into parts, encodes and joins these."""
+"""Converts text files to fairseq's memory-mapped datasets: cuts them into parts, encodes the parts and joins them."""

@@ -1,4 +1,4 @@
-"""A folder of binarised data: which datasets it holds, their dictionaries, and the tokenizer that reads them."""
+"""A folder of binary data: its datasets, their dictionaries, and the tokenizer to decode them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _HINT = "copy the tokenizer that the data was made with there again"
 
 
 def find_datasets(folder: Path) -> list[Path]:
-    """Paths without suffix of all .idx and .bin in ``folder`` and the folders in it: shards, input0, label, ..."""
+    """Paths, without suffix, of all .idx and .bin files in ``folder`` and its subfolders (shards, input0, label)."""
     places = [folder, *sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))]
     found = {path.with_suffix("") for place in places for path in place.glob("*.idx")}
-    # A lone .bin counts where it is called like a split; others, such as pytorch_model.bin, are none of our business.
+    # A .bin without .idx only counts if it is named like a split; others, such as pytorch_model.bin, are ignored.
     found |= {
         path.with_suffix("")
         for place in places
@@ -28,7 +28,7 @@ def find_datasets(folder: Path) -> list[Path]:
 
 
 def dictionary_of(prefix: Path) -> Path | None:
-    """The dict.txt of a dataset; with two languages (``train.de-en.de``) there is one for each (``dict.de.txt``)."""
+    """The dict.txt of a dataset; datasets of two languages (``train.de-en.de``) have one each (``dict.de.txt``)."""
     names = ("dict.txt", f"dict{prefix.suffix}.txt")
     return next((prefix.with_name(name) for name in names if prefix.with_name(name).is_file()), None)
 
@@ -39,10 +39,10 @@ def symbols_of(dictionary: Path) -> list[str]:
 
 
 def decoder(folder: Path, symbols: Sequence[str]) -> Callable[[Sequence[int]], str]:
-    """Returns the text of ids as `from_pretrained` does it; to symbols where ``folder`` has no tokenizer (labels, ...).
+    """Returns a function from ids to text, as in `from_pretrained`; to symbols if ``folder`` has no tokenizer (labels).
 
     Raises:
-        UserError: the tokenizer's files cannot be read, or, where the function is called, do not fit ``symbols``.
+        UserError: the tokenizer's files cannot be read; or, from the returned function, do not match ``symbols``.
     """
 
     def pieces(ids: Sequence[int]) -> str:

@@ -1,4 +1,4 @@
-"""What a worker process does: the ids of one part of a file."""
+"""The work of a worker process: encoding one part of a file."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from linformer_fairseq.files.mmap_dataset import element_type
 from linformer_fairseq.files.text import not_utf8
 
 _BATCH = 1 << 20
-"""Bytes of text whose ids are in memory at a time as the tokenizer returns them."""
+"""Bytes of text that are encoded at a time."""
 
 _tokenizer: Tokenizer | None = None
 
@@ -26,11 +26,11 @@ class Encoded:
     """The items of a part."""
 
     tokens: npt.NDArray[np.generic]
-    """All items one after the other, each with its </s>, shape (tokens,)."""
+    """The concatenated items, each with its </s>, shape (tokens,)."""
     sizes: npt.NDArray[np.int32]
-    """Tokens of each item, shape (items,)."""
+    """Number of tokens of each item, shape (items,)."""
     unknown: int
-    """How many of the tokens are <unk>."""
+    """Number of <unk> tokens."""
 
 
 def start_worker(folder: Path) -> None:
@@ -43,7 +43,7 @@ def encode_part(part: Part) -> Encoded:
     """One item per line: its ids and </s>.
 
     Raises:
-        UserError: not UTF-8 (with the byte offset), or a line that the tokenizer refuses.
+        UserError: the text is not UTF-8 (with the byte offset), or the tokenizer rejects a line.
     """
     tokenizer = _tokenizer
     assert tokenizer is not None, "start_worker comes first"
@@ -62,7 +62,7 @@ def encode_part(part: Part) -> Encoded:
         # </s> behind every item.
         tokens.append(np.insert(joined.astype(dtype, copy=False), np.cumsum(lengths), EOS))
         sizes.append(lengths + 1)
-    # What is one array already is not copied: it may be a very long line.
+    # A single array is not copied: it may be a very long line.
     whole = tokens[0] if len(tokens) == 1 else np.concatenate(tokens)
     return Encoded(whole, np.concatenate(sizes), unknown)
 
@@ -74,7 +74,7 @@ def _encode(tokenizer: Tokenizer, lines: list[str], dtype: np.dtype[np.generic])
 
 
 def _batches(part: Part) -> Iterator[tuple[int, list[str]]]:
-    """Some lines at a time, without their ends, and the offset of the first."""
+    """Batches of lines, without line ends, with the offset of the first line."""
     with part.path.open("rb") as stream:
         offset = stream.seek(part.start)
         while offset < part.end:
@@ -83,7 +83,7 @@ def _batches(part: Part) -> Iterator[tuple[int, list[str]]]:
             if not block:
                 raise UserError(f"{part.path}: the file became shorter while it was read")
             following, lines = offset + len(block), _lines(part.path, offset, block)
-            del block  # of a very long line there is no room for many copies
+            del block  # saves memory if it is a very long line
             yield offset, lines
             offset = following
 
@@ -103,7 +103,7 @@ def _lines(path: Path, offset: int, block: bytes) -> list[str]:
 
 
 def _line_number(path: Path, place: int) -> int:
-    """The line, from 1, that byte ``place`` is in."""
+    """The number, from 1, of the line that contains byte ``place``."""
     number = 1
     with path.open("rb") as stream:
         while place > 0 and (block := stream.read(min(_BATCH, place))):

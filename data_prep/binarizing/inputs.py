@@ -1,4 +1,4 @@
-"""What is to be binarised: the splits of a corpus folder, or plain files."""
+"""The inputs of binarization: the splits of a corpus folder, or text files."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ SPLITS = ("train", "valid", "test")
 
 @dataclass(frozen=True)
 class Inputs:
-    """Text files by split, and what the corpus says of itself."""
+    """Text files by split, and the manifest of the corpus."""
 
     splits: dict[str, tuple[Path, ...]]
     corpus: dict[str, Any] | None
@@ -23,11 +23,11 @@ class Inputs:
 
 
 def find_inputs(paths: list[Path]) -> Inputs:
-    """The splits of one corpus folder, or one split per file, called by the file's name.
+    """The splits of one corpus folder, or one split per file, named after the file.
 
     Raises:
-        UserError: nothing there, a folder among files, a compressed file, names that are not distinct, no training
-            text, or a file in a corpus folder that is not text.
+        UserError: a file does not exist or is compressed, a folder is among several paths, names are not distinct,
+            there is no training text, or a corpus folder contains other files than text.
     """
     if len(paths) == 1 and paths[0].is_dir():
         return _corpus(paths[0])
@@ -39,10 +39,10 @@ def find_inputs(paths: list[Path]) -> Inputs:
 
 
 def check_text_files(paths: list[Path]) -> None:
-    """Make sure that all of them are files, and not compressed.
+    """Check that all paths are uncompressed files.
 
     Raises:
-        UserError: nothing there, a folder, or a compressed file.
+        UserError: a path does not exist, is a folder, or is a compressed file.
     """
     for path in paths:
         if not path.exists():
@@ -58,7 +58,7 @@ def check_text_files(paths: list[Path]) -> None:
 
 def _compression(path: Path) -> str | None:
     if not path.is_file():
-        return None  # what is read from a pipe is gone
+        return None  # reading from a pipe would consume the data
     with path.open("rb") as stream:
         kind = kind_of(stream.read(HEAD))
     return kind if kind in COMPRESSIONS.values() else None

@@ -1,7 +1,7 @@
-"""Cutting text files into parts of a few megabytes, by byte offsets, without reading them whole.
+"""Divides text files into parts of a few megabytes, as byte offsets, without reading them completely.
 
-A part ends before the empty line that follows a document; one that would be too long, inside a document, ends at the
-end of a line. Where the cuts are depends on the files and the size of the parts alone.
+A part ends before the empty line after a document. If the document is too long, the part ends at the end of a line. The
+parts depend only on the files and the requested size.
 """
 
 import re
@@ -15,20 +15,20 @@ from linformer_fairseq.files.text import BYTE_ORDER_MARK
 
 _BLOCK = 1 << 16
 _EMPTY_LINE = re.compile(rb"\n\r?\n")
-"""An empty line, with the line feed that ends the line before it."""
+"""An empty line, including the line feed at the end of the previous line."""
 DOCUMENT_SEARCH = 1 << 20
-"""Bytes beyond the wanted size in which the end of a document is looked for."""
+"""Number of bytes beyond the requested size in which the end of a document is searched."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Bytes ``start`` to ``end`` of a file: whole lines."""
+    """Bytes ``start`` to ``end`` of a file, which are whole lines."""
 
     path: Path
     start: int
     end: int
     continues: bool
-    """Whether it begins inside the document with which the part before it ends."""
+    """Whether it begins within a document that begins in an earlier part."""
 
     @property
     def size(self) -> int:
@@ -37,10 +37,10 @@ class Part:
 
 
 def cut(path: Path, wanted: int) -> Iterator[Part]:
-    """The parts of a file, of ``wanted`` bytes or a little more each.
+    """The parts of a file, of ``wanted`` bytes or slightly more each.
 
     Raises:
-        UserError: no such file, or no text in it.
+        UserError: the file does not exist or contains no text.
     """
     if not path.is_file():
         raise UserError(f"{path}: no such file")
@@ -65,7 +65,7 @@ def _has_text(stream: BinaryIO, start: int) -> bool:
 
 
 def _border(stream: BinaryIO, wanted: int, size: int) -> tuple[int, int]:
-    """Where the part that should be ``wanted`` long ends, and where the next begins."""
+    """The end of the part that should end at ``wanted``, and the beginning of the next part."""
     line_end = -1
     position = wanted - 1  # the wanted place may be just behind the end of a line
     previous = b""

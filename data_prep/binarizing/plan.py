@@ -1,4 +1,4 @@
-"""Which parts of the text go where: the same plan for the same files, whatever runs it."""
+"""Assigns parts of the text to datasets; the plan depends only on the files and the number of shards."""
 
 from dataclasses import dataclass
 from pathlib import Path

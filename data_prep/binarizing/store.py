@@ -1,7 +1,8 @@
-"""The datasets while they grow, so that a killed run can be carried on.
+"""Datasets under construction, which a killed run can resume.
 
-After every part ``state.json`` says how many parts are in and how long each file is; what a killed run wrote beyond
-that is cut off by the next one. Sizes of items are kept in a file of their own until the index is made of them.
+After every part, ``state.json`` records the number of finished parts and the length of each file; when a killed run is
+resumed, files are truncated to these lengths. The sizes of items are kept in a separate file until the index is
+written.
 """
 
 import json

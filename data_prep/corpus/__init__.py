@@ -1,1 +1,1 @@
-"""The parts of building a corpus: cleaning, duplicates, splits, and the text files that come out."""
+"""The parts of `build_corpus`: cleaning, duplicates, splits, and writing the text files."""

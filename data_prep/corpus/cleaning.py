@@ -1,4 +1,4 @@
-"""Cleans a document into paragraphs, and decides whether it is usable."""
+"""Cleans the paragraphs of a document, and decides whether to drop it."""
 
 import hashlib
 import re
@@ -15,28 +15,28 @@ _WORD = re.compile(r"\S+")
 
 @dataclass(frozen=True)
 class Cleaning:
-    """What is done to the text of every document; a paragraph is a line."""
+    """Options of cleaning; each line of a document is a paragraph."""
 
     control: bool = True
-    """Replace control characters (C0, C1, byte order marks) by blanks."""
+    """Replace control characters (C0, C1, byte order marks) by spaces."""
     whitespace: bool = True
-    """Make every run of white space (no-break, ideographic and so on) one blank, and strip paragraphs."""
+    """Replace every run of white space (of any kind) by one space, and strip paragraphs."""
     minimum_characters: int = 1
-    """Drop documents that are shorter than this after cleaning."""
+    """Drop documents with fewer characters after cleaning."""
 
 
 class Cleaned(NamedTuple):
-    """A document ready to be written, or dropped."""
+    """A cleaned document."""
 
     paragraphs: list[str]
     """Without line feeds and never blank."""
     digest: bytes
-    """16 bytes that depend on the text alone."""
+    """Hash of the cleaned text, 16 bytes."""
     dropped: Literal["empty", "short"] | None
 
 
 def digest(text: str) -> bytes:
-    """16 bytes (BLAKE2b) that stand for ``text``."""
+    """Hash of ``text``: BLAKE2b, 16 bytes."""
     return hashlib.blake2b(text.encode("utf-8"), digest_size=16).digest()
 
 
@@ -45,11 +45,11 @@ def clean(text: str, where: str, options: Cleaning) -> Cleaned:
 
     Args:
         text: paragraphs separated by line feeds.
-        where: the document's place, for messages.
-        options: what to do.
+        where: location of the document, for messages.
+        options: options of cleaning.
 
     Raises:
-        UserError: a "word" too long to be one.
+        UserError: a "word" is longer than any in a text.
     """
     if options.control:
         text = _CONTROL.sub(" ", text)

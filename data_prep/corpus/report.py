@@ -1,4 +1,4 @@
-"""What is said about a corpus: its figures beside the paper's, and what was left out."""
+"""The report on a corpus: its size compared with the paper's, and the documents that were dropped."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ PAPER_BYTES = 16e9
 
 
 def describe(manifest: dict[str, Any]) -> str:
-    """What the program prints at its end."""
+    """The report as text."""
     lines = [f"{'':16}{'documents':>14}{'paragraphs':>14}{'words':>16}{'MB':>12}"]
     for name, count in manifest["splits"].items():
         numbers = f"{count['documents']:>14,}{count['paragraphs']:>14,}{count['words']:>16,}"

@@ -1,4 +1,4 @@
-"""Makes a corpus of sources: cleans, drops duplicates, splits and writes; can be interrupted and resumed anywhere."""
+"""Builds a corpus from sources: cleans, drops duplicates, splits and writes. It can be interrupted and resumed."""
 
 import json
 from collections import Counter
@@ -26,7 +26,7 @@ _SAVE_CHARACTERS = 32 << 20  # what is cleaned, looked up and written again at m
 
 @dataclass(frozen=True)
 class CorpusOptions:
-    """What is done to the documents; all of it decides what comes out."""
+    """The options that determine the corpus, in addition to its sources."""
 
     shares: Shares
     cleaning: Cleaning = field(default_factory=Cleaning)
@@ -35,10 +35,10 @@ class CorpusOptions:
     errors: Errors = "strict"
     """What to do with bytes that are not UTF-8."""
     shard_bytes: int = 256 << 20
-    """Bytes after which the next document begins a new file."""
+    """Size in bytes from which on the next document begins a new file."""
 
     def with_valid_share(self, share: float) -> "CorpusOptions":
-        """The same with another share of documents held out for validation."""
+        """A copy with another share of documents for validation."""
         return replace(self, shares=replace(self.shares, valid=share))
 
 

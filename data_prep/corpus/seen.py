@@ -1,4 +1,4 @@
-"""Which texts have occurred, and where first: on disk, so that memory stays bounded."""
+"""The texts that have occurred, with their first position; stored on disk, so that memory is bounded."""
 
 import sqlite3
 from pathlib import Path

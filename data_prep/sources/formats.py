@@ -1,14 +1,14 @@
-"""Readers of the text formats: what a stream of bytes holds, document by document.
+"""Readers of the text formats.
 
 Each reader is ``reader(stream, name, options, errors, skip)`` and yields :class:`Record`. The parquet reader, which
-needs a file to move about in, is in ``parquet.py``.
+needs a seekable file, is in ``parquet.py``.
 
 The readers of ``datasets`` are not used for files, because they
 
-* do not name the line of the file that is wrong, and cannot replace single bytes of JSON lines that are not UTF-8,
-* have no limit on a document: one without a separator fills the memory, as does JSON that needs a second look, which is
-  read as a whole,
-* cut documents at ``\\n\\n`` alone, not at lines of blanks, and take a lone ``\\r`` for the end of a line.
+* do not report the line of an error, and cannot replace single bytes of JSON lines that are not UTF-8,
+* do not limit the size of a document: text without a separator fills the memory, as does JSON that is not in lines,
+  which is read as a whole,
+* separate documents only at ``\\n\\n``, not at lines of spaces, and treat a lone ``\\r`` as the end of a line.
 """
 
 import html

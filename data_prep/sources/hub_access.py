@@ -1,4 +1,4 @@
-"""Finding a data set's files on the Hugging Face hub, and saying what to do where that fails."""
+"""Finds the files of a data set on the Hugging Face hub, with instructions if that fails."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager

@@ -1,7 +1,6 @@
-"""Streams cut into whole lines and into blocks of lines, in pieces of bounded size; bytes made text.
+"""Divides streams into lines and blocks of lines of bounded size, and decodes them.
 
-Lines end in ``\\n``; the ``\\r`` before it goes with it. Nothing else ends a line: U+0085, U+2028 and form feeds
-occur inside paragraphs.
+Lines end with ``\\n`` or ``\\r\\n``. Nothing else ends a line: U+0085, U+2028 and form feeds occur within paragraphs.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""What the user writes as a source, made units: ``PATH``, ``hub:NAME`` or a name, with ``,key=value`` endings."""
+"""Parses a source given by the user (``PATH``, ``hub:NAME`` or a name, with ``,key=value`` options) to units."""
 
 import glob
 import math
@@ -24,7 +24,7 @@ _ENDING = re.compile(r"(.*),([A-Za-z_]+)=([^,]*)", re.DOTALL)
 
 
 def parse_source(spec: str, max_document_bytes: int = MAX_DOCUMENT_BYTES) -> Source:
-    """The source that ``spec`` means; every file of it is there and begins as its name says.
+    """Parse a source; checks that its files exist and begin as their names indicate.
 
     Args:
         spec: a file, a glob, a folder, ``hub:wikipedia``, ``hub:bookcorpus`` or ``hub:OWNER/NAME``, and any of
@@ -33,7 +33,7 @@ def parse_source(spec: str, max_document_bytes: int = MAX_DOCUMENT_BYTES) -> Sou
         max_document_bytes: a longer document is an error.
 
     Raises:
-        UserError: an unknown key or value, no such file, or a hub out of reach.
+        UserError: a key or value is unknown, a file does not exist, or the hub cannot be reached.
     """
     limits = Limits(max_document_bytes)
     place, given = split_spec(spec)
@@ -63,7 +63,7 @@ def parse_source(spec: str, max_document_bytes: int = MAX_DOCUMENT_BYTES) -> Sou
 
 
 def split_spec(spec: str) -> tuple[str, dict[str, str]]:
-    """The place and the ``key=value`` endings; a file that is called like the whole of ``spec`` is the place."""
+    """Split ``spec`` into the place and the ``key=value`` options; if a file is named ``spec``, it is the place."""
     given: dict[str, str] = {}
     place = spec
     while not os.path.lexists(place) and (match := _ENDING.fullmatch(place)):
@@ -77,14 +77,14 @@ def split_spec(spec: str) -> tuple[str, dict[str, str]]:
 
 
 def find_files(place: str, anything: bool = False) -> tuple[list[Path], tuple[str, ...]]:
-    """The files that ``place`` means, sorted, each once, and the hidden ones of folders, which are left out.
+    """The files at ``place``, sorted, each once; and the hidden files in folders, which are not read.
 
     Args:
         place: file, folder (with all below it) or glob (``**`` for any folders).
         anything: take files of unknown formats too.
 
     Raises:
-        UserError: nothing there, or files in a folder that are of no known format.
+        UserError: there are no files, or a folder contains files of unknown formats.
     """
     path = Path(place)
     if os.path.lexists(place):

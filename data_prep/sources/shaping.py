@@ -1,4 +1,4 @@
-"""What is made of the records of a file: lines joined to paragraphs, several records to one document."""
+"""Converts records of a file to documents: joins lines to paragraphs, and several records to one document."""
 
 import re
 from collections.abc import Callable, Iterator

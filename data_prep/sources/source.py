@@ -1,4 +1,4 @@
-"""What every source of documents offers: a source is a list of units, a unit yields documents."""
+"""The interface of sources: a source is a list of units, and a unit yields documents."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
@@ -13,24 +13,24 @@ class Record(NamedTuple):
     """One document as read, before any cleaning."""
 
     text: str
-    """Its paragraphs, each ended by ``\\n`` but for the last; empty lines may stand between them."""
+    """The paragraphs, separated by ``\\n``; there may be empty lines between them."""
     where: str
-    """Where it stands, for messages: ``books.txt.xz, line 123`` or ``part.parquet, row 7``."""
+    """Its location, for messages: ``books.txt.xz, line 123`` or ``part.parquet, row 7``."""
     replaced: bool = False
-    """Whether bytes of it were not UTF-8 and are U+FFFD now (``errors="replace"`` only)."""
+    """Whether it had bytes that are not UTF-8 and were replaced by U+FFFD (only with ``errors="replace"``)."""
 
 
 class Unit(ABC):
-    """One part of a source, read in a fixed order: a file here or on the hub, or something made on the spot."""
+    """A part of a source, with documents in a fixed order: a local file, a file on the hub, or generated text."""
 
     name: str
-    """What it is called in messages and in the manifest."""
+    """Name in messages and in the manifest."""
     size: int | None
-    """Bytes of the file as it lies on the disk; None where there is no file."""
+    """Size of the file in bytes (compressed, if it is); None if there is no file."""
 
     @abstractmethod
     def identity(self) -> dict[str, object]:
-        """What tells cheaply whether this is still the same input: JSON values only."""
+        """JSON values that change when the input changes, without reading it."""
 
     @abstractmethod
     def documents(self, errors: Errors = "strict", skip: int = 0) -> Iterator[Record]:
@@ -38,10 +38,10 @@ class Unit(ABC):
 
         Args:
             errors: what to do with bytes that are not UTF-8: a `UserError`, or U+FFFD.
-            skip: leave out so many; nothing is yielded where there are not more than these.
+            skip: number of documents to skip.
 
         Raises:
-            UserError: anything wrong with the input, with file and position.
+            UserError: the input is invalid; the message has file and position.
         """
 
     @abstractmethod
@@ -50,7 +50,7 @@ class Unit(ABC):
 
     @abstractmethod
     def provenance(self) -> dict[str, object]:
-        """:meth:`identity` and what takes a whole reading to know, such as the sha256: JSON values only.
+        """:meth:`identity`, and JSON values that require reading the whole input, such as the SHA-256.
 
         Raises:
             UserError: the file is no longer the one that was read.
@@ -59,25 +59,25 @@ class Unit(ABC):
 
 @dataclass(frozen=True)
 class Source:
-    """Where documents come from, as the user said it."""
+    """A source of documents, as given by the user."""
 
     name: str
     """The source as written on the command line."""
     weight: float
-    """What the user gave as ``weight=``; 1 if nothing."""
+    """The value of ``weight=``; default: 1."""
     units: tuple[Unit, ...]
     """Its parts, in the order in which they are read."""
     ignored: tuple[str, ...] = ()
-    """Hidden files of a folder, which are left out: for a line on the screen or in the manifest."""
+    """Hidden files of a folder, which are not read but reported."""
 
 
 class IterableUnit(Unit):
-    """Documents that are not in a file: made by a function that gives the same ones at every call."""
+    """Generated documents: made by a function that returns the same ones at every call."""
 
     size = None
 
     def __init__(self, name: str, make: Callable[[], Iterable[str]], identity: dict[str, object]) -> None:
-        """``make()`` gives the texts; ``identity`` changes when they do."""
+        """``make()`` returns the texts; ``identity`` must change when they do."""
         self.name = name
         self._make = make
         self._identity = identity
@@ -92,9 +92,9 @@ class IterableUnit(Unit):
             yield Record(text, f"{self.name}, document {number}")
 
     def position(self) -> int:
-        """Return 0: these documents have no size to measure progress by."""
+        """Return 0: generated documents have no size."""
         return 0
 
     def provenance(self) -> dict[str, object]:
-        """Return the identity, which is all that is known of the origin."""
+        """Return the identity."""
         return self.identity()

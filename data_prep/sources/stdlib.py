@@ -1,4 +1,4 @@
-"""The English text of every CPython as a source: topics of the manual, then the docstrings module by module."""
+"""The English text in Python's standard library as a source: manual topics, then docstrings by module."""
 
 import platform
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""Files as streams of bytes: decompressed, hashed on the way, and checked to be what their names say."""
+"""Files as streams of bytes: decompresses, hashes, and checks that the content matches the file name."""
 
 import bz2
 import hashlib

@@ -1,1 +1,1 @@
-"""The text that every Python brings along: what the quickstart learns from without a download."""
+"""The English text in Python's standard library, which the quickstart uses because it needs no download."""

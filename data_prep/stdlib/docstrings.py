@@ -1,4 +1,4 @@
-"""The English text that comes with every CPython: the language manual's topics and the docstrings, in paragraphs.
+"""The English text in Python's standard library: the manual's topics and the docstrings, in paragraphs.
 
 Modules are parsed, never imported: importing the whole standard library has side effects (``antigravity``
 opens a browser) and fails for modules of other systems.

@@ -1,8 +1,8 @@
-"""A classification task from the docstrings: which package does this one belong to?
+"""A classification task from docstrings: predict the package that a docstring belongs to.
 
-The classes are the packages with the most docstrings. An example's text is the docstring's alone, without the name of
-its module; that name may of course occur in the docstring's own words. Texts are compared after levelling case and
-white space: each is there once, and one that occurs in two packages is left out. The split is by the text's hash.
+The classes are the packages with the most docstrings. The text of an example is the docstring without the name of its
+module (which may occur within the docstring). Duplicates, ignoring case and white space, are removed, and texts that
+occur in two packages are dropped. The split is determined by a hash of the text.
 """
 
 from collections import Counter, defaultdict
@@ -16,8 +16,8 @@ CLASSES = 8
 MINIMUM_CLASSES = 6
 MINIMUM_CHARACTERS = 40
 VALID_SHARE = 0.2
-# Left out of some systems' default installation (Debian splits them off) or gone from later versions: with
-# them the classes would differ from one machine to the next.
+# Missing in some installations (Debian has separate packages) or removed in later versions of Python: with them, the
+# classes would differ between machines.
 NOT_EVERYWHERE = frozenset({"distutils", "ensurepip", "idlelib", "tkinter", "turtledemo", "venv"})
 
 Example = tuple[str, str]
@@ -31,8 +31,8 @@ def task_examples(
 
     Args:
         source: docstrings in a fixed order.
-        classes: at most so many packages.
-        minimum: a package with fewer examples is no class.
+        classes: maximum number of packages.
+        minimum: minimum number of examples of a package.
 
     Raises:
         UserError: fewer than six packages have enough docstrings.
@@ -48,7 +48,7 @@ def task_examples(
     single = [example for mark, example in texts.items() if len(owners[mark]) == 1]
     counts = Counter(label for label, _ in single)
     ranking = sorted(counts, key=lambda label: (-counts[label], label))
-    # Underscored modules hold the pure Python twins of C modules; nobody asks for them by name.
+    # Modules with an underscore, such as pure Python versions of C modules, are private.
     labels = [x for x in ranking if counts[x] >= minimum and not x.startswith("_") and x not in NOT_EVERYWHERE][
         :classes
     ]

@@ -1,4 +1,4 @@
-"""The frame of every program: its help, how it reports what a user can fix, and how it ends on Ctrl-C."""
+"""The frame of every program: help, error messages, and Ctrl-C."""
 
 import argparse
 import os
@@ -10,12 +10,12 @@ from linformer_fairseq.files.errors import UserError
 
 
 def program_parser(prog: str | None, module: str, text: str | None) -> argparse.ArgumentParser:
-    """A parser of the options of a program, whose help shows the module's ``text`` as it stands.
+    """An argument parser whose help shows ``text`` without reformatting it.
 
     Args:
-        prog: how the program was called, if not by ``python -m MODULE``.
-        module: the full name of its module.
-        text: what it does.
+        prog: name of the program in the help; default: ``python -m MODULE``.
+        module: full name of the program's module.
+        text: description of the program.
     """
     return argparse.ArgumentParser(
         prog=prog or f"python -m {module}",
@@ -25,17 +25,17 @@ def program_parser(prog: str | None, module: str, text: str | None) -> argparse.
 
 
 def run_program(main: Callable[[], None]) -> None:
-    """Run a program's ``main``; if it fails, end the process with a status the shell can rely on.
+    """Run a program's ``main``; if it fails, end the process with an exit status.
 
-    0: done. 1: a :class:`UserError` or an operating system error, told in one line on stderr. 130: Ctrl-C.
-    Any other exception is a fault of ours and keeps its traceback.
+    0: success. 1: a :class:`UserError` or an operating system error, printed in one line to stderr. 130: Ctrl-C.
+    Any other exception is a bug and is not caught.
     """
     try:
         main()
     except UserError as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
-        # Leave at once: no traceback, and no waiting for threads of libraries at exit.
+        # Exit immediately: no traceback, and no waiting for threads of libraries.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         print("stopped by Ctrl-C", file=sys.stderr, flush=True)
         os._exit(128 + signal.SIGINT)

@@ -1,11 +1,11 @@
-"""What a file is, by the ending of its name and by its first bytes."""
+"""Detects file types by file name extension and by the first bytes."""
 
 from pathlib import Path
 
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "Zstandard"}
-"""Name endings of compressed files, and what they are called."""
+"""File name extensions of compressed files, with the names of the formats."""
 
-# What a file of each kind begins with. Text of a corpus begins with none of these.
+# The first bytes of each file type. Text does not begin with any of these.
 _MAGIC = (
     (b"\x1f\x8b", "gzip"),
     (b"BZh", "bzip2"),
@@ -19,17 +19,17 @@ _MAGIC = (
     (b"\xfe\xff", "UTF-16 text"),
 )
 HEAD = 8
-"""Bytes that :func:`kind_of` looks at."""
+"""Number of bytes that :func:`kind_of` needs."""
 
 
 def compression_of(path: Path) -> str | None:
-    """The compression that the name's ending announces."""
+    """The compression according to the file name extension."""
     return COMPRESSIONS.get(path.suffix.lower())
 
 
 def kind_of(head: bytes) -> str | None:
-    """What the first bytes of a file show it to be; None for text and the unknown."""
-    # "BZh" could begin a text; the marks of a first block or of an end could not.
+    """The file type according to the first bytes; None for text and unknown types."""
+    # A text could begin with "BZh", but not with the magic number of a block or of the end of the stream after it.
     if head.startswith(b"BZh") and head[4:8] not in (b"1AY&", b"\x17rE8"):
         return None
     return next((kind for magic, kind in _MAGIC if head.startswith(magic)), None)

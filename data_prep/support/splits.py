@@ -1,4 +1,4 @@
-"""Which documents are held out: decided by each document's own text, so that nothing else can move one."""
+"""Assigns documents to splits by a hash of their text, independently of other documents."""
 
 import hashlib
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ TRAIN, VALID, TEST = NAMES = ("train", "valid", "test")
 
 
 def hash_fraction(digest: bytes, purpose: str) -> float:
-    """A number in [0, 1), as if drawn at random for this digest and purpose."""
+    """A pseudorandom number in [0, 1), determined by the digest and the purpose."""
     mixed = hashlib.blake2b(digest, digest_size=8, person=purpose.encode()).digest()
     return int.from_bytes(mixed, "big") / 2**64
 
@@ -23,7 +23,7 @@ class Shares:
 
     def __post_init__(self) -> None:
         """Raises:
-        UserError: a share out of range, or nothing left for training.
+        UserError: a share is out of range, or nothing is left for training.
         """
         for name, value in (("valid", self.valid), ("test", self.test)):
             if not 0 <= value < 1:
@@ -32,7 +32,7 @@ class Shares:
             raise UserError(f"--valid-share {self.valid} and --test-share {self.test} leave nothing to train on")
 
     def split(self, digest: bytes) -> str:
-        """The name of the split that a document belongs to."""
+        """The name of the document's split."""
         drawn = hash_fraction(digest, "split")
         if drawn < self.test:
             return TEST

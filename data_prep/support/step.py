@@ -1,8 +1,7 @@
-"""A step: one program's work on one output folder, which may be interrupted at any moment and run again.
+"""A step: the work of one program on one output folder, which can be interrupted at any time and resumed.
 
-While it is unfinished, the folder holds ``.unfinished/`` and nothing else: ``key.json`` (what the step is made from),
-``outputs/``, and whatever the program keeps there to carry on. Once finished it holds the outputs and
-``manifest.json``, nothing else.
+While unfinished, the folder contains only ``.unfinished/``, with ``key.json`` (inputs and options), ``outputs/``, and
+the state that the program needs to resume. When finished, it contains only the outputs and ``manifest.json``.
 """
 
 import errno
@@ -26,7 +25,7 @@ _HINT = "give a new or an empty folder with --out, or delete this one"
 
 
 def file_state(path: Path) -> dict[str, object]:
-    """What tells that a file has changed, without reading it: path, size in bytes, time of change in ns."""
+    """Identifies a file's content without reading it: path, size in bytes, modification time in ns."""
     state = path.stat()
     return {"path": str(path.resolve()), "size": state.st_size, "mtime_ns": state.st_mtime_ns}
 
@@ -50,25 +49,24 @@ class Step:
     def __init__(self, out: Path, key: dict[str, Any], redo: bool = False) -> None:
         """Args:
         out: folder for the outputs.
-        key: options and states of the inputs, JSON-able: what the outputs depend on, and nothing else.
-        redo: for short work: begin anew whatever an earlier run did, and keep its outputs until those of this one
-            take their place.
+        key: everything that the outputs depend on, as JSON values: options and states of the inputs.
+        redo: always start over, for short work; the outputs of an earlier run are kept until the new ones replace them.
         """
         self.out = out
         self.work = out / _UNFINISHED
-        """Folder for what is needed to carry on."""
+        """Folder for the state that is needed to resume."""
         self.outputs = self.work / "outputs"
         """Folder for the outputs until all of them are complete."""
         self.manifest: dict[str, Any] | None = None
         """Manifest of this step if it is finished, otherwise None."""
         self.resumed = False
-        """Whether there is work of an earlier run in ``work``."""
+        """Whether ``work`` contains work of an earlier run."""
         self._digest = _digest(key)
         self._redo = redo
 
     def __enter__(self) -> "Step":
         """Raises:
-        UserError: another process is at work there, or the folder holds something else.
+        UserError: another process is using the folder, or it contains other files.
         """
         if self.out.exists() and not self.out.is_dir():
             raise UserError(f"{self.out}: is a file, a folder was expected")
@@ -103,7 +101,11 @@ class Step:
         self.clear()
 
     def _finished(self) -> dict[str, Any]:
-        """The manifest of this very step, whose outputs are there."""
+        """The manifest of this step, if the folder has its complete output.
+
+        Raises:
+            UserError: the folder contains something else, or its files have changed.
+        """
         path = self.out / MANIFEST
         if not path.is_file():
             raise UserError(f"{self.out}: this folder holds other files; {_HINT}")
@@ -126,7 +128,7 @@ class Step:
         return manifest
 
     def clear(self) -> None:
-        """Begin again with nothing."""
+        """Delete all unfinished work and start over."""
         self._forget()
         self.outputs.mkdir(parents=True)
         write_file(self.work / "key.json", self._digest)
@@ -137,10 +139,10 @@ class Step:
         shutil.rmtree(self.work, ignore_errors=True)
 
     def finish(self, manifest: dict[str, Any]) -> dict[str, Any]:
-        """Everything is in ``outputs``: move it to its place and forget how it came about.
+        """Move everything in ``outputs`` to its final place and delete the working state.
 
         Args:
-            manifest: without ``key`` and ``files`` (path and size in bytes of each output), which are added.
+            manifest: the manifest; ``key`` and ``files`` (path and size in bytes of each output) are added.
 
         Returns:
             The manifest as written.
@@ -184,12 +186,12 @@ class Step:
         finally:
             self._lock.release()
         if isinstance(value, OSError) and value.errno in _NO_ROOM:
-            # Errors of writing have no file name; the folder is what the user can do something about.
+            # Write errors have no file name; the folder tells the user which disk is full.
             raise UserError(f"{self.out}: {value.strerror}; make room and run the same command again") from None
 
 
 def _names(manifest: Path) -> set[str]:
-    """The files and folders that a manifest speaks of."""
+    """The top-level files and folders in a manifest."""
     return {Path(name).parts[0] for name in read_object(manifest)["files"]}
 
 

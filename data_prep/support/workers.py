@@ -1,4 +1,4 @@
-"""A pool of worker processes for steps whose work can be cut into independent pieces."""
+"""A pool of worker processes for steps whose work can be divided into independent pieces."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 
 
 def default_workers() -> int:
-    """One per core that this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
@@ -41,18 +41,18 @@ def ordered_map(
 ) -> Generator[Result, None, None]:
     """``function(item)`` for each item, in order, computed by ``workers`` processes.
 
-    At most twice as many items as workers are taken from ``items`` before their results are asked for, so memory stays
-    bounded. Nothing outlives this process: not even where it is killed.
+    At most twice as many items as workers are read ahead of the results, so memory is bounded. The workers end with
+    this process, even if it is killed.
 
     Args:
-        function: importable by name, as are its arguments and results.
+        function: a function that can be pickled, like its arguments and results.
         items: read one by one, in this process.
-        workers: with 1 everything happens in this process.
+        workers: number of processes; with 1, everything runs in this process.
         initializer: called once in each worker, with ``initargs``.
         initargs: for ``initializer``.
 
     Raises:
-        UserError: ``workers`` below 1, a worker that died; and whatever ``function`` raises.
+        UserError: ``workers`` is below 1, or a worker died; and whatever ``function`` raises.
     """
     check_workers(workers)
     if workers == 1:
@@ -60,8 +60,8 @@ def ordered_map(
             initializer(*initargs)
         yield from map(function, items)
         return
-    # A pipe and a thread for each: a worker that dies breaks its own pipe, whatever it was doing. With the queue that
-    # the workers of concurrent.futures share, one that dies while it writes leaves all the others waiting for ever.
+    # One pipe and thread per worker: a worker that dies breaks only its own pipe. The workers of concurrent.futures
+    # share a queue: one that dies while writing to it would leave all others waiting forever.
     pool = [_Worker(function, initializer, initargs) for _ in range(workers)]
     idle: SimpleQueue[_Worker] = SimpleQueue()
     for worker in pool:
@@ -95,7 +95,7 @@ def ordered_map(
 
 
 class _Worker:
-    """A process, seen from here."""
+    """A worker process."""
 
     def __init__(
         self, function: Callable[[Any], Any], initializer: Callable[..., None] | None, initargs: tuple[Any, ...]
@@ -126,22 +126,22 @@ class _Worker:
         raise value
 
     def kill(self) -> None:
-        """End the process, whatever it is doing: nobody wants its result."""
+        """Kill the process."""
         self._process.kill()
 
     def close(self) -> None:
-        """Forget a process that was killed."""
+        """Release the resources of a process that was killed."""
         self._process.join()
         self._connection.close()
 
 
 @contextmanager
 def _interrupts_held_back() -> Generator[None, None, None]:
-    """Ctrl-C waits until the block is left; a process that starts in it never gets one, from its first instruction on.
+    """Delays Ctrl-C until the block ends; processes started in the block ignore it.
 
-    Ctrl-C reaches the whole group, but it is for this process to end its workers.
+    Ctrl-C is sent to the whole process group, but only this process should react and end its workers.
     """
-    resource_tracker.ensure_running()  # it is started with the first process, and lets Ctrl-C through again
+    resource_tracker.ensure_running()  # otherwise it is started with the first process and unblocks Ctrl-C
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

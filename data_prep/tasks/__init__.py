@@ -1,1 +1,1 @@
-"""The four finetuning tasks of the paper, from their official files to what fairseq's sentence_prediction reads."""
+"""The paper's four finetuning tasks and your own: converts their files to data for fairseq's sentence_prediction."""

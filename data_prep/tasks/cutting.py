@@ -1,6 +1,6 @@
-"""Making an example fit into the positions of a model.
+"""Truncates examples to the maximum number of positions.
 
-What the model sees is ``<s> text </s>``, or ``<s> text </s> </s> text </s>`` for a pair: fairseq's
+The input of the model is ``<s> text </s>``, or ``<s> text </s> </s> text </s>`` for a pair: fairseq's
 sentence_prediction adds ``<s>`` (``--init-token 0``) and the second ``</s>`` (``--separator-token 2``).
 """
 
@@ -13,21 +13,21 @@ Ids = npt.NDArray[np.int64]
 
 CUTS = ("head", "tail", "head+tail")
 _ADDED = {1: 2, 2: 4}
-"""Special tokens by number of texts."""
+"""Number of special tokens, by number of texts."""
 
 
 def positions(lengths: Sequence[int]) -> int:
-    """How many positions texts of these many tokens take."""
+    """Number of positions of an example whose texts have these numbers of tokens."""
     return sum(lengths) + _ADDED[len(lengths)]
 
 
 def smallest(texts: int) -> int:
-    """The fewest positions that leave a token of each text."""
+    """The minimum number of positions that leaves one token of each text."""
     return _ADDED[texts] + texts
 
 
 def shares(lengths: Sequence[int], limit: int) -> list[int]:
-    """How many tokens of each text stay so that all fit into ``limit`` positions: the longer text gives first."""
+    """Number of tokens of each text that fit into ``limit`` positions; the longer text is truncated first."""
     room = limit - _ADDED[len(lengths)]
     if sum(lengths) <= room:
         return list(lengths)
@@ -42,10 +42,10 @@ def shares(lengths: Sequence[int], limit: int) -> list[int]:
 
 
 def cut(ids: Ids, keep: int, how: str) -> Ids:
-    """The ``keep`` tokens of a text that stay.
+    """Truncate a text to ``keep`` tokens.
 
-    ``head+tail`` keeps the first quarter and the last three quarters: 128 and 382 of 510, the shares that did
-    best on long texts in Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?", arXiv:1905.05583.
+    ``head+tail`` keeps a quarter of them from the beginning and three quarters from the end: 128 and 382 of 510, the
+    best shares for long texts in Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?", arXiv:1905.05583.
     """
     if len(ids) <= keep:
         return ids

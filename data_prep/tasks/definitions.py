@@ -1,4 +1,4 @@
-"""What is fixed about each task: columns, labels, metrics, and how many examples the official files hold."""
+"""The definition of each task: columns, labels, metrics, and the number of examples in the official files."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Hub:
-    """Where the Hugging Face hub has a task."""
+    """The location of a task on the Hugging Face hub."""
 
     repository: str
     revision: str
-    """The commit that is meant: so that a run can be repeated."""
+    """A fixed commit, for reproducibility."""
     config: str
 
 
@@ -27,22 +27,22 @@ class Task:
 
     name: str
     labels: tuple[str, ...]
-    """Label number i of a model's output is labels[i]. Fixed by the task, so that a checkpoint means the same
-    whatever sample it was trained on; in the hub's order. Empty: those of the first file, alphabetically."""
+    """Output i of a model is labels[i]. The order is fixed by the task (as on the hub), so that it does not depend on
+    the training data. Empty: the labels in the first file, in alphabetical order."""
     texts: tuple[str, ...] = ("sentence",)
     """Columns of the one or two texts."""
     label: str = "label"
     """Column of the label."""
     identifier: str = "index"
-    """Column of an example's number; where a file has none, the number of its row, from 0, stands for it."""
+    """Column of the example's number; if a file has none, the number of the row, from 0, is used."""
     metrics: tuple[str, ...] = ("accuracy",)
     positive: str | None = None
-    """The class whose F1 is meant."""
+    """The positive class of F1."""
     folder: str = ""
     """Name of the folder in GLUE, and of the submission file."""
     hub: Hub = _NOWHERE
     official: Mapping[str, int] = field(default_factory=dict)
-    """Examples of the official files, by split."""
+    """Number of examples in the official files, by split."""
 
 
 TASKS = {

@@ -1,4 +1,4 @@
-"""Rows to ids: encoded, cut, counted, and in the task's order."""
+"""Converts rows to examples: encodes, truncates, counts and sorts them."""
 
 import re
 from collections import Counter
@@ -19,9 +19,9 @@ from linformer_fairseq.files.mmap_dataset import element_type
 from linformer_fairseq.files.progress import Progress
 
 BATCH = 2_000
-"""Rows that are encoded at once."""
+"""Number of rows that are encoded at a time."""
 USUAL_POSITIONS = 512
-"""What RoBERTa and the paper's models take; longer examples are counted where nothing is cut."""
+"""n of RoBERTa; without truncation, longer examples are counted."""
 
 # Left over from Windows-1252 in files that were converted as if they were Latin-1.
 _C1 = re.compile("[\x80-\x9f]")
@@ -29,10 +29,10 @@ _C1 = re.compile("[\x80-\x9f]")
 
 @dataclass(frozen=True)
 class Limit:
-    """How long an example may be, and what of a longer one stays."""
+    """The maximum length of examples, and how longer ones are truncated."""
 
     positions: int | None = None
-    """Most positions of an example, <s> and separators included; None: nothing is cut."""
+    """Maximum number of positions, including <s> and separators; None: no truncation."""
     how: str = "head"
 
 

@@ -1,4 +1,4 @@
-"""A task from the Hugging Face hub, or from the parquet files that were fetched from there by hand."""
+"""A task from the Hugging Face hub, or from parquet files downloaded from there."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

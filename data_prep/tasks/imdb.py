@@ -1,7 +1,7 @@
 """IMDB's reviews from aclImdb, a folder or a tar of any compression.
 
-A review is a file, ``train/pos/ID_RATING.txt``. IMDB has no dev set: as in the paper and in fairseq's recipe for it,
-the test set is the valid split. The 50,000 unlabelled reviews are left out.
+Each review is a file, ``train/pos/ID_RATING.txt``. IMDB has no development set: as in the paper and in fairseq's
+recipe, the test set is the valid split. The 50,000 unlabelled reviews are not used.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Lines of a table, decoded one by one, so that an error can say where; no quoting, no other line ends."""
+"""Reads the lines of a TSV file, decoded one by one for precise error messages, without quoting."""
 
 from collections.abc import Iterator
 from typing import IO

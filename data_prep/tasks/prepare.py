@@ -1,4 +1,4 @@
-"""Makes a folder that fairseq-train reads of a task's files."""
+"""Converts the files of a task to a data folder for fairseq-train."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,10 +23,10 @@ HUB = "hub"
 
 
 def open_source(task: Task, paths: list[Path], errors: str) -> Source:
-    """The source that the user named: files, or the Hugging Face hub.
+    """Open the source given by the user: files, or the Hugging Face hub.
 
     Raises:
-        UserError: there is no such file, or it is not what the task needs.
+        UserError: a file does not exist or does not belong to the task.
     """
     if task.name == "tsv":
         return TsvSource(paths, errors)
@@ -50,16 +50,16 @@ def prepare(
     strict: bool = False,
     options: Mapping[str, Any] | None = None,
 ) -> tuple[dict[str, Any], Examples]:
-    """Write ``out``: input0, input1 where there are pairs, label, ids, tokenizer, manifest.json.
+    """Write input0, input1 (for pairs), label, ids, the tokenizer and manifest.json to ``out``.
 
     Args:
-        task: which one.
+        task: the task.
         source: see `open_source`.
         tokenizer_folder: see `data_prep.tokenizers.load_tokenizer`.
-        out: appears when all of it is there; an earlier result of the same task is replaced.
-        limit: how long an example may be.
-        strict: rows that are no examples are an error.
-        options: for the manifest.
+        out: output folder, written atomically; an earlier output of the same task is replaced.
+        limit: maximum length of examples.
+        strict: raise an error if there are invalid rows.
+        options: recorded in the manifest.
 
     Returns:
         The manifest, and the examples with the rejected rows.

@@ -1,4 +1,4 @@
-"""What is said about a prepared task: the manifest and the lines on the terminal."""
+"""The report on a prepared task: the manifest, and the summary on the terminal."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""What every source of a task yields: rows, and rows that cannot be used."""
+"""The interface of a task's sources: they yield rows, and invalid rows."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -7,11 +7,11 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An example as its file has it."""
+    """An example as in its file."""
 
     split: str
     order: tuple[int, int]
-    """Where it goes in its split: the same whatever order a folder or an archive lists its files in."""
+    """Sort key within the split, independent of the order of files in a folder or archive."""
     identifier: str
     texts: tuple[str, ...]
     label: str | None
@@ -19,12 +19,12 @@ class Row:
     file: str
     line: int
     raw: str = ""
-    """The row as it was read, for the list of rejects; the texts where it is left out."""
+    """The row as it was read, for rejected.tsv; if empty, the texts are used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """A row that is no example."""
+    """An invalid row."""
 
     split: str
     file: str
@@ -38,29 +38,29 @@ class Reject:
 
 @dataclass
 class Facts:
-    """What a source has to say for the manifest; complete once its rows have been read."""
+    """Facts about a source for the manifest; complete after all rows have been read."""
 
     source: dict[str, Any]
-    """Where the data came from: path or repository and revision, and the sha256 of what was read."""
+    """The origin of the data: path, or repository and revision; and the SHA-256 of the files."""
     remarks: list[str] = field(default_factory=list)
-    """Sentences for the user."""
+    """Messages for the user."""
 
 
 def strip(text: str) -> str:
-    """A text without the blanks around it: SST-2's sentences end in one."""
-    return text.strip(" \t\r")  # not strip(): it takes IMDB's U+0085 for one
+    """Strip spaces, tabs and carriage returns: SST-2's sentences end with a space."""
+    return text.strip(" \t\r")  # not strip(): it would also remove U+0085, which occurs in IMDB
 
 
 class Source(Protocol):
-    """Where the examples of a task come from."""
+    """A source of a task's examples."""
 
     labels: tuple[str, ...]
     facts: Facts
 
     def rows(self) -> Iterator[Row | Reject]:
-        """Every row of every split, once.
+        """All rows of all splits.
 
         Raises:
-            UserError: a file that is missing, empty, truncated, binary, not UTF-8, or has another header.
+            UserError: a file is missing, empty, truncated, binary or not UTF-8, or has another header.
         """
         ...

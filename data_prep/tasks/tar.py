@@ -1,4 +1,4 @@
-"""The files of a tar, one after the other, never unpacked to the disk."""
+"""Reads the files in a tar archive one by one, without unpacking it to disk."""
 
 import tarfile
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""A task of one's own: a file per split, a label, one tab and a text on each line."""
+"""A user's own task: one file per split, with a label, a tab and a text on each line."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Examples to the files of fairseq's sentence_prediction, and what is said about them."""
+"""Writes examples in the format of fairseq's sentence_prediction."""
 
 import shutil
 from collections import Counter
@@ -17,8 +17,8 @@ _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 
 def write_examples(examples: Examples, labels: tuple[str, ...], tokenizer: Tokenizer, folder: Path) -> None:
-    """Write input0, input1 where there are pairs, label, ids and rejected.tsv to ``folder``."""
-    # fairseq takes the special symbols of its dictionary off again
+    """Write input0, input1 (for pairs), label, ids and rejected.tsv to ``folder``."""
+    # fairseq subtracts the number of special symbols in its dictionary
     index = {label: dictionary.FIRST + number for number, label in enumerate(labels)}
     for name, split in examples.splits.items():
         for number in range(len(split.ids[0])):
@@ -38,7 +38,7 @@ def write_examples(examples: Examples, labels: tuple[str, ...], tokenizer: Token
 
 
 def is_labelled(split: Split) -> bool:
-    """Whether the examples of a split carry labels: all do, or none."""
+    """Whether the examples of a split have labels; either all have one, or none."""
     return split.labels[0] is not None
 
 

@@ -1,6 +1,7 @@
-"""Tokenizers as fairseq sees them: text to fairseq's ids and back.
+"""Tokenizers: text to fairseq's ids and back.
 
-Two kinds, each a folder of files that lies beside the data afterwards: a sentencepiece model, and RoBERTa's GPT-2 BPE.
+There are two kinds: a sentencepiece model, and RoBERTa's GPT-2 BPE. The files of a tokenizer are copied to the data
+folder.
 """
 
 from data_prep.tokenizers.loading import copy_tokenizer, load_tokenizer

@@ -1,11 +1,12 @@
 """RoBERTa's tokenizer: GPT-2's byte-level BPE (Radford et al. 2019), run by tiktoken.
 
-encoder.json gives each token a number, vocab.bpe lists the merges in order, dict.txt gives those numbers, written as
-text, fairseq's ids. The same three files give the same ids as fairseq's ``--bpe gpt2`` with ``fairseq-preprocess``.
+encoder.json maps tokens to numbers, vocab.bpe lists the merges in order, and dict.txt maps the numbers, written as
+text, to fairseq's ids. With the same files, the ids equal those of fairseq's ``--bpe gpt2`` with
+``fairseq-preprocess``.
 
-The first two are not read by ``tiktoken.load``: it copies them to a temporary folder and later reads that copy even if
-the file has changed, it takes only tokens that are numbered in the order of the merges, as OpenAI's are, and it names
-neither file nor line of what is wrong.
+The first two files are not read with ``tiktoken.load``: it caches a copy in a temporary folder and uses it even if the
+file has changed; it requires that tokens are numbered in the order of the merges, as in OpenAI's files; and its errors
+name neither file nor line.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Finding out which tokenizer a folder holds, and putting one beside the data."""
+"""Loads the tokenizer in a folder, and copies tokenizers to data folders."""
 
 import shutil
 from pathlib import Path
@@ -12,10 +12,10 @@ from linformer_fairseq.files.tokenizers import ENCODER, MERGES, SENTENCEPIECE
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
-    """The tokenizer in ``folder``, or in the folder of ``folder`` where that is one of its files.
+    """Load the tokenizer in ``folder``; ``folder`` may also be one of its files.
 
     Raises:
-        UserError: there is none, there are two, or its files are damaged or do not belong together.
+        UserError: there is no tokenizer, there are two, or its files are damaged or do not belong together.
     """
     given, folder = folder, folder if folder.is_dir() else folder.parent
     has_sentencepiece = (folder / SENTENCEPIECE).is_file()
@@ -34,7 +34,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
 
 
 def copy_tokenizer(tokenizer: Tokenizer, out: Path) -> None:
-    """Put the tokenizer's files into the data folder ``out``, where a trained model looks for them."""
+    """Copy the tokenizer's files to the data folder ``out``, where a trained model looks for them."""
     for source in tokenizer.files:
         target = out / source.name
         if target.exists() and target.samefile(source):

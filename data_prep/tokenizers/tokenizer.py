@@ -1,4 +1,4 @@
-"""What every tokenizer does, and the cutting of very long lines."""
+"""The base class of tokenizers, which also divides very long lines."""
 
 import re
 from abc import ABC, abstractmethod
@@ -16,9 +16,8 @@ from linformer_fairseq.files.text import LONGEST_WORD
 Ids = npt.NDArray[np.int64]
 """Ids of fairseq's dictionary, shape (tokens,)."""
 
-# The engines need hundreds of bytes of memory a character, so that a line of 50 MB would not fit; longer lines are
-# cut at a blank before a word, which changes nothing: no token reaches over the border between what is before it
-# and the blank with the word.
+# The tokenizer libraries need hundreds of bytes of memory per character, too much for a line of 50 MB. Longer lines are
+# divided at a space before a word. This does not change the tokens, because no token extends across such a place.
 LONG = 200_000
 _BLANK = re.compile(r" (?=\S)")
 
@@ -30,8 +29,8 @@ class Tokenizer(ABC):
 
     def __init__(self, files: tuple[Path, ...], symbols: int) -> None:
         """Args:
-        files: what the tokenizer is made of, dict.txt among them, all in one folder.
-        symbols: of fairseq's dictionary, without <mask>.
+        files: the files of the tokenizer, including dict.txt, in one folder.
+        symbols: number of symbols in fairseq's dictionary, without <mask>.
         """
         self.files = files
         self._symbols = symbols
@@ -49,7 +48,7 @@ class Tokenizer(ABC):
         return self.encode_lines([text])[0]
 
     def encode_lines(self, lines: Sequence[str]) -> list[Ids]:
-        """Ids of each line; the fast way for many.
+        """Ids of each line; faster than `encode` for many lines.
 
         Raises:
             UserError: a "word" of more than a million characters.
@@ -59,7 +58,7 @@ class Tokenizer(ABC):
         return [np.concatenate(list(self.encode_pieces(line))) for line in lines]
 
     def encode_pieces(self, line: str) -> Iterator[Ids]:
-        """Ids of one line a piece at a time: those of a line of many megabytes are larger than the line.
+        """Ids of one line, piece by piece, because the ids of a very long line need much memory.
 
         Raises:
             UserError: a "word" of more than a million characters.
@@ -69,19 +68,19 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def decode(self, ids: Sequence[int] | Ids) -> str:
-        """The text of ids, special symbols left out; bytes that are no UTF-8 become U+FFFD."""
+        """The text of ids without special symbols; bytes that are not UTF-8 become U+FFFD."""
 
     def describe(self) -> dict[str, object]:
-        """What a manifest says of it: kind, number of symbols, sha256 of each file."""
+        """The description for manifests: kind, number of symbols, SHA-256 of each file."""
         return {"kind": self.kind, "symbols": len(self), "sha256": {path.name: sha256(path) for path in self.files}}
 
     @abstractmethod
     def _encode(self, lines: Sequence[str]) -> list[Ids]:
-        """Ids of lines of bearable length."""
+        """Ids of lines of at most `LONG` characters."""
 
     @abstractmethod
     def _continue(self, text: str) -> str:
-        """What to encode for ``text``, which follows a blank in the line, so that the blank is in the result once."""
+        """The text to encode for ``text``, which follows a space in the line, so that the ids include one space."""
 
     def _cut(self, line: str) -> Iterator[str]:
         start = 0
