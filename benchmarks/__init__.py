@@ -2,13 +2,13 @@
 
 PROGRAMS = {
     "inference": "time and memory of a forward pass (Table 3, Figure 2)",
-    "training": "speed of training, bare and through fairseq",
-    "ablation": "one layer with one thing done differently at a time",
-    "profile": "where the time of one layer goes",
-    "optimizer": "a step of fairseq's Adam and of fused_adamw",
-    "padding": "how much of a finetuning's batches is padding",
-    "selfcheck": "whether the models are set up as their own users do",
-    "report": "tables and plots of what was measured",
-    "readme": "put the tables into the pages of a clone of the repository",
+    "training": "speed of training, with a bare loop and with fairseq's trainer",
+    "ablation": "ablation of one layer, with one change at a time",
+    "profile": "profile of one layer",
+    "optimizer": "time of a step of fairseq's Adam and of fused_adamw",
+    "padding": "share of padding in finetuning batches",
+    "selfcheck": "compare the benchmarked models with the documented use of their libraries",
+    "report": "tables and plots of all measurements",
+    "readme": "update the tables in the documentation",
 }
-"""Programs of `linformer benchmark`: the modules of `efficiency`, and what each does."""
+"""The programs of `linformer benchmark`: modules of `efficiency` with their descriptions."""
