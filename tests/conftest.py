@@ -2,13 +2,12 @@
 
 import gc
 import importlib.util
-import itertools
 import json
 import random
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -137,18 +136,22 @@ def fairseq() -> None:
 
 
 @pytest.fixture(scope="session")
-def start_fairseq(fairseq: None, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Forked]:
+def start_fairseq(fairseq: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Forked]]:
     """``start_fairseq(program, *words, cwd=folder)`` starts fairseq-train, linformer, ... of this environment.
 
     ``environment`` may have variables for it alone.
     """
-    outputs, numbers = tmp_path_factory.mktemp("outputs"), itertools.count()
+    outputs, started = tmp_path_factory.mktemp("outputs"), list[Forked]()
 
     def start(program: str, *words: object, cwd: Path, environment: Mapping[str, str] | None = None) -> Forked:
         script = Path(sys.executable).parent / program
-        return Forked(script, [*map(str, words)], cwd, environment or {}, outputs / str(next(numbers)))
+        output = outputs / str(len(started))
+        started.append(Forked(script, [*map(str, words)], cwd, environment or {}, output))
+        return started[-1]
 
-    return start
+    yield start
+    for process in started:  # Python would wait for the end of those that a failed test left
+        process.kill()
 
 
 @pytest.fixture(scope="session")

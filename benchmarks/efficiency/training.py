@@ -1,6 +1,6 @@
 """Speed of training, bare and through fairseq's trainer: tokens per second, and MFU against the device's measured rate.
 
-    linformer benchmark training --lengths 512 1024 4096 --models linformer roberta_sdpa_core roberta_fairseq
+    linformer benchmark training --lengths 512 1024 4096
     linformer benchmark training --preset short                                     inputs of 16 to 256 tokens, padded
     linformer benchmark training --models linformer_core roberta_sdpa_core          without fairseq
 
@@ -37,7 +37,7 @@ from benchmarks.efficiency.timing import in_rounds, outliers, quartiles, times_f
 from linformer_fairseq.files.errors import UserError
 
 TRAINABLE = [name for name, known in MODELS.items() if known.trains]
-MODELS_OF_DEFAULT = ["linformer", "roberta_sdpa_core", "roberta_fairseq"]
+MODELS_OF_DEFAULT = ["linformer", "linformer_convolution", "roberta_sdpa_core", "roberta_fairseq"]
 DEFAULTS: dict[str, Any] = {"lengths": [512], "positions": None, "projected_dims": [128], "padded": False}
 PRESETS: dict[str, dict[str, Any]] = {
     "short": {"lengths": [16, 28, 64, 128, 256], "positions": 512, "projected_dims": [128, 256], "padded": True},

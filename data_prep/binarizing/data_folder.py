@@ -56,8 +56,10 @@ def decoder(folder: Path, symbols: Sequence[str]) -> Callable[[Sequence[int]], s
     files = " and ".join(value for name, value in options.items() if name != "bpe")
     try:
         bpe = encoders.build_bpe(Namespace(**options))
-    except ImportError:  # sentencepiece is not installed
-        return pieces
+    except ImportError as error:  # fairseq's own, in the place of the one that the library caused
+        if isinstance(error.__context__, ModuleNotFoundError):  # sentencepiece is not installed
+            return pieces
+        raise UserError(f"{files}: its library does not load ({_first_line(error.__context__ or error)})") from None
     except Exception as error:  # each library has its own
         raise UserError(f"{files}: damaged, or no tokenizer ({_first_line(error)}); {_HINT}") from None
 
@@ -70,5 +72,5 @@ def decoder(folder: Path, symbols: Sequence[str]) -> Callable[[Sequence[int]], s
     return text
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: BaseException) -> str:
     return next(iter(str(error).splitlines()), type(error).__name__)

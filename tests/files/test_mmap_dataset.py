@@ -22,14 +22,18 @@ def test_element_type_holds_the_ids(tmp_path: Path, vocabulary: int, dtype: type
     assert dataset._index.dtype == dtype
 
 
-def test_an_index_is_fairseqs_byte_for_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("vocabulary", "dtype"), [(65_499, np.uint16), (65_500, np.int32)])
+def test_an_index_is_fairseqs_byte_for_byte(
+    tmp_path: Path, vocabulary: int, dtype: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As fairseq writes that element type; for a large vocabulary it would itself choose uint32."""
     import torch
     from fairseq.data import indexed_dataset
 
     monkeypatch.setattr(mmap_dataset, "_CHUNK", 7)  # several chunks
     ids = [np.arange(4, 4 + size % 11) for size in range(1, 60)]
-    mmap_dataset.write_dataset(tmp_path / "ours", ids, 100)
-    builder = indexed_dataset.make_builder(str(tmp_path / "theirs.bin"), impl="mmap", vocab_size=100)
+    mmap_dataset.write_dataset(tmp_path / "ours", ids, vocabulary)
+    builder = indexed_dataset.MMapIndexedDatasetBuilder(str(tmp_path / "theirs.bin"), dtype=dtype)
     for item in ids:
         builder.add_item(torch.from_numpy(item))
     builder.finalize(str(tmp_path / "theirs.idx"))

@@ -30,7 +30,7 @@ def _iterator(corpus: Path, workers: int, epoch: int = 1) -> EpochBatchIterator:
 def _epoch(iterator: EpochBatchIterator) -> Masks:
     _ = iterator.first_batch  # the trainer fetches it before every epoch
     seen: Masks = {}
-    for batch in iterator.next_epoch_itr():
+    for batch in iterator.next_epoch_itr(shuffle=False):  # so it comes first, while a cache would remember it
         rows = zip(
             batch["id"].tolist(), batch["net_input"]["src_tokens"].tolist(), batch["target"].tolist(), strict=True
         )

@@ -49,12 +49,12 @@ MODELS: dict[str, Known] = {  # in the order of the tables
     "linformer": Known("ours:linformer", "ours", FAIRSEQ),
     "linformer_compiled": Known("ours:linformer_compiled", "ours, compiled", FAIRSEQ, compiled=True),
     "linformer_convolution": Known(
-        "ours:linformer_convolution", "ours, convolution", FAIRSEQ, projection="convolution"
+        "ours:linformer_convolution", "ours, default projection", FAIRSEQ, projection="convolution"
     ),
     "linformer_core": Known("ours:linformer_core", "ours, core alone"),
     "linformer_core_compiled": Known("ours:linformer_core_compiled", "ours, core alone, compiled", compiled=True),
     "linformer_core_convolution": Known(
-        "ours:linformer_core_convolution", "ours, core alone, convolution", projection="convolution"
+        "ours:linformer_core_convolution", "ours, core alone, default projection", projection="convolution"
     ),
     "roberta_sdpa_core": Known("plain:sdpa", "dense rival", projects=False),
     "roberta_sdpa_core_blocks": Known("blocks:sdpa_in_blocks", "dense rival in blocks", projects=False, trains=False),

@@ -199,6 +199,25 @@ def test_a_damaged_tokenizer_is_named_after_the_check(
     assert "1 of 2 datasets are damaged" in captured.err and str(data / name) in captured.err
 
 
+@pytest.mark.parametrize("there", [False, True])
+def test_a_tokenizers_library_that_does_not_load_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    """Where it is not installed, samples are symbols."""
+    tokenizer = make_sentencepiece(tmp_path / "tokenizer")
+    (tmp_path / "train.txt").write_text(text(3), encoding="utf-8")
+    binarize([tmp_path / "train.txt"], tokenizer, tmp_path / "bin", workers=1)
+    monkeypatch.delitem(sys.modules, "sentencepiece", raising=False)
+    if there:
+        (tmp_path / "sentencepiece.py").write_text("raise ImportError('libprotobuf.so.99')")
+        monkeypatch.syspath_prepend(tmp_path)
+    else:
+        monkeypatch.setitem(sys.modules, "sentencepiece", None)
+    assert inspect(tmp_path / "bin") == there
+    captured = capsys.readouterr()
+    assert ("\u2581" in captured.out, "libprotobuf.so.99" in captured.err) == (not there, there)
+
+
 def test_chunks_do_not_matter(data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert inspect(data) == 0
     whole = capsys.readouterr().out
