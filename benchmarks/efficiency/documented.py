@@ -61,6 +61,7 @@ def linformer(case: Case) -> Model:
 def roberta_hf(case: Case) -> Model:
     from transformers import RobertaConfig, RobertaModel
 
+    attention: dict[str, Any] = {"attn_implementation": "sdpa"}  # no field of the class
     config = RobertaConfig(
         vocab_size=case["vocabulary"],
         hidden_size=case["width"],
@@ -68,7 +69,7 @@ def roberta_hf(case: Case) -> Model:
         num_attention_heads=case["heads"],
         intermediate_size=case["ffn"],
         max_position_embeddings=case["n"] + 2,
-        attn_implementation="sdpa",
+        **attention,
     )
     model = RobertaModel(config, add_pooling_layer=False)
     return model, lambda tokens: model(input_ids=tokens, attention_mask=(tokens != 1).long()).last_hidden_state

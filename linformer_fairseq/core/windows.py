@@ -118,13 +118,17 @@ class Convolution(WindowProjection):
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         length = x.size(1)
         size, sizes = self.size(length), self.sizes(length, padding)
+        if size == 1 and self._affine and not (torch.is_grad_enabled() and self.weight.requires_grad):
+            return x  # one token per window, with weight 1
         kernel = self.weight if self.step == 1 else self.weight * self.step
         if self._fits:
             kernel = stretched(kernel, size, sizes)
+        if size == 1 and self._affine:  # the same; distributed data parallel wants a gradient for the kernel, if zero
+            return x * affine(kernel, None).squeeze(-1)
         windows = self.windows(x, padding, 0.0)
         if not self._affine:
             return _taps(windows, kernel)
-        if size == 1 or (padding is None and length % size == 0):  # every window that has tokens is full
+        if padding is None and length % size == 0:  # every window that has tokens is full
             return _taps(windows, affine(kernel, None))
         parts = affine_taps(kernel)
         count = self.windows(_real(x, padding), padding, False).sum(dim=2)  # (B or 1, R)

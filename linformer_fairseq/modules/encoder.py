@@ -10,6 +10,7 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.distributed import fsdp_wrap
 from fairseq.models.transformer import TransformerConfig, TransformerEncoder
+from fairseq.modules import LearnedPositionalEmbedding
 from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from torch import Tensor, nn
 
@@ -58,7 +59,7 @@ class LinformerEncoder(TransformerEncoder):
             embed = self.embed_scale * embed
         x = embed
         if self.embed_positions is not None:
-            x = self.embed_positions(src_tokens).add_(embed)  # a new tensor, which nothing else looks at
+            x = embed + self._position_embeddings(src_tokens)
         if self.layernorm_embedding is not None:
             x = self.layernorm_embedding(x)
         x = self.dropout_module(x)
@@ -113,6 +114,15 @@ class LinformerEncoder(TransformerEncoder):
             "src_tokens": [],
             "src_lengths": [lengths],
         }
+
+    def _position_embeddings(self, src_tokens: Tensor) -> Tensor:
+        """(T, C), or (B, T, C). With padding on the right, the tokens of all sequences have the first T positions, so
+        that nothing has to be counted and looked up; what padding gets is masked."""
+        if type(self.embed_positions) is not LearnedPositionalEmbedding:
+            found: Tensor = self.embed_positions(src_tokens)
+            return found
+        first = self.embed_positions.padding_idx + 1
+        return self.embed_positions.weight[first : first + src_tokens.size(1)]
 
     def _masks_always(self, device: torch.device) -> bool:
         """On a CPU the answer is at hand, and without padding there is nothing to mask; compiled masking is free."""

@@ -24,6 +24,7 @@ from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
 from omegaconf import OmegaConf
 from torch import nn
 
+from linformer_fairseq import register
 from linformer_fairseq.checkpoints.reading import CheckpointError
 from linformer_fairseq.models import LinformerRobertaModel
 from tests.adapter.building import from_command_line, save_checkpoint
@@ -163,6 +164,7 @@ def test_a_real_one_is_what_a_finetuning_begins_with(tmp_path: Path, mode: str) 
     )
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
     (path,) = (tmp_path / "runs").rglob("checkpoint_last.pt")
+    register()
     (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(path)], {"data": str(task)})
     assert_as_expected(model, folder, mode)
 
