@@ -29,7 +29,7 @@ from linformer_fairseq.files.markdown import markdown_table
 PAGES = ("README.md", "docs/performance.md", "benchmarks/NOTES.md")
 SHOWN = (512, 4096, 16384, 65536)
 """Lengths of Figure 2 that have a column; the report has all."""
-IN_SHORT = ("roberta_sdpa_core", "roberta_hf", "roberta_fairseq", "fairseq_linformer")
+IN_SHORT = ("roberta_sdpa_core", "roberta_hf", "roberta_fairseq", "fairseq_linformer", "linformer_convolution")
 """The models of the short table of speed."""
 
 
@@ -60,8 +60,11 @@ def speed(results: Path) -> list[str]:
 
 
 def _ratio(result: Result, ours: str | None, model: str, **wanted: Any) -> str:
-    """How many times faster ours is than a model; a dash where one of them was not measured."""
-    ratio = faster(tables.cell_of(result, model=model, **wanted), tables.cell_of(result, model=ours, **wanted))
+    """How many times faster ours is than a model (the dense rival in its faster form); a dash where one of them was not
+    measured."""
+    dense = model in tables.DENSE
+    base = tables.rival_of(result, **wanted) if dense else tables.cell_of(result, model=model, **wanted)
+    ratio = faster(base, tables.cell_of(result, model=ours, **wanted))
     return "-" if ratio is None else f"{ratio:.2f}"
 
 

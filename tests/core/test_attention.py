@@ -345,13 +345,19 @@ def test_a_stretched_input_of_all_equal_parts_has_the_rows_of_the_whole() -> Non
 @pytest.mark.parametrize("sharing", ["none", "headwise", "key_value", "layerwise"])
 def test_windows_that_fit_are_dense_attention_up_to_k_tokens(sharing: str) -> None:
     """A row for each token, and an affine kernel of one tap is 1: whatever was learned, nothing is left out."""
-    layers, _ = _layers(f"{sharing}-convolution", row_weights="affine", short_inputs="stretch")
+    layers, shared = _layers(f"{sharing}-convolution", row_weights="affine", short_inputs="stretch")
     lengths = [K, 4, 1]
     mask, x = padding_mask(lengths, K), torch.randn(3, K, WIDTH)
+    with torch.no_grad():
+        without_gradients = layers[0](x, mask)[0]
     found = layers[0](x, mask)[0]
     for b, length in enumerate(lengths):
-        alone = x[b : b + 1, :length]
-        torch.testing.assert_close(found[b : b + 1, :length], dense_attention(layers[0], alone), atol=1e-5, rtol=1e-5)
+        expected = dense_attention(layers[0], x[b : b + 1, :length])
+        for out in (found, without_gradients):
+            torch.testing.assert_close(out[b : b + 1, :length], expected, atol=1e-5, rtol=1e-5)
+    found.sum().backward()
+    gradient = (shared or layers[0].proj_k).weight.grad
+    assert gradient is not None and not gradient.any(), "distributed data parallel waits for all gradients"
     assert not torch.allclose(layers[0](torch.cat([x, x], 1))[0][:, :K], layers[0](x)[0])
 
 
