@@ -6,6 +6,7 @@ fairseq's entry points (tests/integration/test_entry_points.py), SLURM's and tho
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import multiprocessing
 import os
@@ -77,7 +78,7 @@ class Forked:
 
     def __exit__(self, *error: object) -> None:
         self.kill()
-        self._process.join()
+        self.wait()
 
     @property
     def pid(self) -> int:
@@ -95,6 +96,9 @@ class Forked:
         self._process.join(timeout)
         if self.returncode is None:
             raise subprocess.TimeoutExpired(self._process.name, timeout or 0)
+        if self.returncode == -signal.SIGKILL:  # torch's data workers outlive it if their pipe is full
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
         return self.returncode
 
     def communicate(self, timeout: float | None = None) -> tuple[str, None]:

@@ -104,6 +104,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(f"linformer {given.command}: error: {error}", file=sys.stderr)
         return 1
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in ("", "linformer_fairseq"):
+            raise
+        hint = "`linformer doctor` says how to get it"
+        print(f"linformer {given.command}: error: {package} is not installed; {hint}", file=sys.stderr)
+        return 1
     except BrokenPipeError:  # `linformer ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python prints no second error at exit
         return 128 + signal.SIGPIPE
@@ -116,15 +123,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _load(module: str) -> Callable[[argparse.Namespace], int]:
-    """The ``run`` function of a command's module.
-
-    Raises:
-        UserError: a required package is not installed.
-    """
-    try:
-        return importlib.import_module(f"{__name__}.{module}").run
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package in ("", "linformer_fairseq"):
-            raise
-        raise UserError(f"{package} is not installed; `linformer doctor` says how to get it") from None
+    """The ``run`` function of a command's module."""
+    run: Callable[[argparse.Namespace], int] = importlib.import_module(f"{__name__}.{module}").run
+    return run

@@ -29,6 +29,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the scores and write the requested files; returns the exit status."""
     if arguments.batch_size < 1:
         raise UserError(f"--batch-size {arguments.batch_size}: expected at least 1")
+    if arguments.out and Path(arguments.out).is_dir():
+        raise UserError(f"--out {arguments.out}: is a folder; expected the name of a file")
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     # GLUE's server expects predictions for the test set and cannot detect those of another split.
     split = arguments.split or ("test" if arguments.submission else "valid")

@@ -26,7 +26,7 @@ from linformer_fairseq.launch.complete import complete
 from linformer_fairseq.launch.compose import VERSION_BASE, compose, config_dir, jobs, overrides_for_hydra, register
 from linformer_fairseq.launch.processes import detect_rank, torchrun_command
 from linformer_fairseq.launch.run_folder import CONSOLE_LOG, read_record
-from linformer_fairseq.launch.train import EXPLAINED, train
+from linformer_fairseq.launch.train import EXPLAINED, check_device, train
 from linformer_fairseq.training.signals import STOPPED_STATUS
 
 logger = logging.getLogger(__name__)
@@ -87,6 +87,7 @@ def launch(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | Non
         return _sweep(stage, runs, folder)
     rank_info = detect_rank(os.environ, config.distributed_training.distributed_world_size)
     if rank_info is None:
+        check_device(config)
         words = [COMMANDS[stage], *_folder_option(folder), *overrides]
         command, environment = torchrun_command(config.distributed_training.distributed_world_size, words)
         path = Path(config.checkpoint.save_dir)

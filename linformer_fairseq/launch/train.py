@@ -50,8 +50,7 @@ def train(config: DictConfig, rank_info: RankInfo, overrides: Sequence[str]) -> 
         Stopped: a signal came; a checkpoint is saved.
     """
     signals.listen()
-    if not config.common.cpu and not torch.cuda.is_available():
-        raise UserError("this run is for GPUs, but torch sees none; say run_config=cpu, or see `linformer doctor`")
+    check_device(config)
     add_defaults(config)
     OmegaConf.set_struct(config, True)
     path = Path(config.checkpoint.save_dir)
@@ -77,6 +76,14 @@ def train(config: DictConfig, rank_info: RankInfo, overrides: Sequence[str]) -> 
     folder.begin(config, facts, attempt)
     with _console_log(path), _recorded(folder):
         _run(config)
+
+
+def check_device(config: DictConfig) -> None:
+    """Raises:
+    UserError: the run is for GPUs, and this machine has none.
+    """
+    if not config.common.cpu and not torch.cuda.is_available():
+        raise UserError("this run is for GPUs, but torch sees none; say run_config=cpu, or see `linformer doctor`")
 
 
 def accelerator() -> str:

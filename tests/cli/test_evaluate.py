@@ -32,6 +32,7 @@ from linformer_fairseq.files import dictionary
 from tests.checkpoint_files import damage, make_state
 from tests.conftest import REPOSITORY
 from tests.data_prep.small_tokenizers import make_gpt2, make_sentencepiece, text
+from tests.messages import says
 
 _SIZES = ["--encoder-layers", "2", "--encoder-embed-dim", "16", "--encoder-ffn-embed-dim", "16"]
 _SIZES += ["--encoder-attention-heads", "2", "--projected-dim", "8"]
@@ -191,6 +192,13 @@ def test_the_model_sees_what_it_saw_in_training(data: Path, tmp_path: Path, task
         expected.append(str(int(hub.predict("sentence_classification_head", tokens).argmax())))
     assert cli.main(["evaluate", str(checkpoint), str(data), "--out", str(tmp_path / "out.tsv")]) == 0
     assert [row[1] for row in table(tmp_path / "out.tsv")[1:]] == expected
+
+
+def test_a_folder_for_the_predictions_is_refused_before_the_work(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["evaluate", str(tmp_path / "no.pt"), str(data), "--out", str(tmp_path)]) == 1
+    assert says(capsys.readouterr().err, f"--out {tmp_path}", "is a folder")
 
 
 def test_submission(data: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -61,6 +61,19 @@ def test_a_package_that_is_missing_is_named(monkeypatch, capsys):
     assert "torch is not installed" in said and "linformer doctor" in said
 
 
+def test_a_package_that_a_program_misses_while_it_runs_is_named(monkeypatch, capsys):
+    def run(arguments):
+        raise ModuleNotFoundError("no module", name=missing)
+
+    install_command(monkeypatch, run)
+    missing = "torch.nn"
+    assert cli.main(["fake"]) == 1
+    assert "torch is not installed" in capsys.readouterr().err
+    missing = "linformer_fairseq.core.nothing"  # an error of ours
+    with pytest.raises(ModuleNotFoundError):
+        cli.main(["fake"])
+
+
 def test_exit_status_is_the_commands(monkeypatch):
     install_command(monkeypatch, lambda arguments: 7)
     assert cli.main(["fake"]) == 7

@@ -9,10 +9,11 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 import pytest
+import torch
 from fairseq.models.roberta import RobertaModel
 
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.launch import complete, compose, config_dir, jobs, resolved
+from linformer_fairseq.launch import application, complete, compose, config_dir, jobs, resolved
 from linformer_fairseq.launch.application import check, launch
 from linformer_fairseq.launch.compose import overrides_for_hydra
 from linformer_fairseq.models.config import LinformerRobertaConfig
@@ -290,3 +291,14 @@ def test_a_missing_folder_is_said(tmp_path: Path) -> None:
 def test_a_colon_in_the_run_folder_is_refused(own_data: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="checkpoint.save_dir=.*a:b.* colon"):
         complete(compose("pretraining", [f"task.data={own_data}", f"run.runs='{tmp_path}/a:b'"]))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_node_without_gpus_is_refused_before_processes_start(
+    own_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(application, "torchrun_command", None)
+    words = ["model=linformer_mini", f"task.data={own_data}", "run_config=node", f"run.runs={tmp_path / 'runs'}"]
+    with pytest.raises(UserError, match="torch sees none"):
+        launch("pretraining", words, sweep=False)
+    assert not (tmp_path / "runs").exists()

@@ -118,15 +118,16 @@ def test_killed_twenty_times(
     generator, kills, resumed, in_saving, number = random.Random(3), 0, 0, 0, 0
     while kills < KILLS:
         assert number < 5 * KILLS, "it ends before it can be killed"
+        environment = {}
         if number % 4 == 3:  # it is killed in the midst of saving
-            process = start(FSYNCS=str(generator.randint(1, 12)), SYNCED=generator.choice(["no", "yes"]))
-        else:
-            process = start()
-            if number % 4:  # sometime between two checkpoints; otherwise anywhere from the start on
-                run.wait_for_checkpoint(process)
-            time.sleep(generator.uniform(0, 0.3 if number % 4 else 4.0))
-            process.kill()
-        run.output += process.communicate()[0]
+            environment = {"FSYNCS": str(generator.randint(1, 12)), "SYNCED": generator.choice(["no", "yes"])}
+        with start(**environment) as process:
+            if number % 4 != 3:
+                if number % 4:  # sometime between two checkpoints; otherwise anywhere from the start on
+                    run.wait_for_checkpoint(process)
+                time.sleep(generator.uniform(0, 0.3 if number % 4 else 4.0))
+                process.kill()
+            run.output += process.communicate()[0]
         killed = process.returncode == -9
         assert killed or process.returncode == 0, run.output[-4000:]
         kills += killed
