@@ -2,12 +2,12 @@
 
 PROGRAMS = {
     "inference": "time and memory of a forward pass (Table 3, Figure 2)",
-    "training": "speed of training, with a bare loop and with fairseq's trainer",
+    "training": "speed of training, with a plain loop and with fairseq's trainer",
     "ablation": "ablation of one layer, with one change at a time",
     "profile": "profile of one layer",
     "optimizer": "time of a step of fairseq's Adam and of fused_adamw",
     "padding": "share of padding in finetuning batches",
-    "selfcheck": "compare the benchmarked models with the documented use of their libraries",
+    "selfcheck": "check that models are set up as their libraries document",
     "report": "tables and plots of all measurements",
     "readme": "update the tables in the documentation",
 }

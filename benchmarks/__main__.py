@@ -1,30 +1,36 @@
-"""Efficiency, as the paper measures it: `linformer benchmark PROGRAM` (--help for each)."""
+"""`python -m benchmarks PROGRAM`, which is also `linformer benchmark PROGRAM`.
+
+`arguments` declares the options of each program. The module that implements a program, of the same name in
+`efficiency`, is imported only when the program runs, so `--help` does not need torch.
+"""
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import inspect
 import logging
 import sys
 
-from benchmarks import PROGRAMS
+from benchmarks import PROGRAMS, arguments
 from linformer_fairseq.files.errors import UserError
 
 
 def main(argv: list[str] | None = None, prog: str = "python -m benchmarks") -> int:
-    """The program, which its help calls ``prog``; returns the exit status."""
-    parser = argparse.ArgumentParser(prog=prog, description=__doc__)
+    """Run a program, called ``prog`` in its help; returns the exit status."""
+    description = "Measure speed and memory, as the paper does."
+    parser = argparse.ArgumentParser(prog=prog, description=description)
     subparsers = parser.add_subparsers(dest="program", metavar="PROGRAM", required=True)
-    modules = {name: importlib.import_module(f"benchmarks.efficiency.{name}") for name in PROGRAMS}
     for name, text in PROGRAMS.items():
-        shape = argparse.RawDescriptionHelpFormatter
-        subparser = subparsers.add_parser(name, help=text, description=modules[name].__doc__, formatter_class=shape)
-        modules[name].add_arguments(subparser)
+        declare = getattr(arguments, name)
+        subparser = subparsers.add_parser(name, help=text, description=inspect.getdoc(declare))
+        subparser.formatter_class = argparse.RawDescriptionHelpFormatter
+        declare(subparser)
     args = parser.parse_args(argv)
     silenced = logging.root.manager.disable
-    logging.disable(logging.WARNING)  # what others log: fairseq, the compiler, matplotlib
+    logging.disable(logging.WARNING)  # messages of other packages: fairseq, the compiler, matplotlib
     try:
-        return int(modules[args.program].run(args))
+        return int(importlib.import_module(f"benchmarks.efficiency.{args.program}").run(args))
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -32,7 +38,7 @@ def main(argv: list[str] | None = None, prog: str = "python -m benchmarks") -> i
         print(f"error: {f'{error.filename}: ' if error.filename else ''}{error.strerror or error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("interrupted; --resume goes on", file=sys.stderr)
+        print("interrupted; --resume continues", file=sys.stderr)
         return 130
     finally:
         logging.disable(silenced)

@@ -15,6 +15,7 @@ from typing import Any
 from linformer_fairseq.files.provenance import date, git, machine, processor_fields, versions
 
 ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "results" / "efficiency"
 _INTERVAL = 0.1
 """Seconds between two looks at the memory; a look takes about a millisecond a process."""
 

@@ -148,9 +148,11 @@ def test_what_an_import_loads(module: str, expected: str) -> None:
 
 def test_no_help_text_loads_torch_or_fairseq() -> None:
     program = """
+from benchmarks import PROGRAMS
 from linformer_fairseq import cli
-programs = ("pretraining", "corpus", "vocabulary", "gpt2", "binarize", "task", "inspect")
-for words in ([], *([name] for name in cli.COMMANDS), *(["data", name] for name in programs)):
+prepared = ("pretraining", "corpus", "vocabulary", "gpt2", "binarize", "task", "inspect")
+programs = [*(["data", name] for name in prepared), *(["benchmark", name] for name in PROGRAMS)]
+for words in ([], *([name] for name in cli.COMMANDS), *programs):
     with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.suppress(SystemExit):
         cli.main([*words, "--help"])
     assert "usage: linformer" in said.getvalue(), words

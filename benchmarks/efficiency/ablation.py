@@ -1,12 +1,4 @@
-"""One layer with one thing done differently at a time; what benchmarks/NOTES.md quotes.
-
-    linformer benchmark ablation --dtype bfloat16
-    linformer benchmark ablation --dtype float32 --training --tokens 8192
-    linformer benchmark ablation --dtype bfloat16 --lengths 28 64 --positions 512 --tokens 2048
-
-A layer of RoBERTa-base size, k = 128, on the CPU or a GPU, in torch alone. All variants run in rounds in one process,
-each behind an untimed pass of its own; a figure above 1 means that the variant is slower than the layer as it is.
-"""
+"""`linformer benchmark ablation`: time of one layer with one part changed at a time."""
 
 from __future__ import annotations
 
@@ -40,11 +32,6 @@ from linformer_fairseq.core.projection import LinearProjection, zero_padding
 from linformer_fairseq.files.markdown import markdown_table
 
 _Attention = attention.LinformerSelfAttention
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options."""
-    one_layer.add_arguments(parser, "ablation", rounds=11)
 
 
 def run(args: argparse.Namespace) -> int:

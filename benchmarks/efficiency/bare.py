@@ -10,7 +10,6 @@ from torch.nn import functional as F
 
 from benchmarks.efficiency.models.embeddings import PADDING
 
-OPTIMIZERS = ("adam", "fused_adamw")
 FIRST_MASKED, EVERY = 2, 7
 """Positions that are masked: those of fairseq's task dummy_masked_lm, about 15 %."""
 _WORDS = 4

@@ -17,8 +17,9 @@ from torch import Tensor, nn
 
 from benchmarks.efficiency import memory, operations
 from benchmarks.efficiency.memory import largest
+from benchmarks.efficiency.models.build import build
 from benchmarks.efficiency.models.embeddings import PADDING
-from benchmarks.efficiency.models.registry import MODELS, build, missing
+from benchmarks.efficiency.models.registry import MODELS, missing
 from benchmarks.efficiency.rate import Limit
 from benchmarks.efficiency.sizes import Sizes
 from benchmarks.efficiency.store import Cell, Store

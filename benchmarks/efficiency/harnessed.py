@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 from benchmarks.efficiency import memory
 from benchmarks.efficiency.group import Input
 from benchmarks.efficiency.machine import DTYPES
-from benchmarks.efficiency.models.registry import build
+from benchmarks.efficiency.models.build import build
 from benchmarks.efficiency.sizes import Sizes
 from benchmarks.efficiency.timing import seconds_of
 

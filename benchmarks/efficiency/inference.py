@@ -1,17 +1,4 @@
-"""Time and memory of a forward pass, by length and k: Table 3 and Figure 2 of the paper.
-
-    linformer benchmark inference --preset table3 --device cuda --dtype float16 --largest-batch
-    linformer benchmark inference --preset short --dtype bfloat16
-    linformer benchmark inference --lengths 512 1024 --projected-dims 64 128 --models linformer roberta_sdpa_core
-
-All models of an input run in the same process, in rounds, each after an untimed pass; ratios are medians over the
-rounds. What is predicted to take too long or too much memory, or does, is recorded as that. The file is written after
-every step, and --resume goes on with it.
-
---positions builds the models for more positions than the inputs have. --padded yes gives batches as finetuning has
-them: one sequence of T positions, the others of T / 2 to T, drawn by a fixed seed and padded on the right. Tokens are
-then those that are no padding.
-"""
+"""`linformer benchmark inference`: time and memory of a forward pass. Its options are in `arguments`."""
 
 from __future__ import annotations
 
@@ -26,45 +13,14 @@ from benchmarks.efficiency.group import Group, Input, Limits, Variant
 from benchmarks.efficiency.machine import DTYPES, device_of, peak_limit, provenance, threads
 from benchmarks.efficiency.models.registry import MODELS, check_names
 from benchmarks.efficiency.store import Store
-from benchmarks.measuring import ROOT
+from benchmarks.measuring import RESULTS
 from linformer_fairseq.files.errors import UserError
 
-RESULTS = ROOT / "results" / "efficiency"
 KEPT = (
     *("preset", "dtype", "lengths", "positions", "padded", "projected_dims", "models", "baseline", "tokens", "batches"),
     *("rounds", "long_rounds", "max_seconds", "largest_batch", "memory_limit"),
 )
 """Options that the cells depend on."""
-LONG = 8192
-"""Positions above which a pass is so long that a preset may ask for fewer rounds."""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options; None is what a preset or the defaults fill in."""
-    parser.add_argument("--preset", choices=presets.PRESETS, help="one of the paper's measurements, or short inputs")
-    parser.add_argument("--device", default="cpu", help="cpu or cuda (%(default)s)")
-    parser.add_argument("--dtype", choices=DTYPES, help="of weights and features (float32)")
-    parser.add_argument(
-        "--lengths", type=int, nargs="+", metavar="N", help="positions T of inputs (512 1024 2048 4096)"
-    )
-    parser.add_argument("--positions", type=int, metavar="N", help="n that the models are built for (T)")
-    parser.add_argument("--projected-dims", type=int, nargs="+", metavar="K", help="rows k (128)")
-    parser.add_argument("--models", nargs="+", metavar="NAME", help=f"of {', '.join(MODELS)} (all that are installed)")
-    parser.add_argument(
-        "--baseline", metavar="NAME", help="what times_faster in the JSON is held against (roberta_sdpa_core)"
-    )
-    parser.add_argument("--tokens", type=int, help="of a pass; the batch is this by T, at least 1 (16384)")
-    parser.add_argument("--batches", type=int, nargs="+", metavar="B", help="also batches of so many sequences")
-    parser.add_argument("--padded", choices=("no", "yes", "both"), help="sequences of several lengths in a batch (no)")
-    parser.add_argument("--rounds", type=int, help="timed passes of each model (5)")
-    parser.add_argument("--long-rounds", type=int, help=f"the same for T above {LONG:,} (as --rounds)")
-    parser.add_argument("--threads", type=int, help="of torch on the CPU (torch's choice)")
-    parser.add_argument("--max-seconds", type=float, help="a pass may take (60)")
-    parser.add_argument("--largest-batch", action="store_true", help="take the largest batch that fits, as the paper")
-    parser.add_argument("--memory-limit", type=float, metavar="GIB", help="for weights and a pass (CPU: 80 %% of free)")
-    parser.add_argument("--out", type=Path, help="file of the results (results/efficiency/inference_...json)")
-    parser.add_argument("--resume", action="store_true", help="go on with that file")
-    sizes.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -76,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     if args.models is not None:
         check_names(args.models)
     baseline = args.baseline
-    presets.fill(args)
+    presets.fill_inference(args)
     if baseline is not None and baseline not in args.models:
         raise UserError(f"--baseline {baseline!r} is not measured; expected one of {', '.join(args.models)}")
     _check_numbers(args)
@@ -101,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
             say(f"{given}: measured already")
             continue
         store.drop(**given.names())
-        rounds = args.long_rounds if given.length > LONG else args.rounds
+        rounds = args.long_rounds if given.length > presets.LONG else args.rounds
         Group(given, wanted, size, dtype, device, limits, products, store, rounds, args).measure()
     say(f"written to {store.path}")
     return 0

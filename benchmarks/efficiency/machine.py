@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
-from benchmarks import measuring
+from benchmarks import arguments, measuring
 from benchmarks.efficiency.models.registry import DISTRIBUTIONS
 from linformer_fairseq.files.errors import UserError
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+DTYPES: dict[str, torch.dtype] = {name: getattr(torch, name) for name in arguments.DTYPES}
 
 
 def device_of(name: str) -> torch.device:

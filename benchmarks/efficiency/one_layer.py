@@ -8,36 +8,21 @@ import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from benchmarks.efficiency import memory
-from benchmarks.efficiency.inference import RESULTS, say
+from benchmarks.efficiency.inference import say
 from benchmarks.efficiency.machine import DTYPES, device_of, provenance, threads
 from benchmarks.efficiency.models import plain
 from benchmarks.efficiency.sizes import Sizes
 from benchmarks.efficiency.store import Cell, Store
 from benchmarks.efficiency.timing import in_rounds, seconds_of
+from benchmarks.measuring import RESULTS
 from linformer_fairseq.core import LinformerEncoderLayer, LinformerSettings, build_shared_projection
 from linformer_fairseq.files.errors import UserError
-
-
-def add_arguments(parser: argparse.ArgumentParser, kind: str, rounds: int) -> None:
-    """The options that these programs share."""
-    parser.add_argument("--device", default="cpu", help="cpu or cuda (%(default)s)")
-    parser.add_argument("--dtype", choices=DTYPES, default="float32", help="(%(default)s)")
-    parser.add_argument("--lengths", type=int, nargs="+", metavar="N", default=[512], help="of an input (512)")
-    parser.add_argument("--positions", type=int, metavar="N", help="n that the layer is built for (the input's length)")
-    parser.add_argument("--projected-dim", type=int, metavar="K", default=128, help="rows k (%(default)s)")
-    parser.add_argument("--tokens", type=int, default=16384, help="of a pass (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=rounds, help="(%(default)s)")
-    parser.add_argument("--threads", type=int, help="of torch on the CPU (torch's choice)")
-    parser.add_argument("--training", action="store_true", help="forward and backward pass")
-    parser.add_argument("--out", type=Path, help=f"file of the results (results/efficiency/{kind}_...json)")
-
 
 Measured = Callable[[int, torch.dtype, torch.device], list[Cell]]
 """What measures one length: from the positions of its inputs, number format and device to the cells."""

@@ -1,36 +1,23 @@
-"""A step of fairseq's Adam and of `fused_adamw`, on float32 parameters of RoBERTa-base's shapes.
-
-linformer benchmark optimizer
-"""
+"""`linformer benchmark optimizer`: time of a step of fairseq's Adam and of `fused_adamw`."""
 
 from __future__ import annotations
 
 import argparse
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from benchmarks.efficiency import sizes
-from benchmarks.efficiency.inference import RESULTS, say
+from benchmarks.efficiency.inference import say
 from benchmarks.efficiency.machine import device_of, provenance, threads
 from benchmarks.efficiency.models.registry import FAIRSEQ, check_names
 from benchmarks.efficiency.sizes import Sizes
 from benchmarks.efficiency.store import Store
 from benchmarks.efficiency.timing import in_rounds, quartiles, seconds_of, times_faster
-from benchmarks.measuring import said
+from benchmarks.measuring import RESULTS, said
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.markdown import markdown_table
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options."""
-    parser.add_argument("--device", default="cpu", help="cpu or cuda (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=11, help="(%(default)s)")
-    parser.add_argument("--threads", type=int, help="of torch on the CPU (torch's choice)")
-    parser.add_argument("--out", type=Path, help="file of the results (results/efficiency/optimizer_...json)")
-    sizes.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,9 +1,4 @@
-"""How much of a finetuning's batches is padding, by length window; fairseq's own batches are those of window 0.
-
-    linformer benchmark padding work/sst2 [--batch-size 32] [--windows 0 2048]
-
-TASK is a folder that `linformer data task` made. Batches are cut as the first epoch of training has them.
-"""
+"""`linformer benchmark padding`: share of padding in finetuning batches, by length window."""
 
 from __future__ import annotations
 
@@ -13,21 +8,13 @@ from typing import Any
 
 import torch
 
-from benchmarks.efficiency.inference import RESULTS, say
+from benchmarks.efficiency.inference import say
 from benchmarks.efficiency.machine import provenance
 from benchmarks.efficiency.models.registry import check_names
 from benchmarks.efficiency.store import Store
-from benchmarks.measuring import said
+from benchmarks.measuring import RESULTS, said
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.markdown import markdown_table
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options."""
-    parser.add_argument("tasks", type=Path, nargs="+", metavar="TASK", help="folder of a prepared task")
-    parser.add_argument("--batch-size", type=int, default=32, help="(%(default)s)")
-    parser.add_argument("--windows", type=int, nargs="+", default=[0, 2048], help="(0 2048)")
-    parser.add_argument("--out", type=Path, default=RESULTS / "padding.json", help="(results/efficiency/padding.json)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -43,7 +30,8 @@ def run(args: argparse.Namespace) -> int:
     if args.batch_size < 1 or min(args.windows) < 0:
         raise UserError("expected a --batch-size of at least 1 and --windows of at least 0")
     settings = {"tasks": [task.name for task in args.tasks], "batch_size": args.batch_size, "windows": args.windows}
-    store = Store(args.out, "padding", settings, provenance(torch.device("cpu"), "none"), resume=False)
+    out = args.out or RESULTS / "padding.json"
+    store = Store(out, "padding", settings, provenance(torch.device("cpu"), "none"), resume=False)
     for task in args.tasks:
         for window in args.windows:
             found = counted(task, args.batch_size, window)

@@ -10,13 +10,15 @@ from linformer_fairseq.files.errors import UserError
 
 DOUBLED = [512 * 2**step for step in range(8)]
 """512 to 65,536: the lengths of Table 3 and Figure 2."""
-LONG = 2**20
+MILLION = 2**20
+LONG = 8192
+"""Passes over more positions are so long that --long-rounds may ask for fewer rounds."""
 
 OURS = ["linformer", "linformer_compiled", "linformer_convolution"]
 DENSE = ["roberta_sdpa_core", "roberta_sdpa_core_blocks", "roberta_hf", "roberta_fairseq"]
 """What a Linformer has to be held against."""
 
-PRESETS: dict[str, dict[str, Any]] = {
+INFERENCE: dict[str, dict[str, Any]] = {
     "table3": {
         "lengths": DOUBLED,
         "projected_dims": [128, 256, 512, 1024, 2048],
@@ -40,17 +42,17 @@ PRESETS: dict[str, dict[str, Any]] = {
         "padded": "both",
     },
     "long": {
-        "lengths": [LONG],
+        "lengths": [MILLION],
         "projected_dims": [256],
         "models": ["linformer", "linformer_core", "roberta_sdpa_core"],
-        "tokens": LONG,
+        "tokens": MILLION,
         "dtype": "bfloat16",
         "baseline": "roberta_sdpa_core",
         "max_seconds": 600.0,
         "long_rounds": 3,
     },
 }
-DEFAULTS: dict[str, Any] = {
+INFERENCE_DEFAULTS: dict[str, Any] = {
     "lengths": [512, 1024, 2048, 4096],
     "projected_dims": [128],
     "models": list(MODELS),
@@ -65,9 +67,16 @@ DEFAULTS: dict[str, Any] = {
     "long_rounds": 5,
 }
 
+TRAINED = ["linformer", "linformer_convolution", "roberta_sdpa_core", "roberta_fairseq"]
+"""Models of `training` unless others are asked for."""
+TRAINING: dict[str, dict[str, Any]] = {
+    "short": {"lengths": [16, 28, 64, 128, 256], "positions": 512, "projected_dims": [128, 256], "padded": True},
+}
+TRAINING_DEFAULTS: dict[str, Any] = {"lengths": [512], "positions": None, "projected_dims": [128], "padded": False}
 
-def fill(args: argparse.Namespace) -> None:
-    """Set what is None by the preset and then by the defaults.
+
+def fill_inference(args: argparse.Namespace) -> None:
+    """Set the options of `inference` that are None from its preset and defaults.
 
     Raises:
         UserError: a million tokens on a CPU.
@@ -76,6 +85,15 @@ def fill(args: argparse.Namespace) -> None:
         raise UserError("--preset long is one forward pass over 1,048,576 tokens; it needs --device cuda")
     if args.long_rounds is None:
         args.long_rounds = args.rounds
-    for name, value in (DEFAULTS | PRESETS.get(args.preset or "", {})).items():
+    _fill(args, INFERENCE_DEFAULTS | INFERENCE.get(args.preset or "", {}))
+
+
+def fill_training(args: argparse.Namespace) -> None:
+    """Set the options of `training` that are None from its preset and defaults."""
+    _fill(args, TRAINING_DEFAULTS | TRAINING.get(args.preset or "", {}))
+
+
+def _fill(args: argparse.Namespace, values: dict[str, Any]) -> None:
+    for name, value in values.items():
         if getattr(args, name) is None:
             setattr(args, name, value)

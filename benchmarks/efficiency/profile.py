@@ -1,10 +1,4 @@
-"""Where the time of one layer goes, by torch.profiler: our layer and the dense one.
-
-    linformer benchmark profile --dtype bfloat16 --lengths 512 4096
-
-Shares are of the time that operations take themselves, without those that they call. Time, page faults and memory are
-of passes without the profiler. It looks at the CPU; operations on a GPU are not told apart by it.
-"""
+"""`linformer benchmark profile`: time of one layer by operation, from torch.profiler."""
 
 from __future__ import annotations
 
@@ -40,11 +34,6 @@ _KINDS = {
 _WHOLE = {"mm", "bmm", "add", "add_", "sum", "sub", "mul", "mul_", "clone", "contiguous"}
 BIASES, OTHER = "copies of biases", "other"
 _PASSES = 3
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options."""
-    one_layer.add_arguments(parser, "profile", rounds=5)
 
 
 def run(args: argparse.Namespace) -> int:

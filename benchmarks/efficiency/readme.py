@@ -1,11 +1,4 @@
-"""Put the tables of what was measured into the repository's pages, between markers.
-
-    python -m benchmarks readme
-
-In the PAGES, the text between <!-- NAME --> and <!-- /NAME --> is made from the JSON files of results/ by the function
-that PARTS has for NAME; other markers are left alone. --check changes nothing, and its exit status is 1 if a page
-differs from what the files say.
-"""
+"""`linformer benchmark readme`: the tables of the documentation, made from the JSON files in results/."""
 
 from __future__ import annotations
 
@@ -179,11 +172,6 @@ def filled(page: str, results: Path) -> str:
             text = "\n".join(part(results)).strip() or "(Not measured yet.)"
             page = f"{before}{begin}{text}\n{end}{rest.split(end)[1]}"
     return page
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options."""
-    parser.add_argument("--check", action="store_true", help="only say whether the pages are up to date")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,10 +1,4 @@
-"""Tables and plots of what was measured, from the JSON files alone.
-
-    linformer benchmark report --results results/efficiency --out results/efficiency
-
-README.md there has a part for each file; plots need matplotlib and are left out without it. `readme` puts the tables of
-the repository's own pages in.
-"""
+"""`linformer benchmark report`: tables and plots of all measurements, from their JSON files."""
 
 from __future__ import annotations
 
@@ -15,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.efficiency import ablation, optimizer, padding, profile, selfcheck, tables
-from benchmarks.efficiency.inference import RESULTS
 from benchmarks.efficiency.store import read
 from benchmarks.efficiency.tables import STORED, Result, cells_of, ours_of
 from linformer_fairseq.files.atomic import write_file
@@ -37,12 +30,6 @@ TABLES: dict[str, Callable[[Result], list[str]]] = {
     "padding": padding.table,
 }
 """The table of a file of results, by its kind, for all kinds but inference."""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options."""
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of JSON files (results/efficiency)")
-    parser.add_argument("--out", type=Path, help="folder for README.md and plots (that of --results)")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,13 +1,4 @@
-"""Whether the benchmarks set the models up as their own users do.
-
-    linformer benchmark selfcheck --dtype bfloat16
-
-Each model is built by the benchmarks and by a few plain lines of its own library's documented use (documented.py), in a
-process each, which take turns. In each of five rounds the processes are new, so that what one has over its twin by
-chance does not last, and its time is the median of three passes, each after an untimed one. Memory is measured in
-processes of their own, whose heap hands back at once what is freed. Wanted: the median ratio of their
-times within 5 %, operations and peak memory within 10 %. The exit status is 1 where that is not so.
-"""
+"""`linformer benchmark selfcheck`: whether the benchmarks set up each model as its own users do."""
 
 from __future__ import annotations
 
@@ -28,14 +19,14 @@ from typing import Any
 from benchmarks.efficiency import sizes
 from benchmarks.efficiency.documented import RIVALS
 from benchmarks.efficiency.group import Input
-from benchmarks.efficiency.inference import RESULTS, say
-from benchmarks.efficiency.machine import DTYPES, device_of, provenance, threads
+from benchmarks.efficiency.inference import say
+from benchmarks.efficiency.machine import device_of, provenance, threads
 from benchmarks.efficiency.models.embeddings import PADDING
 from benchmarks.efficiency.models.registry import MODELS, check_names, missing
 from benchmarks.efficiency.store import Cell, Store
 from benchmarks.efficiency.tables import Result, label, number, size_of
 from benchmarks.efficiency.timing import outliers
-from benchmarks.measuring import ROOT, said
+from benchmarks.measuring import RESULTS, ROOT, said
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.markdown import markdown_table
 
@@ -56,22 +47,6 @@ SIDES = {
     "plain": [sys.executable, "-P", str(Path(__file__).with_name("documented.py"))],
 }
 """The two programs; -P keeps the benchmarks' modules from the second one."""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options."""
-    parser.add_argument("--device", default="cpu", help="cpu or cuda (%(default)s)")
-    parser.add_argument("--dtype", choices=DTYPES, default="float32", help="(%(default)s)")
-    parser.add_argument("--lengths", type=int, nargs="+", metavar="N", default=[512, 4096], help="(512 4096)")
-    parser.add_argument("--projected-dim", type=int, metavar="K", default=128, help="rows k (%(default)s)")
-    parser.add_argument("--models", nargs="+", metavar="NAME", help=f"of {', '.join(RIVALS)} (all that are installed)")
-    parser.add_argument("--tokens", type=int, default=4096, help="of a pass (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=5, help="(%(default)s)")
-    parser.add_argument("--threads", type=int, help="of torch on the CPU (torch's choice)")
-    parser.add_argument("--out", type=Path, help="file of the results (results/efficiency/selfcheck_...json)")
-    parser.add_argument("--resume", action="store_true", help="go on with that file")
-    sizes.add_arguments(parser)
-    parser.set_defaults(layers=2)
 
 
 def run(args: argparse.Namespace) -> int:

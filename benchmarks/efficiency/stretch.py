@@ -190,4 +190,3 @@ def _done(moments: list[float], watch: memory.Watch, vocabulary: int, parameter:
 
 
 _LOOPS: dict[str, Callable[[Job, torch.device], Done]] = {"bare": _bare, "trainer": _trainer}
-PATHS = tuple(_LOOPS)

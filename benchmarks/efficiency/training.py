@@ -1,18 +1,4 @@
-"""Speed of training, bare and through fairseq's trainer: tokens per second, and MFU against the device's measured rate.
-
-    linformer benchmark training --lengths 512 1024 4096
-    linformer benchmark training --preset short                                     inputs of 16 to 256 tokens, padded
-    linformer benchmark training --models linformer_core roberta_sdpa_core          without fairseq
-
-The bare loop is forward pass, masked-language-model loss on every 7th position, backward pass and torch's AdamW;
-fairseq's is fairseq-train with its iterator, logging and scheduler, from the beginning of an update to that of the
-next. Both train on the same batch, with the same vocabulary and number format: --dtype bfloat16 is `fairseq-train
---bf16`, with parameters, activations and gradients in bfloat16, and float32 copies of the parameters for the optimizer.
-
-In each round every model and loop has a turn: a process of its own, alone in memory, with --warm-up updates that are
-not timed and --updates that are. Ratios are medians over the rounds of the ratios in a round. What does not depend on
-fairseq (roberta_sdpa_core, the dense rival of our own layer) has the bare loop only.
-"""
+"""`linformer benchmark training`: speed of training with a plain loop and with fairseq's trainer."""
 
 from __future__ import annotations
 
@@ -20,29 +6,23 @@ import argparse
 import statistics
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
-from benchmarks.efficiency import bare, operations, rate, sizes, stretch
-from benchmarks.efficiency.inference import RESULTS, say
+from benchmarks.arguments import LEAST_ROUNDS, LEAST_UPDATES
+from benchmarks.efficiency import bare, operations, presets, rate, sizes, stretch
+from benchmarks.efficiency.inference import say
 from benchmarks.efficiency.machine import DTYPES, device_of, provenance, threads
 from benchmarks.efficiency.models.embeddings import PADDING
-from benchmarks.efficiency.models.registry import FAIRSEQ, MODELS, check_names
+from benchmarks.efficiency.models.registry import FAIRSEQ, MODELS, TRAINABLE, check_names
 from benchmarks.efficiency.rate import Limit
 from benchmarks.efficiency.sizes import Sizes
 from benchmarks.efficiency.store import Cell, Store
 from benchmarks.efficiency.timing import in_rounds, outliers, quartiles, times_faster
+from benchmarks.measuring import RESULTS
 from linformer_fairseq.files.errors import UserError
 
-TRAINABLE = [name for name, known in MODELS.items() if known.trains]
-MODELS_OF_DEFAULT = ["linformer", "linformer_convolution", "roberta_sdpa_core", "roberta_fairseq"]
-DEFAULTS: dict[str, Any] = {"lengths": [512], "positions": None, "projected_dims": [128], "padded": False}
-PRESETS: dict[str, dict[str, Any]] = {
-    "short": {"lengths": [16, 28, 64, 128, 256], "positions": 512, "projected_dims": [128, 256], "padded": True},
-}
-LEAST_ROUNDS, LEAST_UPDATES = 5, 10
 KEYS = (
     *("model", "n", "length", "padded", "k", "dropout", "path", "status", "reason"),
     *("batch", "tokens", "vocabulary", "parameters_dtype", "optimized_dtype"),
@@ -53,48 +33,13 @@ KEYS = (
 """Keys of every cell; the value is None if it does not apply."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options; None is what a preset or the defaults fill in."""
-    parser.add_argument("--preset", choices=PRESETS, help="fill in lengths, n, k and padding of a measurement")
-    parser.add_argument("--device", default="cpu", help="cpu or cuda (%(default)s)")
-    parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="(%(default)s)")
-    parser.add_argument("--lengths", type=int, nargs="+", metavar="T", help="positions of a sequence (512)")
-    parser.add_argument("--positions", type=int, metavar="N", help="positions n of the models (each length)")
-    parser.add_argument("--projected-dims", type=int, nargs="+", metavar="K", help="rows k (128)")
-    parser.add_argument("--padded", action="store_true", default=None, help="sequences of T / 2 to T tokens")
-    parser.add_argument(
-        "--models",
-        nargs="+",
-        metavar="NAME",
-        default=MODELS_OF_DEFAULT,
-        help=f"of {', '.join(TRAINABLE)} ({' '.join(MODELS_OF_DEFAULT)})",
-    )
-    parser.add_argument("--tokens", type=int, default=8192, help="of an update, with padding (%(default)s)")
-    parser.add_argument("--optimizer", choices=bare.OPTIMIZERS, default="adam", help="(%(default)s)")
-    parser.add_argument("--dropouts", type=float, nargs="+", metavar="P", default=[0.0, 0.1], help="(0 0.1)")
-    parser.add_argument("--paths", nargs="+", choices=stretch.PATHS, default=list(stretch.PATHS), help="(both)")
-    parser.add_argument(
-        "--rounds", type=int, default=LEAST_ROUNDS, help=f"turns of each model, at least {LEAST_ROUNDS} (%(default)s)"
-    )
-    parser.add_argument(
-        "--updates", type=int, default=2, help=f"timed in a turn, in all at least {LEAST_UPDATES} (%(default)s)"
-    )
-    parser.add_argument("--warm-up", type=int, default=1, help="updates before them, not timed (%(default)s)")
-    parser.add_argument("--threads", type=int, help="of torch on the CPU (torch's choice)")
-    parser.add_argument("--out", type=Path, help="file of the results (results/efficiency/training_...json)")
-    parser.add_argument("--resume", action="store_true", help="go on with that file")
-    sizes.add_arguments(parser)
-
-
 def run(args: argparse.Namespace) -> int:
     """Measure all that was asked for; returns the exit status.
 
     Raises:
         UserError: something that the user can fix.
     """
-    for name, value in (DEFAULTS | PRESETS.get(args.preset or "", {})).items():
-        if getattr(args, name) is None:
-            setattr(args, name, value)
+    presets.fill_training(args)
     check_names(args.models)
     _check(args)
     device, size = device_of(args.device), sizes.sizes_of(args)

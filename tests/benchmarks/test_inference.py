@@ -11,6 +11,7 @@ from benchmarks.efficiency import group, memory, presets
 from benchmarks.efficiency.group import KEYS, Group
 from benchmarks.efficiency.machine import device_of
 from benchmarks.efficiency.models import registry
+from benchmarks.efficiency.models.build import build
 from tests.benchmarks.conftest import INFERENCE
 
 PLAIN = ["--models", "linformer_core", "roberta_materialised", "roberta_sdpa_core"]
@@ -116,12 +117,12 @@ def test_a_pass_that_turns_out_too_slow_is_recorded(inference, monkeypatch):
 
 @pytest.mark.parametrize("error", [torch.cuda.OutOfMemoryError("CUDA out of memory."), MemoryError()])
 def test_out_of_memory_is_recorded_and_the_others_are_measured(inference, monkeypatch, error):
-    def build(name, *args):
+    def failing(name, *args):
         if name == "roberta_materialised":
             raise error
-        return registry.build(name, *args)
+        return build(name, *args)
 
-    monkeypatch.setattr(group, "build", build)
+    monkeypatch.setattr(group, "build", failing)
     result = inference(*PLAIN, "--lengths", "16", "--projected-dims", "4")
     statuses = {cell["model"]: cell["status"] for cell in result["cells"]}
     assert statuses == {"roberta_materialised": "out_of_memory", "linformer_core": "ok", "roberta_sdpa_core": "ok"}
@@ -172,7 +173,7 @@ def test_a_model_whose_package_is_missing_is_left_out_unless_asked_for(inference
     real = registry.importlib.util.find_spec
     hidden = set(registry.DISTRIBUTIONS)
     monkeypatch.setattr(registry.importlib.util, "find_spec", lambda name, *a: None if name in hidden else real(name))
-    monkeypatch.setitem(presets.DEFAULTS, "models", ["roberta_hf", "roberta_sdpa_core"])
+    monkeypatch.setitem(presets.INFERENCE_DEFAULTS, "models", ["roberta_hf", "roberta_sdpa_core"])
     left, measured = inference("--lengths", "16")["cells"]
     assert (left["model"], left["status"], left["reason"]) == (
         "roberta_hf",
@@ -190,7 +191,6 @@ def test_a_run_goes_on_where_it_stopped(inference, out, monkeypatch, refused):
     # Stopped in the second length, after its first cell.
     out.write_text(json.dumps(whole | {"cells": whole["cells"][:3]}))
     measured = []
-    build = registry.build
     monkeypatch.setattr(group, "build", lambda name, size, n, *more: measured.append(n) or build(name, size, n, *more))
     resumed = inference(*words, "--resume")
     assert measured == [32, 32]

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from benchmarks.efficiency.models import peers
-from benchmarks.efficiency.models.registry import MODELS, build, missing
+from benchmarks.efficiency.models.build import build
+from benchmarks.efficiency.models.registry import MODELS, missing
 from benchmarks.efficiency.sizes import Sizes
 from linformer_fairseq.core import layer
 from linformer_fairseq.files.errors import UserError

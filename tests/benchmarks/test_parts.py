@@ -9,7 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.efficiency import memory, operations, paper, rate
 from benchmarks.efficiency.memory import is_out_of_memory, largest, no_more_than_there_is, peak_of
-from benchmarks.efficiency.models.registry import build
+from benchmarks.efficiency.models.build import build
 from benchmarks.efficiency.plots import spread
 from benchmarks.efficiency.rate import calls as rate_calls  # as it is before conftest.py replaces it
 from benchmarks.efficiency.sizes import Sizes

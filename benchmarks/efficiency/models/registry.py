@@ -1,16 +1,11 @@
-"""Every model by its name, and how it is built."""
+"""Every model by its name. This module does not import torch; `build` makes the models."""
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
-from torch import nn
-
-from benchmarks.efficiency.sizes import Sizes
 from linformer_fairseq.files.errors import UserError
 
 FAIRSEQ, HUGGING_FACE, LUCIDRAINS, PYTORCH_PEER = "fairseq", "transformers", "linformer", "linformer_pytorch"
@@ -68,6 +63,7 @@ MODELS: dict[str, Known] = {  # in the order of the tables
         "peers:linformer_pytorch", "linformer-pytorch (PyPI)", PYTORCH_PEER, stores=True, trains=False
     ),
 }
+TRAINABLE = [name for name, known in MODELS.items() if known.trains]
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -94,23 +90,3 @@ def missing(name: str) -> str:
     if name == "fairseq_linformer" and importlib.util.find_spec("fairseq.examples.linformer") is None:
         return "the installed fairseq comes without its examples/linformer"
     return ""
-
-
-def build(name: str, sizes: Sizes, n: int, k: int | None, dtype: torch.dtype, device: torch.device) -> nn.Module:
-    """A model for inputs of up to n positions, for inference, set up as its own users have it.
-
-    It is in eval mode and nothing is frozen: torch folds a transposed input and its weight into one product only where
-    the weight requires a gradient, so that a frozen fairseq model is many times slower than the one that users run.
-
-    Args:
-        name: in MODELS; `missing` says nothing of it.
-        sizes: of it.
-        n: positions.
-        k: projected rows; None for a model without.
-        dtype, device: of its weights, which are drawn by seed 0.
-    """
-    module, function = MODELS[name].function.split(":")
-    maker = getattr(importlib.import_module(f"benchmarks.efficiency.models.{module}"), function)
-    torch.manual_seed(0)
-    model: nn.Module = maker(sizes, n, k)
-    return model.to(device=device, dtype=dtype).eval()

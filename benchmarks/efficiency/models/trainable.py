@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from benchmarks.efficiency.models.registry import FAIRSEQ, MODELS, build
+from benchmarks.efficiency.models.build import build
+from benchmarks.efficiency.models.registry import FAIRSEQ, MODELS
 from benchmarks.efficiency.sizes import Sizes
 from linformer_fairseq.core import LinformerEncoderLayer
 
@@ -48,7 +49,7 @@ def build_trainable(
     """A model of MODELS that trains, in training mode, with float32 weights.
 
     Args:
-        name, sizes, n, k, device: as in `registry.build`.
+        name, sizes, n, k, device: as in `build.build`.
         dropout: of the embeddings, of the outputs of attention and feed-forward network, and of the attention
             probabilities, as fairseq's RoBERTa has it.
     """
