@@ -50,6 +50,8 @@ def complete(config: DictConfig) -> DictConfig:
         config.pretrained = find_weights(config.pretrained)
     for key in _PATHS:
         _make_absolute(config, key)
+    if not all(str(config.task.data).split(":")):  # it would be the working directory
+        raise UserError(f"task.data={config.task.data}: expected a folder")
     with open_dict(config):
         # wherever the package lies: no one has to type it
         config.common.user_dir = str(Path(linformer_fairseq.__file__).parent)

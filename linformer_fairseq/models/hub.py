@@ -149,6 +149,11 @@ def load_hub_interface(
 ) -> LinformerHubInterface:
     """See `LinformerRobertaModel.from_pretrained`."""
     models = model_class.hub_models()
+    if model_path in models and checkpoint_file is not None:  # fairseq would load the model and ignore the file
+        raise ValueError(
+            f"{model_path} comes with the package and has no file {checkpoint_file}; leave the file out, or pass "
+            f"./{model_path} for a folder of that name"
+        )
     for path in (model_path, data_path):
         if not (path in models or path.startswith(".") or "://" in path or Path(path).exists()):
             known = f", or one of {', '.join(models)}" if models else ""

@@ -103,7 +103,8 @@ class LinformerRobertaModel(RobertaModel):
 
         Raises:
             FileNotFoundError: the checkpoint, dictionary or tokenizer is missing; the message names the files.
-            ValueError: the checkpoint is damaged, is not a checkpoint, or refers to code that is not on the allow-list.
+            ValueError: the checkpoint is damaged, is not a checkpoint, or refers to code that is not on the allow-list;
+                or a file was named although the model comes with the package.
         """
         model, data = os.fspath(model_name_or_path), os.fspath(data_name_or_path)
         return load_hub_interface(cls, model, checkpoint_file, data, bpe, **overrides)

@@ -158,3 +158,5 @@ def test_missing_files_are_named(folders: tuple[Path, Path], tmp_path: Path) -> 
         LinformerRobertaModel.from_pretrained(str(model), "absent.pt", str(data))
     with pytest.raises(FileNotFoundError, match=r"nowhere"):
         LinformerRobertaModel.from_pretrained(str(tmp_path / "nowhere"), "model.pt", str(data))
+    with pytest.raises(ValueError, match=r"linformer-small .* model.pt"):
+        LinformerRobertaModel.from_pretrained("linformer-small", "model.pt")
