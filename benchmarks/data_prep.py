@@ -1,14 +1,14 @@
-"""Text to token ids on disk: fairseq's own path, Hugging Face's libraries and data_prep.binarize on the same file.
+"""Time and memory of converting a text to token ids, with fairseq, Hugging Face's libraries and data_prep.binarize.
 
-    LINFORMER_DATA=DIR python benchmarks/data_prep.py                             the results in results/data_prep
+    LINFORMER_DATA=DIR python benchmarks/data_prep.py                             writes to results/data_prep
     python benchmarks/data_prep.py --text FILE --bpe DIR --out DIR [--megabytes N]    on a text of your own
 
-fairseq's path is its examples/roberta/multiprocessing_bpe_encoder.py and then fairseq-preprocess, as its RoBERTa page
-says; Hugging Face's is benchmarks/hugging_face_data.py; ours is python -m data_prep.binarize, with the same GPT-2 BPE
-and with sentencepiece. All run in turn in every round, with the same number of processes, after an untimed run of each
-on little text. Start-up counts. Lines are stripped first, as fairseq's encoder does it. Our result must equal fairseq's
-byte for byte, and ours must be at least 6 times faster than fairseq: otherwise the exit status is 1. How many lines get
-other ids from Hugging Face is counted. Memory is that of all processes together.
+fairseq's commands are examples/roberta/multiprocessing_bpe_encoder.py and fairseq-preprocess, as in its RoBERTa
+documentation; Hugging Face's libraries are called by benchmarks/hugging_face_data.py; ours is python -m
+data_prep.binarize, with the same GPT-2 BPE and with sentencepiece. Each round runs all of them once, with the same
+number of processes, after an untimed run of each on a short text. Times include start-up; memory is that of all
+processes together. Lines are stripped first, as in fairseq's encoder. If our output is not identical to fairseq's, or
+not at least 6 times faster, the exit status is 1. Lines whose ids differ from Hugging Face's are counted.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-if not __package__:  # run by its path: this file must not stand for the package data_prep
+if not __package__:  # run by its path: this file must not shadow the package data_prep
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 
@@ -49,7 +49,7 @@ Numbers = dict[str, float]
 
 
 def text_lines(text: Path | None, data: Path | None, size: int) -> Iterator[bytes]:
-    """Stripped lines of about ``size`` bytes: the beginning of ``text``, or of books and of Wikipedia."""
+    """Stripped lines of about ``size`` bytes from the beginning of ``text``, or of books and Wikipedia."""
     sources = [(text, 1.0)] if text else []
     if data and not text:
         sources = [(data / "corpus/books.txt.xz", BOOKS_SHARE), (data / "corpus/wiki.txt.xz", 1 - BOOKS_SHARE)]
@@ -65,7 +65,7 @@ def text_lines(text: Path | None, data: Path | None, size: int) -> Iterator[byte
 
 
 def write_text(path: Path, lines: Iterator[bytes]) -> float:
-    """Write the lines; returns megabytes."""
+    """Write the lines; returns the size of the file in MB."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as stream:
         stream.writelines(lines)
@@ -73,7 +73,7 @@ def write_text(path: Path, lines: Iterator[bytes]) -> float:
 
 
 def numbers(*commands: Measured) -> Numbers:
-    """Time of commands that run one after the other, added up, and the highest of their peaks of memory."""
+    """Total time of commands that run one after the other, and the highest of their memory peaks."""
     return {
         "seconds": sum(one.seconds for one in commands),
         "cpu_seconds": sum(one.cpu_seconds for one in commands),
@@ -99,13 +99,13 @@ def fairseq_path(text: Path, bpe: Path, out: Path, workers: int) -> Numbers:
 
 
 def hugging_face(text: Path, bpe: Path, out: Path, workers: int) -> Numbers:
-    """`tokenizers` and `datasets`."""
+    """Run hugging_face_data.py, with `tokenizers` and `datasets`."""
     program = ROOT / "benchmarks" / "hugging_face_data.py"
     return numbers(run([sys.executable, program, "--bpe", bpe, "--out", out, "--workers", workers, text]))
 
 
 def ours(text: Path, tokenizer: Path, out: Path, workers: int) -> Numbers:
-    """One run into a new folder."""
+    """Run data_prep.binarize."""
     words = ["--tokenizer", tokenizer, "--out", out, "--workers", workers, text]
     return numbers(run([sys.executable, "-m", "data_prep.binarize", *words]))
 
@@ -116,7 +116,7 @@ def same_files(one: Path, other: Path) -> bool:
 
 
 def different_lines(arrow: Path, binary: Path) -> dict[str, int]:
-    """How many lines have other ids in Hugging Face's data set ``arrow`` than in fairseq's format in ``binary``."""
+    """Count the lines whose ids differ between Hugging Face's data set ``arrow`` and fairseq's format in ``binary``."""
     import numpy as np
     from datasets import load_from_disk
     from fairseq.data.indexed_dataset import MMapIndexedDataset
@@ -130,16 +130,16 @@ def different_lines(arrow: Path, binary: Path) -> dict[str, int]:
 def rounds_of(
     programs: Mapping[str, Callable[[Path], Numbers]], count: int, work: Path, look: Callable[[Path], Any]
 ) -> tuple[dict[str, list[Numbers]], Any]:
-    """Run all programs in turn, ``count`` times.
+    """Run each program once per round.
 
     Args:
-        programs: each writes to the folder that it is given.
-        count: rounds.
-        work: where the folders are made, a round's at a time.
-        look: sees what the first round wrote, a folder of each name.
+        programs: called with the folder to write to.
+        count: number of rounds.
+        work: parent of the output folders, which are removed after each round.
+        look: called after the first round, with the parent of a folder of each name.
 
     Returns:
-        the numbers of each program, a round each; what ``look`` returned.
+        The measurements of each program by round; the result of ``look``.
     """
     found: dict[str, list[Numbers]] = {name: [] for name in programs}
     seen: Any = None
@@ -156,7 +156,7 @@ def rounds_of(
 
 
 def summary(runs: Sequence[Numbers], megabytes: float) -> dict[str, Any]:
-    """Medians of the times, highest of the peaks, and the rounds themselves."""
+    """Medians of the times, the highest memory peak, and the measurements of each round."""
     seconds = statistics.median(one["seconds"] for one in runs)
     return {
         "megabytes": round(megabytes, 2),
@@ -175,14 +175,14 @@ def ratio(result: dict[str, Any], slow: str, fast: str) -> float:
 
 
 def line_fit(points: list[tuple[float, float]]) -> dict[str, float]:
-    """Least squares: start + slope * MB, and how much of the variance that explains."""
+    """Least-squares fit of start + slope * MB, and its coefficient of determination (R squared)."""
     xs, ys = zip(*points, strict=True)
     slope, start = statistics.linear_regression(xs, ys)
     return {"start": start, "slope": slope, "r_squared": statistics.correlation(xs, ys) ** 2}
 
 
 def measure(args: argparse.Namespace, work: Path) -> dict[str, Any]:
-    """Compare the programs, and measure ours by the size of the text."""
+    """Compare the programs, and measure ours with texts of several sizes."""
     bpe, workers = args.bpe, args.workers
     texts = {size: work / f"{size:g}MB" / "train.txt" for size in {args.megabytes, *args.sizes}}
     lengths = {
@@ -225,18 +225,18 @@ def measure(args: argparse.Namespace, work: Path) -> dict[str, Any]:
 
 
 def same_ids(result: dict[str, Any]) -> str:
-    """What the comparison of the ids gave, in a sentence."""
+    """The result of the comparison of ids, as a sentence."""
     found = result["ids"]["hugging_face"]
     fairseq = "equal fairseq's, byte for byte" if result["ids"]["fairseq"] else "DIFFER from fairseq's"
     if found["lines"] != found["their_lines"]:
-        theirs = f"Hugging Face makes {found['their_lines']:,} lines of {found['lines']:,}"
+        theirs = f"Hugging Face's output has {found['their_lines']:,} lines of {found['lines']:,}"
     else:
-        theirs = f"{found['different']:,} of {found['lines']:,} lines have other ids from Hugging Face"
-    return f"The ids of GPT-2 BPE {fairseq}; {theirs}."
+        theirs = f"{found['different']:,} of {found['lines']:,} lines have different ids in Hugging Face's output"
+    return f"Our ids with GPT-2 BPE {fairseq}; {theirs}."
 
 
 def comparison(result: dict[str, Any]) -> list[str]:
-    """The programs side by side, a Markdown table for docs/performance.md."""
+    """The comparison of the programs, as a Markdown table for docs/performance.md."""
     what = f"{result['megabytes']:.0f} MB of text to token ids on disk, {result['workers']} processes"
     rows = [[what, "seconds", "times faster than fairseq", "than Hugging Face", "peak memory"]]
     for name, row in result["programs"].items():
@@ -249,13 +249,13 @@ def basis(result: dict[str, Any]) -> str:
     """How the numbers were measured, as text."""
     rounds = len(result["programs"]["fairseq"]["rounds"])
     return (
-        f"Medians of {rounds} rounds, of ratios too; start-up counts, memory is that of all processes. "
+        f"Times and ratios are medians over {rounds} rounds, with start-up; memory is that of all processes. "
         f"{said(result['provenance'])}"
     )
 
 
 def table(result: dict[str, Any]) -> str:
-    """The page in results/: the comparison, each round, and ours by the size of the text."""
+    """The page in results/: the comparison, the times of each round, and ours by the size of the text."""
     count = len(result["programs"]["fairseq"]["rounds"])
     rounds = [["", *(str(number + 1) for number in range(count)), "CPU seconds"]]
     for name, row in result["programs"].items():
@@ -274,15 +274,15 @@ def table(result: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    """The program; returns the exit status."""
+    """Run the program; returns the exit status."""
     data = Path(os.environ["LINFORMER_DATA"]).resolve() if os.environ.get("LINFORMER_DATA") else None
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--text", type=Path, help="UTF-8 text (default: books and Wikipedia in LINFORMER_DATA)")
     parser.add_argument("--bpe", type=Path, help="folder of encoder.json, vocab.bpe, dict.txt (LINFORMER_DATA/bpe)")
-    parser.add_argument("--megabytes", type=float, default=20, help="of text for the comparison (%(default)s)")
-    parser.add_argument("--sizes", type=float, nargs="+", default=[10, 40, 160], help="MB for ours (%(default)s)")
+    parser.add_argument("--megabytes", type=float, default=20, help="MB for the comparison (%(default)s)")
+    parser.add_argument("--sizes", type=float, nargs="+", default=[10, 40, 160], help="MB, for ours (%(default)s)")
     parser.add_argument("--workers", type=int, default=2, help="processes (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=5, help="of all programs in turn (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=5, help="each runs all programs (%(default)s)")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "data_prep", help="folder for the results")
     args = parser.parse_args()
     args.data = data

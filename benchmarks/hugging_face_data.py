@@ -1,10 +1,10 @@
-"""Text to token ids with Hugging Face's libraries, set up as their documentation shows it.
+"""Convert a text to token ids with Hugging Face's libraries, set up as in their documentation.
 
     python benchmarks/hugging_face_data.py --bpe DIR --out DIR --workers N TEXT
 
-`tokenizers` runs GPT-2's byte-level BPE (without offsets, which is its fastest way), `datasets` reads the lines, maps
-them in batches and writes Arrow with ``save_to_disk``. The vocabulary is numbered as fairseq numbers it, which costs
-nothing per token, and each line ends with ``</s>``. Nothing of this project is imported.
+`tokenizers` runs GPT-2's byte-level BPE (without offsets, its fastest mode); `datasets` reads the lines, maps them in
+batches and writes Arrow files with ``save_to_disk``. Token ids are those of fairseq, which costs no time per token, and
+each line ends with ``</s>``. Nothing of this project is imported.
 """
 
 import argparse
@@ -34,7 +34,7 @@ def load_tokenizer(bpe: Path) -> Tokenizer:
 
 
 def prepare(text: Path, bpe: Path, out: Path, workers: int) -> None:
-    """Write a data set with a column ``input_ids`` to ``out``; the cache of `datasets` goes beside it."""
+    """Write a data set with a column ``input_ids`` to ``out``; the cache of `datasets` is ``out``.cache."""
     tokenizer = load_tokenizer(bpe)
 
     def encode(batch: dict[str, list[str]]) -> dict[str, Any]:
@@ -45,11 +45,11 @@ def prepare(text: Path, bpe: Path, out: Path, workers: int) -> None:
 
 
 def main() -> None:
-    """The program."""
+    """Run the program."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("text", type=Path, help="UTF-8, a paragraph a line")
+    parser.add_argument("text", type=Path, help="UTF-8, one paragraph per line")
     parser.add_argument("--bpe", type=Path, required=True, help="folder of encoder.json, vocab.bpe and dict.txt")
-    parser.add_argument("--out", type=Path, required=True, help="folder to write")
+    parser.add_argument("--out", type=Path, required=True, help="output folder")
     parser.add_argument("--workers", type=int, default=2, help="processes (%(default)s)")
     args = parser.parse_args()
     prepare(args.text, args.bpe, args.out, args.workers)

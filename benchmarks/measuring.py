@@ -1,4 +1,4 @@
-"""Running a command with its time and memory, and what a result was measured with."""
+"""Running a command and measuring its time and memory; the provenance of results."""
 
 import contextlib
 import os
@@ -17,31 +17,31 @@ from linformer_fairseq.files.provenance import date, git, machine, processor_fie
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results" / "efficiency"
 _INTERVAL = 0.1
-"""Seconds between two looks at the memory; a look takes about a millisecond a process."""
+"""Seconds between two readings of the memory; a reading takes about a millisecond per process."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a command took."""
+    """Time and memory of a command."""
 
     seconds: float
     cpu_seconds: float
-    """CPU time of all its processes, which other load on the machine hardly changes."""
+    """CPU time of all its processes, which depends little on other load on the machine."""
     peak_bytes: int
-    """Peak memory of the process and its descendants, added up at the same moment; shared pages count once (PSS)."""
+    """Peak of the total memory of the process and its descendants; shared pages count once (PSS)."""
 
 
 def run(command: Sequence[object]) -> Measured:
     """Run a command from the repository's root and measure it.
 
     Raises:
-        SystemExit: it failed; with what it printed.
+        SystemExit: the command failed; the message has the end of its output.
     """
-    import psutil  # needed for this alone: other benchmarks run with torch alone
+    import psutil  # not at the top: the benchmarks of models do not need it
 
     def memory(process: psutil.Process) -> int:
         found = 0
-        with contextlib.suppress(psutil.NoSuchProcess):  # it has ended since
+        with contextlib.suppress(psutil.NoSuchProcess):  # the process has ended
             found = process.memory_full_info().pss
         return found
 
@@ -81,12 +81,12 @@ def processor() -> str:
 
 
 def provenance(command: str, packages: Sequence[str]) -> dict[str, Any]:
-    """When, on what and with which versions something is measured."""
+    """Command, commit, date, hardware and versions of a measurement."""
     found = versions(packages)
     return {
         "command": command,
         "commit": git(ROOT, "rev-parse", "HEAD") or "",
-        # Results and files that git does not know are not what is measured.
+        # Changed results and untracked files do not affect a measurement.
         "uncommitted_changes": bool(git(ROOT, "status", "--porcelain", "--untracked-files=no", "--", ".", ":!results")),
         "date": date(),
         "hardware": machine(processor()),
@@ -97,7 +97,7 @@ def provenance(command: str, packages: Sequence[str]) -> dict[str, Any]:
 
 
 def said(made: dict[str, Any]) -> str:
-    """A line of Markdown for :func:`provenance`."""
+    """The output of :func:`provenance` as a line of Markdown."""
     versions = ", ".join(f"{name} {version}" for name, version in made["versions"].items())
     return (
         f"`{made['command']}`, {made['date']}, commit {made['commit'][:10]}"

@@ -1,10 +1,10 @@
-"""The whole preparation of pretraining data, step by step: time and memory, for texts of several sizes.
+"""Time and memory of each step of the preparation of pretraining data, for texts of several sizes.
 
-    LINFORMER_DATA=DIR python benchmarks/preparation.py       the results in results/data_prep
+    LINFORMER_DATA=DIR python benchmarks/preparation.py       writes to results/data_prep
 
-The text is books and Wikipedia, documents separated by empty lines; the steps are those of
-`linformer data pretraining` with its defaults. All sizes run in turn in every round, after an untimed run on little
-text. Memory is that of all processes of a step together. Where a step takes 1 GB or more, the exit status is 1.
+The text is from books and Wikipedia, documents separated by empty lines; the steps are those of
+`linformer data pretraining` with its defaults. Each round measures all sizes once, after an untimed run on a short
+text. Memory is that of all processes of a step together. If a step uses 1 GB or more, the exit status is 1.
 """
 
 import argparse
@@ -23,18 +23,18 @@ from benchmarks.measuring import ROOT, provenance, run, said
 from linformer_fairseq.files.markdown import markdown_table
 
 LIMIT = 1e9
-"""Bytes that no step may take."""
+"""Bytes of memory; every step has to use less."""
 STEPS = {"build_corpus": "corpus", "train_sentencepiece": "vocabulary (32,000)", "binarize": "binary data"}
-"""The programs, and what each makes."""
+"""The programs and their outputs."""
 LITTLE = 0.1
-"""MB of the untimed run."""
+"""MB of text in the untimed run."""
 
 
 def one_round(data: Path, megabytes: float, workers: int) -> tuple[float, dict[str, int], dict[str, Numbers]]:
-    """Run all steps on a text of that size.
+    """Run all steps on a text of ``megabytes``.
 
     Returns:
-        megabytes of the text, counts of the training data, the numbers of each step.
+        The size of the text in MB, counts of the training data, the measurements of each step.
     """
     with tempfile.TemporaryDirectory(prefix="preparation_benchmark_") as folder:
         work = Path(folder)
@@ -54,7 +54,7 @@ def one_round(data: Path, megabytes: float, workers: int) -> tuple[float, dict[s
 
 
 def measure(data: Path, sizes: list[float], workers: int, rounds: int) -> list[dict[str, Any]]:
-    """A row for each size."""
+    """Measure all sizes; returns a row for each."""
     one_round(data, LITTLE, workers)
     found: dict[float, list[tuple[float, dict[str, int], dict[str, Numbers]]]] = {size: [] for size in sizes}
     for number in range(rounds):
@@ -91,7 +91,7 @@ def by_size(result: dict[str, Any]) -> list[str]:
 
 
 def table(result: dict[str, Any]) -> str:
-    """The page in results/: the steps, and what came out."""
+    """The page in results/: time and memory of the steps, and the size of their output."""
     rows = [[f"MB of text, {result['workers']} processes", *STEPS, "documents", "words", "tokens (train)"]]
     for row in result["sizes"]:
         counts = [f"{count:,}" for count in row["train"].values()]
@@ -100,11 +100,11 @@ def table(result: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    """The program; returns the exit status."""
+    """Run the program; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=float, nargs="+", default=[10, 200], help="MB of text (%(default)s)")
     parser.add_argument("--workers", type=int, default=2, help="processes (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=5, help="of all sizes in turn (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=5, help="each measures all sizes (%(default)s)")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "data_prep", help="folder for the results")
     args = parser.parse_args()
     if not os.environ.get("LINFORMER_DATA"):

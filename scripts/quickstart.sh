@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# From a clone to a pretrained, finetuned and evaluated Linformer, with a RoBERTa of the same size beside it, and the model
-# that comes with the package.
-# See usage() below. Each step is a program that can be used alone; its command is printed before it runs.
+# From a clone to a pretrained, finetuned and evaluated Linformer, compared with a RoBERTa of the same size and with the
+# model that comes with the package.
+# See usage() below. Each step is a program that can be used on its own; its command is printed before it runs.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/common.sh"
@@ -17,24 +17,24 @@ usage: scripts/quickstart.sh [--text FILE...] [--out DIR] [options]
 
 Sets up .venv, then: builds train and valid text, trains a sentencepiece model, binarises, pretrains a small
 Linformer and a RoBERTa of the same size, and finetunes both on a classification task. Then it finetunes
-$shipped, which comes with the package, on the same task, prints one table, and lets it fill masks.
-The text is what every CPython brings: pydoc_data.topics and the docstrings of the standard library. The
-task is which package of the standard library a docstring belongs to. Nothing but PyPI packages is
-downloaded. After set-up it takes about 10 minutes on two quiet cores.
+$shipped, which comes with the package, on the same task, prints a table, and fills masks.
+The text is part of every CPython: pydoc_data.topics and the docstrings of the standard library. The task is
+to predict which package of the standard library a docstring belongs to. Nothing but PyPI packages is
+downloaded. After set-up it takes about 10 minutes on two idle cores.
 
-Stop it with Ctrl-C whenever you like: the same command carries on where it stopped. What is finished is
-not done again unless its input, options or program changed.
+It can be stopped with Ctrl-C at any time: the same command continues where it stopped. Finished steps are
+not repeated unless their input, options or program changed.
 
-  --text FILE...       pretrain on your own UTF-8 text instead; documents are blocks of lines between blank
-                       lines. The classification task stays that of the standard library
-  --out DIR            folder for everything that is made (default: quickstart/ in the repository root)
-  --vocab-size N       pieces of the sentencepiece model (default: $vocab_size)
+  --text FILE...       pretrain on your own UTF-8 text instead; documents are separated by blank lines. The
+                       classification task remains that of the standard library
+  --out DIR            folder for all output (default: quickstart/ in the repository root)
+  --vocab-size N       vocabulary size of the sentencepiece model (default: $vocab_size)
   --updates N          pretraining updates (default: $updates)
   --finetune-updates N finetuning updates (default: $finetune_updates); half as many for $shipped
   --venv DIR           use this environment as it is instead of setting up .venv
   --help               show this text
 
-Exit status: 0 all models learned; 1 something failed, or one did not learn; 130 stopped by Ctrl-C.
+Exit status: 0 all models learned; 1 a step failed, or a model did not learn; 130 stopped by Ctrl-C.
 EOF
 }
 
@@ -50,7 +50,7 @@ while (($#)); do
             continue
             ;;
         --out | --venv | --vocab-size | --updates | --finetune-updates) ;;
-        *) die "unknown argument: $option (scripts/quickstart.sh --help lists what there is)" ;;
+        *) die "unknown argument: $option (see scripts/quickstart.sh --help)" ;;
     esac
     (($#)) || die "$option: expected a value"
     case "$option" in
@@ -74,18 +74,18 @@ for program in fairseq-train linformer; do
     [[ -x $environment/bin/$program ]] || die "$environment: no environment with fairseq and this project (no bin/$program)"
 done
 PATH="$environment/bin:$PATH"
-# Threads that wait without spinning: with one of two cores busy, spinning ones made training 5 times slower.
+# Waiting threads must not spin: with one of two cores busy, spinning made training 5 times slower.
 export OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-PASSIVE}"
-cd "$repo" # so that python -m finds the programs beside the package
+cd "$repo" # so that python -m finds the programs outside the package
 open_output "${output:-$repo/quickstart}"
 
-# All of a package, not those of its parts that a step is known to use: which these are changes with the code.
+# All files of a package, because the files that a step uses change with the code.
 mapfile -d '' -t data_code < <(find data_prep linformer_fairseq/files -name '*.py' -print0 | sort -z)
 mapfile -d '' -t model_code < <(find linformer_fairseq -name '*.py' -print0 | sort -z)
 tools=(scripts/quickstart_tools/*.py "${data_code[@]}" "${model_code[@]}")
 
-# ---- 1 to 3: text, tokenizer, fairseq's binary format. Paragraphs are compared, not only whole documents: a manual
-# repeats sections in longer ones, and the same passage on both sides of the split makes the perplexity too good.
+# ---- 1 to 3: text, tokenizer, fairseq's binary format. Duplicate paragraphs are removed, not only duplicate documents:
+# a manual repeats sections in longer ones, and the same passage in both splits would make the perplexity too low.
 sources=("${text[@]/%/,format=text,lines=join}")
 step text "text${text[*]:+ of your own}" "${text[@]}" "${data_code[@]}" -- \
     linformer data corpus --out "$out/text" --deduplicate paragraphs --valid-share 0.06 "${sources[@]:-stdlib}"
@@ -95,17 +95,17 @@ step tokenizer "sentencepiece model" "$out"/text/train/*.txt "${data_code[@]}" -
     linformer data vocabulary --vocab-size "$vocab_size" --out "$out/tokenizer" "$out/text"
 step bin "text to fairseq's binary format" "$out"/text/*/*.txt "$out"/tokenizer/* "${data_code[@]}" -- \
     linformer data binarize --tokenizer "$out/tokenizer" --out "$out/bin" "$out/text"
-task_step() { # task_step NAME TITLE TOKENIZER: docstrings are cut to 96 pieces, for time
+task_step() { # task_step NAME TITLE TOKENIZER: docstrings are truncated to 96 pieces, to save time
     step "$1" "$2" "$out"/task_text/*.tsv "$3"/* "${data_code[@]}" -- \
         linformer data task tsv --from "$out/task_text/train.tsv" "$out/task_text/valid.tsv" \
         --tokenizer "$3" --max-positions 96 --strict --out "$out/$1"
 }
 task_step task_bin "labelled text to fairseq's binary format" "$out/tokenizer"
 
-# ---- 4: pretraining. The two commands differ in the architecture alone; the sizes are those of
-# configs/model/linformer_mini.yaml and roberta_mini.yaml. The multiple of 1: by default, 8, fairseq leaves the last sentences out of the
-# validation where they do not fill a batch. With this little time many small updates teach more than few large ones,
-# pre-norm layers take the high learning rate, and dropout only costs.
+# ---- 4: pretraining. The two commands differ only in the architecture; the sizes are those of
+# configs/model/linformer_mini.yaml and roberta_mini.yaml. With the default --required-batch-size-multiple of 8, fairseq
+# drops the last sentences in validation if they do not fill a batch. In such a short training, many small updates are
+# better than few large ones, pre-norm layers allow the high learning rate, and dropout does not pay off.
 warmup=$((updates / 10 + 1)) save_every=$((updates > 200 ? updates / 20 : 10)) log_every=$((updates > 200 ? 20 : 10))
 pretrain() { # pretrain NAME TITLE ARCHITECTURE OPTION...
     local name="$1" title="$2"
@@ -124,10 +124,10 @@ pretrain() { # pretrain NAME TITLE ARCHITECTURE OPTION...
 pretrain linformer "Linformer (n = 256, k = 64)" linformer_roberta_small --projected-dim 64 --sharing layerwise
 pretrain roberta "RoBERTa of the same size" roberta
 
-# ---- 5: finetuning, by a config
+# ---- 5: finetuning, with a config
 device=cpu
 ! python -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' || device=gpu
-finetune() { # finetune NAME TITLE PRETRAINED WEIGHTS DATA UPDATES OVERRIDE...: WEIGHTS is the file of PRETRAINED
+finetune() { # finetune NAME TITLE PRETRAINED WEIGHTS DATA UPDATES OVERRIDE...: WEIGHTS is PRETRAINED's file
     local name="$1" title="$2" pretrained="$3" weights="$4" data="$5" updates="$6"
     shift 6
     training_step "finetune_$name" "finetune $title" "$updates" "$weights" \
@@ -144,8 +144,9 @@ finetune_own() { # finetune_own NAME TITLE
 finetune_own linformer Linformer
 finetune_own roberta RoBERTa
 
-# ---- 6: the model that comes with the package, on the same docstrings in its own pieces. It is 4 layers x 256 with
-# n = 512, so that an update takes longer; half of them keep all within ten minutes. It is validated less often.
+# ---- 6: the model that comes with the package, on the same docstrings with its own vocabulary. It has 4 layers x 256
+# and n = 512, so that an update takes longer; with half as many, everything takes ten minutes. It is validated less
+# often.
 shipped_folder="linformer_fairseq/weights/$shipped" report_options=() report_inputs=()
 if [[ -f $shipped_folder/model.safetensors ]]; then
     task_step task_bin_shipped "labelled text in the pieces of $shipped" "$shipped_folder"

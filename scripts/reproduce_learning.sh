@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a Linformer learns beside a RoBERTa: studies that take hours. See usage() below.
+# Studies that compare what Linformers and RoBERTas learn; they take hours. See usage() below.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/common.sh"
@@ -13,27 +13,28 @@ usage() {
     cat <<EOT
 usage: scripts/reproduce_learning.sh STUDY [options]
 
-  projections   what the options of the model give in perplexity, and k and n: 30 models of 2 layers x 128, three seeds
-                each; an estimated three hours on two cores
-  length        whole film reviews against cut ones, and which author wrote a passage of 1,500 words: models of
-                2 layers x 128 with n = 256, 512 and 2,048, three seeds; an estimated two hours on two cores
-  released      the model that comes with the package, and RoBERTa beside it: 4 layers x 256, n = 512, 80 million tokens
-                each; finetuned on SST-2, QNLI, QQP and all of IMDB, five seeds; then the weights to hand on, in OUT/weights.
-                An estimated thirteen hours on two cores that compute in bf16 (AMX); on others it takes fp32, and days
+  projections   perplexity with different options of the model, k and n: 30 models of 2 layers x 128, three seeds each;
+                an estimated three hours on two cores
+  length        accuracy on whole and on truncated film reviews, and in finding the author of a passage of 1,500 words:
+                models of 2 layers x 128 with n = 256, 512 and 2,048, three seeds; an estimated two hours on two cores
+  released      the model that comes with the package, and a RoBERTa to compare: 4 layers x 256, n = 512, 80 million
+                tokens each; finetuned on SST-2, QNLI, QQP and all of IMDB, five seeds; then the weights for release, in
+                OUT/weights. An estimated thirteen hours on two cores with AMX, in bf16; days on others, in fp32
 
-Each puts its rows and tables into results/learning/STUDY. Stop it whenever you like: the same command carries on.
+Each study writes its rows and tables to results/learning/STUDY. It can be stopped at any time: the same command
+continues it.
 
-Data: the folder that LINFORMER_DATA names, as for scripts/reproduce_small.sh.
+Data: LINFORMER_DATA names the folder, as for scripts/reproduce_small.sh.
 
   --out DIR        folder for data and runs (default: reproduce_STUDY in the repository root)
   --results DIR    folder for rows and tables (default: results/learning/STUDY)
-  --updates N      of each pretraining (default: $updates; released: $released_updates, a fifth of them on paragraphs)
-  --finetune-updates N  of each finetuning (default: $finetune_updates; released: as many as the task wants)
-  --seeds N        of each model (default: $seeds); released: of each finetuning (default: $released_seeds)
-  --jobs N         runs at a time, one thread each (default: one per core)
+  --updates N      updates of each pretraining (default: $updates; released: $released_updates, a fifth on paragraphs)
+  --finetune-updates N  updates of each finetuning (default: $finetune_updates; released: depends on the task)
+  --seeds N        seeds of each model (default: $seeds); released: of each finetuning (default: $released_seeds)
+  --jobs N         number of runs at the same time, with one thread each (default: one per core)
   --help           show this text
 
-Exit status: 0 all is there; 1 something failed, which is said; 130 stopped by Ctrl-C.
+Exit status: 0 everything is finished; 1 something failed, after an error message; 130 stopped by Ctrl-C.
 EOT
 }
 
@@ -41,29 +42,29 @@ case "${1:-}" in
     projections | length) ;;
     released) vocab_size=8000 updates=$released_updates finetune_updates="" seeds=$released_seeds ;;
     --help | -h) usage && exit 0 ;;
-    *) die "${1:-no study}: expected projections, length or released (scripts/reproduce_learning.sh --help)" ;;
+    *) die "${1:-no study}: expected projections, length or released (see scripts/reproduce_learning.sh --help)" ;;
 esac
 study="$1" out="$repo/reproduce_$1" results="$repo/results/learning/$1" jobs="$(nproc)"
 shift
 text=()
 read_options "--out --results --updates --finetune-updates --seeds --jobs" "$@"
-((!${#text[@]})) || die "unknown argument: ${text[0]} (scripts/reproduce_learning.sh --help lists what there is)"
+((!${#text[@]})) || die "unknown argument: ${text[0]} (see scripts/reproduce_learning.sh --help)"
 find_data
 text=("$data/corpus/books.txt.xz" "$data/corpus/wiki.txt.xz")
 schedule="optimization.max_update=$updates lr_scheduler.warmup_updates=$((updates / 20 + 1))"
 finetuning="run_config=cpu dataset.num_workers=0 optimization.clip_norm=1.0"
 lines=()
 
-pretrain() { # pretrain NAME EXPERIMENT SEED OVERRIDE...: one more line in the list of runs
+pretrain() { # pretrain NAME EXPERIMENT SEED OVERRIDE...: adds a line to the list of runs
     lines+=("$1_s$3 pretrain experiment=$2 common.seed=$3 ${*:4} $schedule run_config=cpu task.data=bin run.runs=$runs run.name=$1_s$3")
 }
 
-finetune() { # finetune RUN TASK SEED UPDATES OVERRIDE...: the same
+finetune() { # finetune RUN TASK SEED UPDATES OVERRIDE...: adds a line to the list of runs
     local updates="optimization.max_update=$4 lr_scheduler.warmup_updates=$(($4 / 16 + 1))"
     lines+=("$1_$2_f$3 finetune task=$2 common.seed=$3 $updates ${*:5} $finetuning pretrained=$runs/$1/checkpoint_best.pt run.runs=$runs")
 }
 
-# ---- The studies: what they need, and their runs
+# ---- The studies: their tasks and runs
 projections() {
     local paper="model.projection=linear" seed k n
     local affine="model.row_weights=affine model.short_inputs=stretch"
@@ -71,14 +72,14 @@ projections() {
         pretrain roberta small/roberta "$seed"
         pretrain default small/linformer "$seed"
         pretrain paper small/linformer "$seed" "$paper"
-        # one option at a time: as the paper's, or another of its values
+        # one option changed at a time: to the paper's value, or to another one
         pretrain random_start small/linformer "$seed" model.attention_start=random
         pretrain free_rows small/linformer "$seed" model.row_weights=free
         pretrain xavier small/linformer "$seed" model.projection_init=xavier
         pretrain frozen small/linformer "$seed" model.freeze_projection=true
         pretrain mean_pool small/linformer "$seed" model.projection=mean_pool
         pretrain max_pool small/linformer "$seed" model.projection=max_pool
-        # from the paper's model towards windows
+        # the paper's projection with options like those of the default one
         pretrain paper_neighbours small/linformer "$seed" "$paper" model.attention_start=neighbours
         pretrain paper_affine small/linformer "$seed" "$paper" "$affine"
         pretrain paper_windows small/linformer "$seed" "$paper" "$affine" model.projection_init=window_means \
@@ -105,7 +106,7 @@ projections() {
 
 length() {
     local n seed model alike="lr=1e-3 model.dropout=0 model.attention_dropout=0"
-    # As in the other studies; more rows for the longest.
+    # k is that of the other studies, and larger for the longest input.
     local -A k=([256]=64 [512]=64 [2048]=128)
     python -m scripts.reproduce_tools.authors --books "$data/corpus/books.txt.xz" --list "$data/corpus/books.list.tsv" --out authors
     for n in 256 512 2048; do
@@ -136,13 +137,13 @@ released() {
     local model seed task precision=fp32
     local -A tasks=([sst2]=glue/SST-2 [qnli]=glue/QNLI [qqp]=glue/QQP [imdb]=aclImdb_full.tar.xz)
     local -A sentences=([sst2]=64 [qnli]=32 [qqp]=32 [imdb]=32) last=([sst2]=3063 [qnli]=1300 [qqp]=1100 [imdb]=2190)
-    # Elsewhere a processor takes many times as long for bf16 as for fp32.
+    # On other processors bf16 takes many times as long as fp32.
     ! grep -qE 'avx512_bf16|amx_bf16' /proc/cpuinfo || precision=bf16
     for task in "${!tasks[@]}"; do prepare_task "$task" "${tasks[$task]}" 512; done
     schedule="optimization.max_update=$((updates * 33 / 41)) lr_scheduler.total_num_update=$((updates * 49 / 41))"
     schedule+=" lr_scheduler.warmup_updates=$((updates * 2 / 41)) run.precision=$precision"
     for model in linformer roberta; do pretrain "${model}_blocks" "released/$model" 1; done
-    # The first weights as a checkpoint, by an update that moves nothing: what is learned without pretraining.
+    # A checkpoint of the initial weights, by one update with almost no learning rate: finetuning without pretraining.
     schedule="optimization.max_update=1 optimization.lr=[1e-12] lr_scheduler.warmup_updates=0"
     for model in linformer roberta; do pretrain "untrained_$model" "released/$model" 1; done
     run_all "pretraining on blocks" "${lines[@]}"
@@ -170,7 +171,7 @@ released() {
     linformer checkpoint release "$runs"/linformer_s1/sst2_*_s1/checkpoint_best.pt --data sst2 --out weights/linformer-small-sst2
 }
 
-# ---- All of a study
+# ---- Run the study
 case "$study" in
     length) open_study aclImdb.tar.xz corpus/books.list.tsv ;;
     released) open_study glue/{SST-2,QNLI,QQP} aclImdb_full.tar.xz ;;

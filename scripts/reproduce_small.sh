@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The paper's Figure 3 (a, c, d) and Table 2 with models and data of a size that fits two CPU cores. See usage() below.
+# The paper's Figure 3 (a, c, d) and Table 2 with models and data small enough for two CPU cores. See usage() below.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/common.sh"
@@ -12,28 +12,28 @@ usage() {
     cat <<EOT
 usage: scripts/reproduce_small.sh [options] [TEXT...]
 
-From text to tables and figures: corpus, vocabulary of $vocab_size pieces, binary data and the four tasks; pretrainings
-(a RoBERTa, and Linformers with different k, sharing and n); finetunings of the RoBERTa and of one Linformer on four
-tasks, and, as controls, of both without pretraining, and a bag of words; then rows, Table 2, Figure 3 and
-perplexity against time. On two cores it takes some 45 minutes (an estimate). What it shows and what not,
-results/small/README.md says.
+Runs all steps from text to tables and figures: corpus, vocabulary of $vocab_size pieces, binary data and four tasks;
+pretraining of a RoBERTa and of Linformers with different k, sharing and n; finetuning of the RoBERTa and of one
+Linformer on the tasks, and, as controls, of both without pretraining, and a bag of words; then rows, Table 2,
+Figure 3 and perplexity against time. On two cores it takes about 45 minutes (an estimate). results/small/README.md
+describes what the results show and what they do not show.
 
-Data: the folder that LINFORMER_DATA names, with corpus/books.txt.xz and corpus/wiki.txt.xz (or each TEXT in their
-place: a file of paragraphs, a blank line between documents), glue/SST-2, glue/QNLI, glue/QQP and aclImdb.tar.xz.
+Data: LINFORMER_DATA names a folder with corpus/books.txt.xz and corpus/wiki.txt.xz (or instead of them each TEXT: a
+file of paragraphs, with a blank line between documents), glue/SST-2, glue/QNLI, glue/QQP and aclImdb.tar.xz.
 
-Stop it whenever you like: the same command carries on, and does not repeat what has finished.
+It can be stopped at any time: the same command continues it and does not repeat what has finished.
 
   --out DIR              folder for data and runs (default: reproduce_small in the repository root)
   --results DIR          folder for rows, tables and figures (default: results/small)
-  --updates N            of each pretraining (default: $updates)
-  --finetune-updates N   of each finetuning (default: $finetune_updates)
-  --pretraining-seeds N  of the two models that are finetuned (default: $pretraining_seeds)
-  --seeds N              finetunings of each model on each task; they begin with one pretraining after the other
+  --updates N            updates of each pretraining (default: $updates)
+  --finetune-updates N   updates of each finetuning (default: $finetune_updates)
+  --pretraining-seeds N  pretrainings of each of the two models that are finetuned (default: $pretraining_seeds)
+  --seeds N              finetunings of each model on each task; they use its pretrainings in turn
                          (default: $seeds)
-  --jobs N               runs at a time, one thread each (default: one per core)
+  --jobs N               number of runs at the same time, with one thread each (default: one per core)
   --help                 show this text
 
-Exit status: 0 all is there; 1 something failed, which is said; 130 stopped by Ctrl-C.
+Exit status: 0 everything is finished; 1 something failed, after an error message; 130 stopped by Ctrl-C.
 EOT
 }
 
@@ -60,7 +60,7 @@ pretrain() { # pretrain MODEL N K SHARING SEED PANELS: a line of the list
     line+=" common.seed=$5 run.paper.figure3=[$6] run.runs=$runs"
     printf '%s_s%s pretrain %s %s %s' "$name" "$5" "$line" "$schedule" "$common"
 }
-untrained() { # untrained MODEL SEED: the same as a checkpoint of the first weights, by an update that moves nothing
+untrained() { # untrained MODEL SEED: a checkpoint of the initial weights, by one update with almost no learning rate
     local line="experiment=small/$1 common.seed=$2 run.runs=$untrained run.name=$1_s$2"
     line+=" optimization.max_update=1 optimization.lr=[1e-12] lr_scheduler.warmup_updates=0"
     printf 'untrained_%s_s%s pretrain %s %s' "$1" "$2" "$line" "$common"
@@ -80,11 +80,11 @@ lines+=(
 )
 run_all "pretraining" "${lines[@]}"
 
-# RoBERTa's learning rates are for large models that saw much text; these need a higher one.
+# RoBERTa's learning rates are for large models that were pretrained on much text; these models need a higher one.
 common="run_config=cpu optimization.max_update=$finetune_updates lr_scheduler.warmup_updates=$((finetune_updates / 16 + 1))"
 common+=" lr=1e-3 dataset.num_workers=0 optimization.clip_norm=1.0"
 common+=" model.dropout=0 model.attention_dropout=0" # as in their pretraining
-declare -A sentences=([sst2]=64 [qnli]=16 [qqp]=32 [imdb]=16) # more where an example is short
+declare -A sentences=([sst2]=64 [qnli]=16 [qqp]=32 [imdb]=16) # more if examples are short
 finetune() { # finetune RUNS RUN TASK SEED: a line of the list
     local line="task=$3 task.data=$3 common.seed=$4 run.runs=$1 pretrained=$1/$2/checkpoint_best.pt"
     line+=" run.sentences_per_update=${sentences[$3]} dataset.batch_size=${sentences[$3]}"
@@ -104,7 +104,7 @@ for task in imdb qnli qqp sst2; do
 done
 run_all "finetuning" "${lines[@]}"
 
-# ---- Results, made anew: rows of other runs have no place among them
+# ---- Results, which are created anew so that they contain no rows of other runs
 command="scripts/reproduce_small.sh --updates $updates --finetune-updates $finetune_updates"
 command+=" --pretraining-seeds $pretraining_seeds --seeds $seeds"
 mkdir -p -- "$results"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the Python environment .venv in the repository root, with pip and the versions of constraints.txt.
-# A second call finds it complete and returns at once. See usage() below.
+# Creates the Python environment .venv in the repository root, with pip and the versions of constraints.txt.
+# If it is complete, a second call returns at once. See usage() below.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/common.sh"
@@ -11,24 +11,24 @@ usage() {
     cat <<EOF
 usage: scripts/setup.sh [--check] [--help]
 
-Makes .venv in the repository root. The first time it takes a few minutes, most of which go into compiling
-fairseq; afterwards it returns within a second as long as nothing it depends on has changed.
+Creates .venv in the repository root. The first time this takes a few minutes, mostly for compiling fairseq;
+afterwards it returns within a second as long as nothing it depends on has changed.
 
-  --check   only look whether the machine has what set-up needs; download nothing
+  --check   only check whether the machine has what set-up needs; download nothing
   --help    show this text
 
 Environment variables:
   PYTHON    interpreter to use (Python $supported_pythons); otherwise that of an existing .venv, python3,
-            python3.11, python3.12 and python3.13 are looked at in this order
-  PIP_*     are pip's own. Where packages come from is left to pip's configuration: to get the CPU build of
-            torch, much smaller than the CUDA build that PyPI has, name PyTorch's CPU package index in
-            PIP_EXTRA_INDEX_URL (PyTorch's "Get started" page tells its address)
+            python3.11, python3.12 and python3.13 are tried in this order
+  PIP_*     variables of pip, whose configuration determines where packages come from: to get the CPU build of
+            torch, much smaller than the CUDA build on PyPI, set PIP_EXTRA_INDEX_URL to PyTorch's CPU package
+            index (its address is on PyTorch's "Get started" page)
 EOF
 }
 
-stamp="$venv/linformer-setup-complete" # written last: without it the environment is unfinished
+stamp="$venv/linformer-setup-complete" # written last: without it, the environment is incomplete
 
-# What the environment is made from. The path is part of it: environments do not survive being moved.
+# A hash of what the environment depends on. This includes its path, because environments cannot be moved.
 fingerprint() {
     {
         printf '%s\n' "$repo" "$1"
@@ -36,7 +36,7 @@ fingerprint() {
     } | sha256sum | cut -d' ' -f1
 }
 
-is_complete() { # with PYTHON unset, whatever Python the environment was made with is fine
+is_complete() { # if PYTHON is not set, any Python of the environment is accepted
     local version
     [[ -f $stamp ]] || return 1
     version="$(python_version "$venv/bin/python")"
@@ -44,14 +44,14 @@ is_complete() { # with PYTHON unset, whatever Python the environment was made wi
     [[ -z ${PYTHON:-} || "$(python_version "$PYTHON")" == "$version" ]]
 }
 
-# The CUDA build of torch is several times the size of the CPU build. Which one comes is up to pip's
-# configuration, so pip is asked, but only where the answer decides: too little disk for the larger one.
+# The CUDA build of torch is several times the size of the CPU build. Which one is installed depends on pip's
+# configuration, so pip is asked, but only if there is too little disk space for the larger one.
 check_disk_for_torch() {
     (($(free_gib "$repo") >= disk_cuda && $(free_gib "${TMPDIR:-/tmp}") >= disk_tmp_cuda)) && return
     local report
-    say "little disk is free: asking pip which build of torch it would install"
+    say "little disk space is free: asking pip which build of torch it would install"
     if ! report="$(pip install --quiet --dry-run --ignore-installed --report - torch)"; then
-        warn "pip did not answer; going on, although the CUDA build would need $disk_cuda GiB"
+        warn "pip did not answer; continuing, although the CUDA build would need $disk_cuda GiB"
     elif grep -q '"name": "nvidia-' <<<"$report"; then
         check_disk "$disk_cuda" "$disk_tmp_cuda" CUDA
         stop_if_missing
@@ -62,28 +62,28 @@ pip() { "$venv/bin/python" -m pip --disable-pip-version-check "$@"; }
 install() { pip install --constraint "$repo/constraints.txt" "$@"; }
 
 make_venv() {
-    # An environment that was finished can be brought up to date; anything else is made anew, because pip
-    # takes a half-installed package for an installed one.
+    # A complete environment can be updated; any other is created anew, because pip regards a partly installed
+    # package as installed.
     if [[ -f $stamp && "$(python_version "$venv/bin/python")" == "$python_found" &&
         "$(cat -- "$venv/linformer-setup-path" 2>/dev/null)" == "$repo" ]]; then
-        say "bringing $venv up to date (Python $python_found)"
+        say "updating $venv (Python $python_found)"
     else
-        say "making $venv (Python $python_found)"
+        say "creating $venv (Python $python_found)"
         "$python" -m venv --clear "$venv"
     fi
     rm -f -- "$stamp"
     printf '%s\n' "$repo" >"$venv/linformer-setup-path"
 }
 
-# fairseq-fixed brings torchaudio for its speech tasks, and PyPI's build of it loads beside PyPI's CUDA build of torch
-# only. One that does not load is worse than none: whatever finds it imports it and fails, transformers for example.
+# fairseq-fixed requires torchaudio for its speech tasks, and PyPI's build of it loads only with PyPI's CUDA build of
+# torch. One that does not load is worse than none: packages that find it, such as transformers, import it and fail.
 remove_broken_torchaudio() {
     "$venv/bin/python" -c 'import torchaudio' 2>/dev/null && return
-    say "taking out torchaudio, which does not load beside this torch (only fairseq's speech tasks use it)"
+    say "taking out torchaudio, which does not load with this torch (only fairseq's speech tasks use it)"
     pip uninstall --yes --quiet torchaudio
 }
 
-# That fairseq-fixed lacks torchaudio is the one complaint of pip that is known and wanted.
+# The only complaint of pip that is expected is that fairseq-fixed lacks torchaudio.
 check_requirements() {
     local complaints
     complaints="$(pip check)" && return
@@ -99,9 +99,9 @@ install_everything() {
     install pip
     install setuptools wheel hatchling cython numpy torch
     # fairseq is built against the torch just installed. In pip's isolated build environment it would be built
-    # against a second torch, downloaded for that alone. CUDA_HOME makes fairseq compile CUDA kernels that
-    # nothing here uses, with whatever nvcc is there.
-    say "2/3 fairseq (compiled here where it has no ready wheel: about three minutes without much to see)"
+    # against a second torch, downloaded only for that. With CUDA_HOME, fairseq would compile CUDA kernels that
+    # nothing here uses, with any nvcc that it finds.
+    say "2/3 fairseq (compiled if there is no wheel of it: about three minutes with little output)"
     env -u CUDA_HOME "$venv/bin/python" -m pip --disable-pip-version-check install \
         --constraint "$repo/constraints.txt" --no-build-isolation fairseq-fixed
     say "3/3 everything else, and linformer-fairseq itself"
@@ -118,14 +118,14 @@ case "${1:-}" in
 *) usage >&2 && die "unknown argument: $1" ;;
 esac
 
-# Settings of the caller that would make pip look at, or install into, another environment.
+# Settings of the caller that would make pip use another environment or install into it.
 unset PYTHONHOME PYTHONPATH PIP_USER PIP_TARGET PIP_PREFIX
 export PIP_USER=0
 
 if is_complete; then exit 0; fi
 check_prerequisites
 
-# Two calls at once: the second waits, then finds the work done.
+# Of two calls at the same time, the second waits, and then finds the environment complete.
 exec 9>"$repo/.venv.lock"
 if ! flock --nonblock 9; then
     say "another set-up is running here; waiting for it"

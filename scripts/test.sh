@@ -9,14 +9,14 @@ usage() {
 usage: scripts/test.sh [--fast] [--help] [-- PYTEST_ARGUMENT...]
 
 Sets up .venv (scripts/setup.sh), then runs ruff, mypy, shellcheck and pytest (in a process for each core, up to
-four; -- -n 0 for one). All of them run, even if one fails; the exit status is that of the first that failed, and 0
-only if none did.
+four; -- -n 0 for one). All of them run, even if one fails; the exit status is that of the first that failed, or 0
+if none did.
 
-  --fast    leave out the tests marked slow
-  --        hand what follows to pytest, as in: scripts/test.sh --fast -- tests/core -k padding
+  --fast    skip the tests marked slow
+  --        pass the following arguments to pytest, as in: scripts/test.sh --fast -- tests/core -k padding
 
 Environment variables:
-  LINFORMER_DATA   folder with real data for the tests that want some; they are skipped without it
+  LINFORMER_DATA   folder with real data for the tests that need it; they are skipped without it
   PYTHON           interpreter to use, see scripts/setup.sh --help
 EOF
 }
@@ -27,7 +27,7 @@ while (($# > 0)); do
     --fast) pytest_arguments+=(-m "not slow") ;;
     --help | -h) usage && exit 0 ;;
     --) shift && pytest_arguments+=("$@") && break ;;
-    *) usage >&2 && die "unknown argument: $1 (what is meant for pytest goes after --)" ;;
+    *) usage >&2 && die "unknown argument: $1 (arguments of pytest come after --)" ;;
     esac
     shift
 done
@@ -54,7 +54,7 @@ check "mypy" mypy
 if command -v shellcheck >/dev/null; then
     check "shellcheck" shellcheck --external-sources "${shell_scripts[@]}"
 else
-    say "shellcheck: left out, the program is not here"
+    say "shellcheck: skipped, because it is not installed"
 fi
 # A process for each core, up to four, and one thread in each: the tests wait for subprocesses and imports more than
 # they compute. A file's tests stay in one process, for its fixtures, in the order of the files.

@@ -1,1 +1,1 @@
-"""Time and memory of encoders, as the paper measures them; `linformer benchmark` is the way in."""
+"""Time and memory of encoders, measured as in the paper; run with `linformer benchmark`."""

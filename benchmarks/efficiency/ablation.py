@@ -97,8 +97,8 @@ def table(result: dict[str, Any]) -> list[str]:
     what = "forward and backward pass" if settings["training"] else "forward pass"
     return [
         f"One layer{n}, {settings['dtype']}, k = {settings['projected_dim']}, {what} of {settings['tokens']:,} tokens, "
-        f"{settings['rounds']} rounds, threads: {settings['threads']}. Medians over the rounds of the ratio to the "
-        "layer as it is, and their quartiles.",
+        f"{settings['rounds']} rounds, threads: {settings['threads']}. 'Times as long' is the ratio to the unchanged "
+        "layer ('as it is'): median over the rounds, and quartiles.",
         "",
         *markdown_table([["variant", *head], *rows]),
         "",
@@ -107,7 +107,7 @@ def table(result: dict[str, Any]) -> list[str]:
 
 
 Projected = tuple[Tensor, Tensor, None]
-"""What `_keys_values` returns of projected rows."""
+"""What `_keys_values` returns if the keys and values are projected."""
 Change = Callable[[LinformerEncoderLayer], contextlib.AbstractContextManager[Any]]
 
 
@@ -120,7 +120,7 @@ def _replaced(owner: Any, name: str, value: Any) -> Change:
 
 
 def _beside(parts: Any, x: Tensor, padding: Tensor | None, overwrite: bool) -> Tensor:
-    """The layer with its output beside its input."""
+    """The layer without overwriting its input."""
     return encoder_layer(parts, x, padding)
 
 
@@ -130,7 +130,7 @@ def _upcast_gelu(x: Tensor) -> Tensor:
 
 
 def _stored(query: Tensor, key: Tensor, value: Tensor, *, attn_mask: Any, dropout_p: float, scale: float) -> Tensor:
-    """Attention with P stored, in the dtype of its factors."""
+    """Attention that stores P, in the data type of the queries."""
     scores = (query * scale) @ key.transpose(-2, -1)
     return scores.softmax(dim=-1) @ value
 
@@ -140,7 +140,7 @@ def _by_matmul(self: LinearProjection, count: int, x: Tensor, padding: Tensor | 
 
 
 def _sequence_first(self: LinearProjection, count: int, x: Tensor, padding: Tensor | None = None) -> Tensor:
-    """(K, T) x (T, B*C): one product of the whole batch, for which a batch-first X is copied."""
+    """(K, T) x (T, B*C): one product for the whole batch, for which the batch-first X is copied."""
     batch, length, width = x.shape
     rows = self.weight[:count, :length] @ x.transpose(0, 1).reshape(length, -1)
     return rows.view(count, batch, width).transpose(0, 1)
@@ -151,12 +151,12 @@ def _order(order: Order) -> Change:
 
 
 def _projected_twice(self: Any, first: Any, second: Any, x: Tensor, padding: Tensor | None) -> Projected:
-    """E X once for keys and once for values."""
+    """Computes E X once for keys and once for values."""
     return self.k_proj(self._project(first, x, padding)), self.v_proj(self._project(first, x, padding)), None
 
 
 def _one_product(self: Any, first: Any, second: Any, x: Tensor, padding: Tensor | None) -> Projected:
-    """Keys and values from one product with W_k and W_v side by side."""
+    """Keys and values from one product with W_k and W_v concatenated."""
     rows = self._project(first, x, padding)
     linears = (self.k_proj, self.v_proj)
     weight, bias = torch.cat([one.weight for one in linears]), torch.cat([one.bias for one in linears])
@@ -191,7 +191,7 @@ OTHER_MODELS: dict[str, Change] = {
     "convolution": _other_rows(projection="convolution"),
     "convolution, affine, windows that fit": _other_rows(**_FITTING),
 }
-"""These are not the same function: other options of the model, for what they cost."""
+"""Variants that compute another function, to measure the cost of other options of the model."""
 AS_IT_IS = "as it is"
 VARIANTS: dict[str, Change] = {
     AS_IT_IS: lambda _: contextlib.nullcontext(),

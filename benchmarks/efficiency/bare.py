@@ -1,4 +1,4 @@
-"""Training without a trainer: model, loss, backward pass and update in a loop, and nothing else."""
+"""Training without a trainer: a loop with only forward pass, loss, backward pass and update."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from torch.nn import functional as F
 from benchmarks.efficiency.models.embeddings import PADDING
 
 FIRST_MASKED, EVERY = 2, 7
-"""Positions that are masked: those of fairseq's task dummy_masked_lm, about 15 %."""
+"""The first masked position and the distance to the next, as in fairseq's task dummy_masked_lm: about 15 %."""
 _WORDS = 4
 """The first id of a word."""
 
 
 class Batch(NamedTuple):
-    """A batch of masked-language modelling, the same in every loop; all are (B, T)."""
+    """A batch for masked language modelling, the same in both loops; all tensors are (B, T)."""
 
     tokens: Tensor
-    """Ids; the mask's is the last of the vocabulary."""
+    """Ids; that of the mask is the last of the vocabulary."""
     target: Tensor
     """Ids before masking."""
     masked: Tensor
-    """Bool, True where the loss is taken."""
+    """Bool, True at positions that contribute to the loss."""
 
 
 def batch_of(sequences: int, length: int, vocabulary: int, padded: bool) -> Batch:
-    """A batch of random words, drawn by a fixed seed.
+    """A batch of random words, drawn with a fixed seed.
 
     Args:
         sequences: B.
         length: T.
-        vocabulary: symbols.
+        vocabulary: number of symbols.
         padded: the first sequence has T words and the others T / 2 to T, padded on the right; otherwise all have T.
     """
     generator = torch.Generator().manual_seed(length)
@@ -51,15 +51,15 @@ def batch_of(sequences: int, length: int, vocabulary: int, padded: bool) -> Batc
 class BareLoop:
     """Updates of a model on one batch.
 
-    In another format than float32 it keeps what ``fairseq-train --bf16`` keeps: parameters, activations and gradients
-    are in that format, and the optimizer works on float32 copies of the parameters.
+    With a data type other than float32, it works like ``fairseq-train --bf16``: parameters, activations and gradients
+    have that type, and the optimizer updates float32 copies of the parameters.
 
     Args:
         model: token ids (B, T) and masked positions to logits (M, V).
-        batch: what it is trained on.
-        optimizer: ``adam`` is torch's AdamW as it comes, ``fused_adamw`` the fused one.
+        batch: the batch of every update.
+        optimizer: ``adam`` is torch's AdamW with its defaults, ``fused_adamw`` the fused one.
         dtype: of parameters, activations and gradients.
-        device: of all.
+        device: of all tensors.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""Each rival by a few plain lines of its own library's documented use: a program that `selfcheck` starts.
+"""Each model in a few plain lines, as documented by its own library: a program that `selfcheck` starts.
 
-It has nothing of the benchmarks in it, so that a mistake of theirs is not made twice. It is given a case as a JSON
-object on its command line and prints READY; then for each line "pass" on standard input the seconds of a pass, for
-"operations" and "peak" those of one.
+It does not use the benchmarks' code, so that it does not repeat their mistakes. It takes a case as a JSON object on its
+command line and prints READY; then, for each line "pass", "operations" or "peak" on standard input, it runs a pass and
+prints its seconds, operations or peak memory.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def fairseq_roberta(case: Case) -> Model:
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
     with tempfile.TemporaryDirectory() as folder:
-        symbols = range(case["vocabulary"] - 5)  # beside <s>, <pad>, </s>, <unk> and <mask>
+        symbols = range(case["vocabulary"] - 5)  # without <s>, <pad>, </s>, <unk> and <mask>
         Path(folder, "dict.txt").write_text("".join(f"s{number} 1\n" for number in symbols))
         words = [folder, "--task", "masked_lm", "--arch", case.get("arch", "roberta_base"), *case.get("options", [])]
         words += ["--encoder-layers", str(case["layers"]), "--encoder-embed-dim", str(case["width"])]
@@ -61,7 +61,7 @@ def linformer(case: Case) -> Model:
 def roberta_hf(case: Case) -> Model:
     from transformers import RobertaConfig, RobertaModel
 
-    attention: dict[str, Any] = {"attn_implementation": "sdpa"}  # no field of the class
+    attention: dict[str, Any] = {"attn_implementation": "sdpa"}  # not a field of the class
     config = RobertaConfig(
         vocab_size=case["vocabulary"],
         hidden_size=case["width"],
@@ -102,7 +102,7 @@ def linformer_pytorch(case: Case) -> Model:
 
 
 class TorchLayer(nn.Module):
-    """A post-norm encoder layer as torch's tutorials write it."""
+    """A post-norm encoder layer as in torch's tutorials."""
 
     def __init__(self, width: int, heads: int, ffn: int) -> None:
         super().__init__()
@@ -157,7 +157,7 @@ RIVALS = {
 
 
 def operations_of(run: Callable[[], None]) -> int:
-    """Operations of matrix products, with those of a CPU's fused attention, which torch's counter leaves out."""
+    """Operations of matrix products, including those of fused attention on a CPU, which torch's counter omits."""
     from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
     def attention(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
@@ -170,7 +170,7 @@ def operations_of(run: Callable[[], None]) -> int:
 
 
 def peak_of(run: Callable[[], None], device: str) -> int:
-    """Bytes that a pass takes beyond what was taken before."""
+    """Peak memory of a pass in bytes, beyond the memory in use before it."""
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
@@ -190,7 +190,7 @@ def peak_of(run: Callable[[], None], device: str) -> int:
 
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what the libraries print goes to standard error
+    os.dup2(2, 1)  # output of the libraries goes to standard error
     case = json.loads(sys.argv[1])
     torch.set_num_threads(case["threads"])
     torch.manual_seed(0)

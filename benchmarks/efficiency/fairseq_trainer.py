@@ -1,4 +1,4 @@
-"""Training through fairseq as a user runs it: fairseq-train, in this process, looked at before each update."""
+"""Training with fairseq-train as a user runs it, but in this process and with a callback before each update."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ TASK = "benchmark_masked_lm"
 
 
 class _Enough(Exception):
-    """Ends the run from inside."""
+    """Raised to end the run."""
 
 
 def command(job: Job, device: torch.device) -> list[str]:
-    """The words behind fairseq-train."""
+    """The arguments of fairseq-train."""
     model: dict[str, Any] = {
         "arch": "roberta_base" if job.k is None else "linformer_roberta_base",
         **{name.replace("_", "-"): value for name, value in encoder_options(job.sizes, job.n, job.dropout).items()},
@@ -65,13 +65,13 @@ def command(job: Job, device: torch.device) -> list[str]:
 
 
 def train(words: list[str], batch: Batch, vocabulary: int, before_update: Callable[[int, Any], bool]) -> Any:
-    """Run fairseq-train on one batch, again and again; returns its Trainer.
+    """Run fairseq-train with the same batch in every update; returns its Trainer.
 
     Args:
-        words: of `command`.
-        batch: what every update gets.
-        vocabulary: symbols of the dictionary.
-        before_update: called with the updates done so far and the Trainer; True ends the run.
+        words: arguments from `command`.
+        batch: the batch of every update.
+        vocabulary: number of symbols of the dictionary.
+        before_update: called with the number of updates done and the Trainer; ends the run by returning True.
 
     Raises:
         UserError: the run failed, or ended before that.
@@ -79,7 +79,7 @@ def train(words: list[str], batch: Batch, vocabulary: int, before_update: Callab
     from fairseq.trainer import Trainer
     from fairseq_cli import train as fairseq_train
 
-    register()  # what --user-dir imports
+    register()  # as importing --user-dir does
 
     _register_task(batch, vocabulary)
     trainers: list[Any] = []
@@ -110,7 +110,7 @@ def train(words: list[str], batch: Batch, vocabulary: int, before_update: Callab
 
 
 def _register_task(batch: Batch, vocabulary: int) -> None:
-    """fairseq's task dummy_masked_lm on our batch, with a dictionary of so many symbols: its own is a multiple of 8."""
+    """fairseq's task dummy_masked_lm with our batch and vocabulary; its own dictionary is padded to a multiple of 8."""
     from fairseq.benchmark.dummy_dataset import DummyDataset
     from fairseq.tasks import LegacyFairseqTask, register_task
 
@@ -125,7 +125,7 @@ def _register_task(batch: Batch, vocabulary: int) -> None:
 
     @register_task(TASK)
     class BenchmarkMaskedLMTask(LegacyFairseqTask):
-        """Masked-language modelling of one batch, again and again."""
+        """Masked language modelling with the same batch in every update."""
 
         source_dictionary = target_dictionary = dictionary(vocabulary)
 
@@ -135,7 +135,7 @@ def _register_task(batch: Batch, vocabulary: int) -> None:
 
 @contextlib.contextmanager
 def _logging_to(path: Path) -> Iterator[None]:
-    """Let what is logged and printed go to a file meanwhile: it is written, as in a user's run."""
+    """Redirects logs and standard output to a file, so that they are written as in a user's run."""
     root, level = logging.getLogger(), logging.root.manager.disable
     kept, root_level = root.handlers[:], root.level
     with path.open("w") as stream, contextlib.redirect_stdout(stream):

@@ -1,4 +1,4 @@
-"""All models of one input: built, warmed up, measured against each other, recorded."""
+"""All models with one input: building, warming up, measuring in rounds, recording."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from linformer_fairseq.files.dictionary import FIRST
 from linformer_fairseq.files.errors import UserError
 
 LARGEST_BATCH = 2**16
-"""Beyond which --largest-batch does not look."""
+"""The largest batch that --largest-batch tries."""
 
 
 class Variant(NamedTuple):
@@ -42,16 +42,16 @@ class Variant(NamedTuple):
 
 
 class Input(NamedTuple):
-    """What the models of a group are given."""
+    """The input of the models of a group."""
 
     n: int
-    """Positions that they are built for."""
+    """Positions that the models are built for."""
     length: int
     """Positions of a sequence, T, with padding."""
     sequences: int | None
     """Sequences of a batch; None for the largest batch that fits."""
     padded: bool
-    """Whether sequences are shorter than that."""
+    """Whether sequences are shorter and padded to T."""
 
     def __str__(self) -> str:
         model = "" if self.n == self.length else f", n = {self.n} in the model"
@@ -63,12 +63,12 @@ class Input(NamedTuple):
         return [cell for cell in store.cells if self.names().items() <= cell.items()]
 
     def names(self) -> dict[str, Any]:
-        """Keys and values by which a cell names this input."""
+        """Keys and values that identify this input in a cell."""
         return {"n": self.n, "length": self.length, "wanted_batch": self.sequences, "padded": self.padded}
 
     def tokens(self, batch: int, vocabulary: int) -> Tensor:
-        """Ids (B, T). Padded are batches as finetuning has them, with sequences of similar length: the first has T
-        positions, the others are drawn from T / 2 to T, and padding is on the right."""
+        """Ids (B, T). With ``padded``, sequences have similar lengths, as in finetuning: the first has T tokens, the
+        others a random number from T / 2 to T, with padding on the right."""
         generator = torch.Generator().manual_seed(self.length)
         ids = torch.randint(FIRST, vocabulary - 1, (batch, self.length), generator=generator)
         if self.padded:
@@ -79,12 +79,12 @@ class Input(NamedTuple):
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, shortened."""
+    """The first line of an error's message, shortened."""
     return (str(error).strip() or type(error).__name__).splitlines()[0][:300]
 
 
 class Limits(NamedTuple):
-    """What a pass may take, and the rate of matrix products that predicts how long it takes."""
+    """Limits of time and memory of a pass, and the rate of matrix products, which predicts its time."""
 
     seconds: float
     peak_bytes: float | None
@@ -113,7 +113,7 @@ class Ready:
 
     @property
     def read(self) -> int:
-        """Tokens of a pass that are no padding."""
+        """Number of tokens of a pass, without padding."""
         return int(self.tokens.ne(PADDING).sum())
 
 
@@ -122,13 +122,13 @@ class Group:
 
     Args:
         given: the input.
-        variants: to be measured.
-        size, dtype, device: of them.
+        variants: models to measure.
+        size, dtype, device: of the models.
         limits: of a pass.
-        products: of `rate.calls`, timed in the rounds of the models.
-        store: where the cells go, and where those of shorter inputs are.
+        products: of `rate.calls`, timed in the same rounds as the models.
+        store: the file for the cells, which has those of shorter inputs.
         rounds: timed passes of each variant.
-        args: baseline and largest_batch.
+        args: has baseline and largest_batch.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class Group:
     ) -> None:
         self.given, self.variants, self.size, self.dtype, self.device = given, variants, size, dtype, device
         self.limits, self.products, self.store, self.rounds, self.args = limits, products, store, rounds, args
-        # The paper's way is one model on the device at a time: then the others' weights take nothing of its memory.
+        # As in the paper, only one model is on the device at a time, so that the others' weights take no memory.
         self.alone = args.largest_batch and device.type == "cuda"
 
     def measure(self) -> None:
@@ -164,10 +164,10 @@ class Group:
         ready.clear()
         self._release()
         if any(MODELS[variant.model].compiled for variant in self.variants):
-            torch._dynamo.reset()  # the next input's models are new ones
+            torch._dynamo.reset()  # the models of the next input are new ones
 
     def _time(self, ready: dict[Variant, Ready]) -> None:
-        """The rounds; adds the cells."""
+        """Measure in rounds and add the cells."""
         seconds, limit = self._rounds(ready)
         base = next((variant for variant in seconds if variant.model == self.args.baseline), None)
         for variant, values in seconds.items():
@@ -179,7 +179,7 @@ class Group:
         """Build and warm up.
 
         Raises:
-            NotMeasured: that does not work, or is not worth trying.
+            NotMeasured: that failed, or would take too much time or memory.
         """
         if reason := missing(variant.model):
             raise NotMeasured("not_installed", reason)
@@ -193,7 +193,7 @@ class Group:
         except UserError as error:
             raise NotMeasured("failed", str(error)) from error
         except (RuntimeError, MemoryError, ImportError, ValueError, IndexError, AttributeError, TypeError) as error:
-            # Others' models may fail in any way; the rest is measured all the same.
+            # Models of other libraries may fail in any way; the remaining models are still measured.
             if memory.is_out_of_memory(error):
                 raise NotMeasured("out_of_memory", first_line(error)) from None
             raise NotMeasured("failed", f"{type(error).__name__}: {first_line(error)}") from None
@@ -208,7 +208,7 @@ class Group:
             raise NotMeasured("out_of_memory", f"needs {least / 2**30:.3g} GiB by formula; allowed {allowed:.3g} GiB")
 
     def _predicted_seconds(self, variant: Variant, batch: int) -> tuple[float, str]:
-        """Of a pass: from the longest of the shorter inputs, or what the rate of matrix products makes the least."""
+        """Seconds of a pass, by the longest of the shorter inputs or the rate of matrix products, and which of them."""
         work = batch * self._operations(variant)
         smaller = [
             cell
@@ -299,7 +299,7 @@ class Group:
         return self.given.tokens(batch, self.size.vocabulary).to(self.device)
 
     def _rounds(self, ready: dict[Variant, Ready]) -> tuple[dict[Variant, list[float]], Limit]:
-        """Seconds of each variant in each round, and the limit then; one that fails in a round gets its cell here.
+        """Seconds of each variant by round, and the limit in these rounds; adds the cells of variants that fail.
 
         Raises:
             UserError: the limit cannot be measured.
@@ -315,12 +315,12 @@ class Group:
         return {variant: taken[variant] for variant in calls if variant in taken}, limit
 
     def _timed(self, one: Ready) -> float:
-        """Seconds of a pass, behind one that is not timed: it takes memory and caches from what ran before."""
+        """Seconds of a pass after an untimed one, which takes over memory and caches from the previous model."""
         self._pass(one)
         return seconds_of(partial(self._pass, one), self.device)
 
     def _fetched(self, one: Ready) -> float:
-        """The same for a model that is on the device only meanwhile."""
+        """The same for a model that is moved to the device only for this."""
         one.model.to(self.device)
         one.tokens = one.tokens.to(self.device)
         try:
@@ -338,7 +338,7 @@ class Group:
         base: Variant | None,
         limit: Limit,
     ) -> Cell:
-        """What a measured cell holds beside its name."""
+        """The values of a measured cell, except those that identify it."""
         one = ready[variant]
         tokens, taken = one.read, seconds[variant]
         first, median, third = quartiles(taken)

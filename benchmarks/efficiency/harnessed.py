@@ -1,4 +1,4 @@
-"""A model as the benchmarks build and measure it, with the protocol of `documented`; `selfcheck` starts it."""
+"""A model as the benchmarks build and measure it, with the protocol of `documented`; started by `selfcheck`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FUSED = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: lambda q, k
 
 
 def main() -> None:
-    """Answer on the original standard output; what libraries print goes to standard error."""
+    """Run the program; answers go to standard output, the output of libraries to standard error."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     case: dict[str, Any] = json.loads(sys.argv[1])

@@ -24,7 +24,7 @@ KEPT = (
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure all that was asked for; returns the exit status.
+    """Measure what the options select; returns the exit status.
 
     Raises:
         UserError: something that the user can fix.
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
         names = [(variant.model, variant.k) for variant in wanted]
         there = [(cell["model"], cell["k"]) for cell in given.cells(store)]
         if sorted(map(str, there)) == sorted(map(str, names)):
-            say(f"{given}: measured already")
+            say(f"{given}: already measured")
             continue
         store.drop(**given.names())
         rounds = args.long_rounds if given.length > presets.LONG else args.rounds
@@ -64,10 +64,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def inputs(args: argparse.Namespace) -> list[Input]:
-    """What is measured, shortest first.
+    """The inputs to measure, shortest first.
 
     Raises:
-        UserError: it is longer than the models' n.
+        UserError: an input is longer than the models' n.
     """
     longest = max(args.lengths)
     if args.positions is not None and args.positions < longest:
@@ -82,10 +82,10 @@ def inputs(args: argparse.Namespace) -> list[Input]:
 
 
 def variants(models: list[str], n: int, projected_dims: list[int], quiet: bool) -> list[Variant]:
-    """The models for n positions, those with a k once for each that is below n.
+    """The models for n positions; Linformers once for each k below n.
 
     Raises:
-        UserError: no k is.
+        UserError: there is no such k.
     """
     below = [k for k in projected_dims if k < n]
     projects = any(MODELS[name].projects for name in models)
@@ -93,12 +93,12 @@ def variants(models: list[str], n: int, projected_dims: list[int], quiet: bool) 
         asked = ", ".join(map(str, projected_dims))
         raise UserError(f"n = {n} needs a projected dimension k < n, but --projected-dims has {asked}")
     if projects and len(below) < len(projected_dims) and not quiet:
-        say(f"n = {n}: without k = {', '.join(str(k) for k in projected_dims if k >= n)}, which is not below n")
+        say(f"n = {n}: skipping k = {', '.join(str(k) for k in projected_dims if k >= n)}, which is not below n")
     return [Variant(name, k) for name in models for k in (below if MODELS[name].projects else [None])]
 
 
 def say(text: str) -> None:
-    """A line of progress."""
+    """Print a line of progress."""
     print(text, file=sys.stderr, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""The device and number format that were asked for, and what a result was measured with."""
+"""The device and data type given by the options, and the provenance of results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def device_of(name: str) -> torch.device:
     """A device by its name.
 
     Raises:
-        UserError: torch does not know it, or it is not here.
+        UserError: torch does not know it, or it is not available.
     """
     try:
         device = torch.device(name)
@@ -38,7 +38,7 @@ def device_of(name: str) -> torch.device:
 
 
 def threads(number: int | None) -> int:
-    """Let torch use that many threads on the CPU (None: as many as it likes); returns how many.
+    """Set the number of torch's CPU threads (None: torch's default); returns the number.
 
     Raises:
         UserError: fewer than 1.
@@ -59,7 +59,7 @@ def gpu(device: torch.device) -> str:
 
 
 def provenance(device: torch.device, dtype: str) -> dict[str, Any]:
-    """`measuring.provenance`, with the GPU, the threads and the number format."""
+    """`measuring.provenance`, with the GPU, the threads and the data type."""
     installed = [name for module, name in DISTRIBUTIONS.items() if importlib.util.find_spec(module)]
     words = sys.argv[2:] if sys.argv[1:2] == ["benchmark"] else sys.argv[1:]  # `linformer benchmark`, or the module
     made = measuring.provenance(shlex.join(["linformer", "benchmark", *words]), ["torch", *installed])
@@ -69,10 +69,10 @@ def provenance(device: torch.device, dtype: str) -> dict[str, Any]:
 
 
 def peak_limit(device: torch.device, gigabytes: float | None) -> float | None:
-    """Bytes of weights and a pass together: given, on a CPU 80 % of what is free, on a GPU whatever it has (None).
+    """Limit in bytes for weights and a pass: as given, or 80 % of the free memory on a CPU, or None on a GPU.
 
     Raises:
-        UserError: not more than 0.
+        UserError: the given limit is not more than 0.
     """
     from benchmarks.efficiency.memory import available
 

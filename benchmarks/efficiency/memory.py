@@ -1,6 +1,6 @@
-"""How much more memory a call takes at its peak than what was taken before, and what still fits into memory.
+"""Peak memory of a call beyond the memory in use before it, and the search for the largest batch that fits.
 
-/proc is read here, not by psutil, which has neither the high-water mark of the resident memory (VmHWM) with its reset
+/proc is read directly, because psutil provides neither the high-water mark of the resident memory (VmHWM) and its reset
 nor the memory that RLIMIT_DATA counts (VmData: psutil's ``data`` includes the stack).
 """
 
@@ -21,9 +21,9 @@ _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def peak_of(call: Callable[[], Any], device: torch.device) -> int | None:
-    """Bytes; None where the system does not say.
+    """Peak memory of a call in bytes; None if the system does not report it.
 
-    On a GPU what torch allocated; otherwise the process's resident memory, whose high-water mark Linux resets.
+    On a GPU this is what torch allocated; otherwise the resident memory of the process by Linux's high-water mark.
     """
     gc.collect()
     if device.type == "cuda":
@@ -44,9 +44,9 @@ def peak_of(call: Callable[[], Any], device: torch.device) -> int | None:
 
 
 class Watch:
-    """How much more memory this process has, at its peak since `restart`, than when the watch was made.
+    """Peak memory of this process since `restart`, beyond the memory in use when the watch was created.
 
-    On a GPU all that torch allocated; otherwise the process's resident memory, whose high-water mark Linux resets.
+    On a GPU this is all that torch allocated; otherwise the resident memory of the process by Linux's high-water mark.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -59,11 +59,11 @@ class Watch:
             torch.cuda.synchronize(self.device)
             torch.cuda.reset_peak_memory_stats(self.device)
         else:
-            with contextlib.suppress(OSError):  # then `peak` is that of the process since it began
+            with contextlib.suppress(OSError):  # `peak` is then since the start of the process
                 _CLEAR.write_text("5")
 
     def peak(self) -> int | None:
-        """Bytes; None where the system does not say."""
+        """The peak in bytes; None if the system does not report it."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
             return torch.cuda.max_memory_allocated(self.device)
@@ -72,8 +72,8 @@ class Watch:
 
 @contextlib.contextmanager
 def no_more_than_there_is(device: torch.device) -> Iterator[None]:
-    """Let a call on the CPU that asks for more main memory than there is fail, where Linux would kill the process."""
-    if device.type != "cpu" or not _STATUS.exists():  # another system than Linux, or a GPU, which says so itself
+    """Makes allocations of more main memory than available fail, where Linux would kill the process."""
+    if device.type != "cpu" or not _STATUS.exists():  # not Linux, or a GPU, where such allocations fail anyway
         yield
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
@@ -86,7 +86,7 @@ def no_more_than_there_is(device: torch.device) -> Iterator[None]:
 
 
 def available() -> int:
-    """Bytes of main memory that can be taken."""
+    """Available main memory in bytes."""
     return _bytes(Path("/proc/meminfo"), "MemAvailable")
 
 
@@ -94,7 +94,7 @@ def largest(fits: Callable[[int], bool], at_most: int) -> int:
     """The largest number up to ``at_most`` that fits, 0 if 1 does not: by doubling, then by bisection.
 
     Args:
-        fits: asked of each number once at most; if a number fits, so do all below it.
+        fits: called at most once for each number; if a number fits, so do all below it.
         at_most: at least 1.
     """
     good, bad = 0, 1
@@ -114,7 +114,7 @@ def largest(fits: Callable[[int], bool], at_most: int) -> int:
 
 
 def release(device: torch.device) -> None:
-    """Hand back what is kept for later use."""
+    """Return cached memory to the system or the device."""
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()
@@ -123,7 +123,7 @@ def release(device: torch.device) -> None:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether that is what an error says; on a CPU it is a RuntimeError like others."""
+    """Whether an error means out of memory; on a CPU it is an ordinary RuntimeError."""
     if isinstance(error, (torch.cuda.OutOfMemoryError, MemoryError)):
         return True
     text = str(error)
@@ -142,10 +142,10 @@ def _bytes(file: Path, field: str) -> int:
 
 @contextlib.contextmanager
 def _freed_at_once() -> Iterator[None]:
-    """Hands every tensor back to the system when it is freed; else the heap keeps now more, now less of them.
+    """Returns every tensor to the system when it is freed; by default the heap keeps a varying amount of memory.
 
-    glibc's thresholds no longer move once they have been set, so they are left where a process with large tensors has
-    moved them by itself.
+    glibc does not adjust its thresholds any more once they have been set, so afterwards they are set to the values that
+    it would have reached in a process with large tensors.
     """
     _mallopt(_MMAP_THRESHOLD, 1 << 16)
     _trim()

@@ -1,4 +1,4 @@
-"""Passes of one layer of RoBERTa-base size, ours or the dense rival, for programs that look closer than at a model."""
+"""Passes of one layer of RoBERTa-base size, ours or the dense rival's, for programs that measure a single layer."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from linformer_fairseq.core import LinformerEncoderLayer, LinformerSettings, bui
 from linformer_fairseq.files.errors import UserError
 
 Measured = Callable[[int, torch.dtype, torch.device], list[Cell]]
-"""What measures one length: from the positions of its inputs, number format and device to the cells."""
+"""Function that measures one length: called with the length, data type and device, it returns the cells."""
 
 
 def run(args: argparse.Namespace, kind: str, measured: Measured) -> int:
     """Measure each length and write the file of results; returns the exit status.
 
     Raises:
-        UserError: the device is not here, an option makes no sense, or the file is there already.
+        UserError: the device is not available, an option is invalid, or the file already exists.
     """
     device, dtype = device_of(args.device), DTYPES[args.dtype]
     store = _store(args, kind, device)
@@ -60,7 +60,7 @@ def _store(args: argparse.Namespace, kind: str, device: torch.device) -> Store:
 
 
 def ours(n: int, k: int, dtype: torch.dtype, device: torch.device) -> LinformerEncoderLayer:
-    """Our layer, with weights drawn by seed 0."""
+    """Our layer, with weights drawn with seed 0."""
     sizes = Sizes()
     torch.manual_seed(0)
     settings = LinformerSettings(sizes.width, sizes.heads, 1, n, k, projection="linear")
@@ -72,7 +72,7 @@ def ours(n: int, k: int, dtype: torch.dtype, device: torch.device) -> LinformerE
 
 
 def dense(dtype: torch.dtype, device: torch.device) -> plain.Layer:
-    """The dense rival's, with torch's fused attention."""
+    """The dense rival's layer, with torch's fused attention."""
     torch.manual_seed(0)
     return plain.Layer(Sizes(), stores=False).to(device, dtype)
 
@@ -103,7 +103,7 @@ class Pass(Generic[Layer]):
         sequences = max(1, self.tokens // self.n)
         self.x = torch.randn(sequences, self.n, Sizes().width, device=self.device, dtype=self.dtype)
         self.x.requires_grad_(self.training)
-        # As in an encoder the output may take the input's place; with gradients that means nothing.
+        # As in an encoder, the output may overwrite the input; with gradients, `overwrite` has no effect.
         self.call: Callable[[Tensor], Tensor] = (
             partial(self.layer, overwrite=True)
             if isinstance(self.layer, LinformerEncoderLayer)
@@ -117,14 +117,14 @@ class Pass(Generic[Layer]):
                 out.backward(out.detach())
 
     def timed(self) -> tuple[float, int]:
-        """Seconds of a call, behind one that is not timed, and its page faults."""
+        """Seconds and page faults of a call that follows an untimed one."""
         self()
         before = _page_faults()
         seconds = seconds_of(self, self.device)
         return seconds, _page_faults() - before
 
     def peak_bytes(self) -> int | None:
-        """Memory that a call takes at its peak."""
+        """Peak memory of a call."""
         return memory.peak_of(self, self.device)
 
 

@@ -1,8 +1,7 @@
-"""Operations and least memory of a model, by formula.
+"""Operations and minimum memory of a model, by formula.
 
-A multiplication with its addition is two operations; `linformer_fairseq.core.flops` says what is counted. All
-Linformers are given what one with layerwise sharing has to do, though some do more: rates tell how fast the useful
-work is done.
+A multiply-add counts as two operations; `linformer_fairseq.core.flops` describes what is counted. Every Linformer is
+counted with the operations of layerwise sharing, although some do more, so rates are those of the useful work.
 """
 
 from __future__ import annotations
@@ -13,37 +12,37 @@ from linformer_fairseq.core.flops import feed_forward, full_attention, linformer
 
 
 def forward(sizes: Sizes, n: int, k: int | None, projection: str = "linear") -> float:
-    """Operations of the layers for one sequence of n positions, however many the model is built for; n x n attention if
-    k is None."""
+    """Operations of the layers for one sequence of n positions, which may be fewer than the model's maximum; n x n
+    attention if k is None."""
     if k is None:
         attention = full_attention(sizes.width, n)
     else:
-        at_most = max(n, k + 1)  # positions of the model, which an input may be much shorter than
+        at_most = max(n, k + 1)  # positions of the model; an input may be much shorter
         settings = LinformerSettings(sizes.width, sizes.heads, sizes.layers, at_most, k, projection=projection)
         attention = linformer_attention(settings, 0, n).total
     return 2.0 * sizes.layers * (attention + feed_forward(sizes.width, sizes.ffn, n))
 
 
 def head(sizes: Sizes, masked: float) -> float:
-    """Operations of the masked-language-model head on that many positions."""
+    """Operations of the masked-language-model head for ``masked`` positions."""
     return 2.0 * masked * (sizes.width**2 + sizes.width * sizes.vocabulary)
 
 
 def training(sizes: Sizes, n: int, k: int | None, masked: float, projection: str = "linear") -> float:
-    """Operations of a forward and a backward pass for one sequence: two more products for each."""
+    """Operations of a forward and a backward pass for one sequence; the backward pass takes twice as many."""
     return 3 * (forward(sizes, n, k, projection) + head(sizes, masked))
 
 
 def least_bytes(sizes: Sizes, n: int, k: int | None, stores: bool, batch: int, element: int) -> float:
-    """What a forward pass of a batch cannot do without.
+    """Bytes that a forward pass needs at least.
 
     Args:
         sizes, n, k: as above.
         stores: whether scores and their softmax are stored, for all heads.
         batch: sequences.
-        element: bytes of a number.
+        element: bytes of an element.
     """
-    numbers = 3 * n * sizes.width  # a layer's input, what becomes of it, and one of its parts
+    numbers = 3 * n * sizes.width  # a layer's input, its output and one intermediate result
     if stores:
         numbers += 2 * sizes.heads * n * (n if k is None else k)
     return float(batch) * numbers * element

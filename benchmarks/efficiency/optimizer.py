@@ -60,7 +60,7 @@ def _parameters(size: Sizes, device: torch.device) -> list[torch.nn.Parameter]:
 
 
 def _optimizers(parameters: list[torch.nn.Parameter]) -> dict[str, Any]:
-    """fairseq's names of them, as its trainer makes them."""
+    """The optimizers by fairseq's names, built as by its trainer."""
     from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
 
     from linformer_fairseq.optim import FairseqFusedAdamW, FusedAdamWConfig
@@ -73,7 +73,7 @@ def _optimizers(parameters: list[torch.nn.Parameter]) -> dict[str, Any]:
 
 
 def _timed(optimizer: Any, device: torch.device) -> float:
-    """Seconds of a step behind an untimed one."""
+    """Seconds of a step that follows an untimed one."""
     optimizer.step()
     return seconds_of(optimizer.step, device)
 

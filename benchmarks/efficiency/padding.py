@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
     check_names(["linformer"])
     for task in args.tasks:
         if not (task / "input0" / "dict.txt").is_file():
-            raise UserError(f"{task} has no input0/dict.txt; expected a folder that `linformer data task` made")
+            raise UserError(f"{task} has no input0/dict.txt; expected a folder made by `linformer data task`")
     if args.batch_size < 1 or min(args.windows) < 0:
         raise UserError("expected a --batch-size of at least 1 and --windows of at least 0")
     settings = {"tasks": [task.name for task in args.tasks], "batch_size": args.batch_size, "windows": args.windows}
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def counted(folder: Path, batch_size: int, window: int) -> dict[str, Any]:
-    """Examples, tokens, and of the positions of all batches of the train split the share that is padding."""
+    """Examples and tokens of the train split, and the share of padding in the positions of all its batches."""
     import numpy as np
 
     from linformer_fairseq.tasks import BucketedSentencePredictionConfig, BucketedSentencePredictionTask
@@ -74,7 +74,7 @@ def table(result: dict[str, Any]) -> list[str]:
         first = found[task, settings["windows"][0]]
         shares = [f"{100 * found[task, window]['padding']:.1f} %" for window in settings["windows"]]
         rows.append([task, f"{first['examples']:,}", f"{first['vocabulary']:,}", *shares])
-    windows = [f"padding, window {window:,}" if window else "padding, by chance" for window in settings["windows"]]
+    windows = [f"padding, window {window:,}" if window else "padding, no window" for window in settings["windows"]]
     return [
         *markdown_table([["task", "examples", "vocabulary", *windows], *rows]),
         "",

@@ -19,7 +19,7 @@ TIMES_FASTER: dict[int, tuple[float, ...]] = {
     32768: (13, 12, 11, 8.8, 5.0),
     65536: (20, 18, 16, 14, 7.9),
 }
-"""Times faster by n, for the first of DIMS."""
+"""Times faster by n, for the first values of DIMS."""
 
 TIMES_LESS_MEMORY: dict[int, tuple[float, ...]] = {
     512: (1.7, 1.5),
@@ -34,6 +34,6 @@ TIMES_LESS_MEMORY: dict[int, tuple[float, ...]] = {
 
 
 def figure(table: dict[int, tuple[float, ...]], n: int, k: int) -> float | None:
-    """What the paper has for n and k, if it has something."""
+    """The paper's figure for n and k, or None if it has none."""
     row = table.get(n, ())
     return row[DIMS.index(k)] if k in DIMS and DIMS.index(k) < len(row) else None

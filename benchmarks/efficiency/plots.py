@@ -1,4 +1,4 @@
-"""Results as pictures; equal results give equal files."""
+"""Plots of results; equal results give identical files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from benchmarks.efficiency.tables import (
 )
 from linformer_fairseq.files.atomic import write_file
 
-# Colours that people with colour blindness tell apart (Okabe and Ito): ours, RoBERTas, other Linformers.
+# Okabe and Ito's colours, which colour-blind people can distinguish: ours, RoBERTas, other Linformers.
 _STYLES: dict[str, tuple[str, str]] = {
     "linformer": ("#0072b2", "-"),
     "linformer_compiled": ("#0072b2", "--"),
@@ -49,7 +49,7 @@ _STYLES: dict[str, tuple[str, str]] = {
 
 
 def lines_by_length(result: Result, path: Path) -> None:
-    """Figure 2 of the paper: microseconds and kibibytes of a token against the length, a line for each model and k."""
+    """Figure 2 of the paper: time and memory per token against the length, with a line for each model and k."""
     plt = _pyplot()
     figure, grid = plt.subplots(1, 2, figsize=(13, 5.5), layout="constrained")
     panels = [
@@ -114,7 +114,7 @@ def heat_maps(result: Result, path: Path) -> None:
 
 
 def bars(result: Result, path: Path) -> None:
-    """Speed of training: tokens per second of each model, bare and through fairseq's trainer, by length and dropout."""
+    """Training speed: tokens per second of each model in both training loops, by length and dropout."""
     plt = _pyplot()
     panels = sorted({(cell["length"], cell["dropout"]) for cell in cells_of(result, status="ok")})
     lengths, dropouts = sorted({one[0] for one in panels}), sorted({one[1] for one in panels})
@@ -185,7 +185,7 @@ def _axes(axes: Any, title: str, lengths: Sequence[int]) -> None:
     axes.grid(alpha=0.25, linewidth=0.5)
     axes.spines[["top", "right"]].set_visible(False)
     low, high = axes.get_ylim()
-    if high < 10 * low:  # a few percent between two lengths are no slope
+    if high < 10 * low:  # show at least one decade, so that differences of a few percent look small
         middle = math.sqrt(low * high)
         low, high = middle / math.sqrt(10), middle * math.sqrt(10)
         axes.set_ylim(low, high)
@@ -194,7 +194,7 @@ def _axes(axes: Any, title: str, lengths: Sequence[int]) -> None:
 
 
 def _labels(axes: Any, ends: Sequence[tuple[tuple[float, float], str, str]]) -> None:
-    """A line's name at its end on the right, moved so far that none covers another."""
+    """Labels each line at its right end; labels are moved so that they do not overlap."""
     low, high = (math.log(value) for value in axes.get_ylim())
     wanted = sorted((((math.log(y) - low) / (high - low)), x, y, text, colour) for (x, y), text, colour in ends)
     places = spread([place for place, *_ in wanted], 0.045)
@@ -214,8 +214,8 @@ def _labels(axes: Any, ends: Sequence[tuple[tuple[float, float], str, str]]) -> 
 
 
 def spread(wanted: Sequence[float], step: float) -> list[float]:
-    """The places nearest to those wanted (in rising order) of which none is closer than ``step`` to the next."""
-    blocks: list[list[float]] = []  # of what the places are beyond number * step: those that touch have one mean
+    """The positions nearest to those wanted (in ascending order) that are at least ``step`` apart."""
+    blocks: list[list[float]] = []  # positions minus number * step; adjacent ones that would overlap share their mean
     for number, place in enumerate(wanted):
         blocks.append([place - number * step])
         while len(blocks) > 1 and statistics.fmean(blocks[-2]) > statistics.fmean(blocks[-1]):
@@ -225,7 +225,7 @@ def spread(wanted: Sequence[float], step: float) -> list[float]:
 
 
 def _row_name(n: int, base: Cell | None) -> str:
-    """The length, and why there is nothing to compare with."""
+    """The length, and the status of the baseline if it has no time."""
     return f"{n:,}" if base is None or base["status"] == "ok" else f"{n:,}: Transformer\n{STATUS[base['status']]}"
 
 

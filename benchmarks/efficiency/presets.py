@@ -1,4 +1,4 @@
-"""The paper's measurements, and short inputs, as names; a preset fills in what the command line leaves open."""
+"""Presets of options: the paper's measurements, and short inputs. Options on the command line take precedence."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ DOUBLED = [512 * 2**step for step in range(8)]
 """512 to 65,536: the lengths of Table 3 and Figure 2."""
 MILLION = 2**20
 LONG = 8192
-"""Passes over more positions are so long that --long-rounds may ask for fewer rounds."""
+"""Inputs with more positions have --long-rounds rounds, because a pass takes long."""
 
 OURS = ["linformer", "linformer_compiled", "linformer_convolution"]
 DENSE = ["roberta_sdpa_core", "roberta_sdpa_core_blocks", "roberta_hf", "roberta_fairseq"]
-"""What a Linformer has to be held against."""
+"""The baselines that a Linformer has to be compared with."""
 
 INFERENCE: dict[str, dict[str, Any]] = {
     "table3": {
@@ -68,7 +68,7 @@ INFERENCE_DEFAULTS: dict[str, Any] = {
 }
 
 TRAINED = ["linformer", "linformer_convolution", "roberta_sdpa_core", "roberta_fairseq"]
-"""Models of `training` unless others are asked for."""
+"""Default models of `training`."""
 TRAINING: dict[str, dict[str, Any]] = {
     "short": {"lengths": [16, 28, 64, 128, 256], "positions": 512, "projected_dims": [128, 256], "padded": True},
 }

@@ -30,7 +30,7 @@ _KINDS = {
     "sums": ("add", "add_", "sum", "sub", "mul", "mul_"),
     "copies": ("copy_", "clone", "contiguous", "_to_copy"),
 }
-"""Parts of operations' names, without ``aten::``; whole ones where they stand for a single operation."""
+"""Parts of the names of operations, without ``aten::``; those in _WHOLE have to be the whole name."""
 _WHOLE = {"mm", "bmm", "add", "add_", "sum", "sub", "mul", "mul_", "clone", "contiguous"}
 BIASES, OTHER = "copies of biases", "other"
 _PASSES = 3
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         UserError: something that the user can fix.
     """
     if torch.device(args.device).type != "cpu":
-        raise UserError(f"--device {args.device}: the profile is of a CPU; on a GPU use its own profiler")
+        raise UserError(f"--device {args.device}: only a CPU can be profiled; on a GPU use its own profiler")
     return one_layer.run(args, "profile", partial(_cells, args))
 
 
@@ -67,7 +67,7 @@ def _cells(args: argparse.Namespace, n: int, dtype: torch.dtype, device: torch.d
 
 
 def shares(one: one_layer.Pass[nn.Module]) -> dict[str, float]:
-    """What part of the time each kind of operation takes itself."""
+    """The share of each kind of operation in the total self time."""
     one()
     with profiler(activities=[ProfilerActivity.CPU]) as found:
         for _ in range(_PASSES):
@@ -83,7 +83,7 @@ def _kind(event: Any) -> str:
     name = event.name.removeprefix("aten::")
     kind = next((k for k, parts in _KINDS.items() if any(_is(part, name) for part in parts)), OTHER)
     if kind == "copies" and event.cpu_parent is not None and event.cpu_parent.name in ("aten::addmm", "aten::linear"):
-        return BIASES  # which a product is then added to
+        return BIASES  # to which the product is then added
     return kind
 
 
@@ -103,7 +103,7 @@ def table(result: dict[str, Any]) -> list[str]:
     what = "forward and backward pass" if settings["training"] else "forward pass"
     return [
         f"One layer, {settings['dtype']}, k = {settings['projected_dim']}, {what} of {settings['tokens']:,} tokens, "
-        f"threads: {settings['threads']}; the shares are of the operations' own time.",
+        f"threads: {settings['threads']}; shares of the self CPU time of all operations.",
         "",
         *markdown_table([["", *(f"{cell['layer']}, T = {cell['n']:,}" for cell in cells)], *rows]),
         "",

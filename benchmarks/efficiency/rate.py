@@ -1,4 +1,4 @@
-"""The rate of matrix products that this device reaches, against which models are held."""
+"""The rate of matrix products that this device reaches: the limit that models are compared with."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from benchmarks.efficiency.timing import outliers, seconds_of
 from linformer_fairseq.files.errors import UserError
 
 ROWS = 16384
-"""Positions of the products: as many as a large batch has."""
+"""Rows of the products: the positions of a large batch."""
 _REPETITIONS = 3
 
 
 def calls(sizes: Sizes, dtype: torch.dtype, device: torch.device) -> dict[str, Callable[[], float]]:
-    """Products like the model's, by shape; each call returns operations per second.
+    """Matrix products of the model's shapes; each call returns operations per second.
 
-    They are made for the rounds in which the models are timed, so that both meet the same machine.
+    They are timed in the same rounds as the models, so that both run under the same load.
     """
     shapes = {(ROWS, sizes.width, sizes.ffn), (ROWS, sizes.ffn, sizes.width), (ROWS, sizes.width, sizes.width)}
     if device.type == "cuda":
@@ -38,7 +38,7 @@ class Limit:
 
     @classmethod
     def of(cls, taken: Mapping[Any, Sequence[float]], failed: Mapping[Any, Exception], shapes: Iterable[str]) -> Limit:
-        """Make a limit of what `in_rounds` returned and the names of `calls`.
+        """Make a limit from the result of `in_rounds` and the names of `calls`.
 
         Raises:
             UserError: all shapes failed.
@@ -51,20 +51,20 @@ class Limit:
 
     @property
     def median(self) -> float:
-        """Over the rounds."""
+        """The median over the rounds."""
         return statistics.median(self.by_round)
 
     @property
     def outliers(self) -> int:
-        """Rounds in which the products took that much longer than in most."""
+        """Number of rounds in which the time of the products was an outlier."""
         return outliers([1 / rate for rate in self.by_round])
 
     def share(self, work: float, seconds: Sequence[float]) -> float:
-        """What part of the limit is reached: the median over the rounds.
+        """The share of the limit that a call reaches: the median over the rounds.
 
         Args:
-            work: operations of a call.
-            seconds: of the call in the same rounds.
+            work: operations of the call.
+            seconds: its seconds in the same rounds.
         """
         return statistics.median([work / one / limit for one, limit in zip(seconds, self.by_round, strict=True)])
 
@@ -73,7 +73,7 @@ def _rate(shape: tuple[int, int, int], dtype: torch.dtype, device: torch.device)
     rows, inner, columns = shape
     x = torch.randn(rows, inner, device=device).to(dtype)
     weight = torch.randn(columns, inner, device=device).to(dtype)
-    out = torch.empty(rows, columns, device=device, dtype=dtype)  # no memory is asked for while the time is taken
+    out = torch.empty(rows, columns, device=device, dtype=dtype)  # so that nothing is allocated during timing
     products = 1 if device.type == "cpu" else 20
 
     def product() -> None:

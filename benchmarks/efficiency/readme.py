@@ -53,8 +53,7 @@ def speed(results: Path) -> list[str]:
 
 
 def _ratio(result: Result, ours: str | None, model: str, **wanted: Any) -> str:
-    """How many times faster ours is than a model (the dense rival in its faster form); a dash where one of them was not
-    measured."""
+    """How many times faster ours is than a model (the dense rival in its faster form); a dash if one has no time."""
     dense = model in tables.DENSE
     base = tables.rival_of(result, **wanted) if dense else tables.cell_of(result, model=model, **wanted)
     ratio = faster(base, tables.cell_of(result, model=ours, **wanted))
@@ -71,7 +70,7 @@ def figure2(results: Path) -> list[str]:
 
 
 def _by_length(result: Result) -> list[str]:
-    """Tokens per second, how many times faster ours is and by how many times fewer operations."""
+    """Tokens per second, and how many times faster ours is with how many times fewer operations."""
     ours = tables.ours_of(result)
     measured = sorted({cell["length"] for cell in result["cells"]})
     lengths = [n for n in measured if n in SHOWN] or measured
@@ -91,8 +90,8 @@ def _by_length(result: Result) -> list[str]:
     return [
         f"Tokens per second on {result['provenance']['hardware']}, in {settings['dtype']}, {tables.size_of(result)}, "
         f"k = {ks}, batches of {tables.batches(result)}. In brackets how many times faster {label(ours or '')!r} is, "
-        "the median over the rounds, and in square brackets how many times fewer operations it takes: what the method "
-        "gives; the rest is implementation. The dense rival is our layer with n x n attention.",
+        "the median over the rounds, and in square brackets how many times fewer operations it takes, which is the "
+        "gain of the method; the rest is implementation. The dense rival is our layer with n x n attention.",
         "",
         *markdown_table([["tokens per second", *head], *rows]),
         "",
@@ -139,7 +138,7 @@ def _inference(results: Path, preset: str) -> list[tuple[str, Result]]:
 
 
 def _picture(results: Path, stem: str, text: str) -> list[str]:
-    """A line that shows a plot of the report, if it is there; the page is in a folder beside results/."""
+    """A line that shows a plot of the report, if it exists, on a page in a folder next to results/."""
     there = (results / "efficiency" / f"{stem}.png").is_file()
     return [f"![{text}](../results/efficiency/{stem}.png)", ""] if there else []
 
@@ -158,7 +157,7 @@ nothing was measured."""
 
 
 def filled(page: str, results: Path) -> str:
-    """A page with the parts that it has markers for.
+    """A page with new text between its markers.
 
     Raises:
         UserError: a marker without its other half, or a file of results that cannot be read.
@@ -188,7 +187,7 @@ def run(args: argparse.Namespace) -> int:
         new = filled(old, ROOT / "results")
         if old == new:
             continue
-        print(f"{name}: {'not what results/ says' if args.check else 'written'}", file=sys.stderr)
+        print(f"{name}: {'does not match results/' if args.check else 'written'}", file=sys.stderr)
         if args.check:
             status = 1
         else:

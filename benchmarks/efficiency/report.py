@@ -29,7 +29,7 @@ TABLES: dict[str, Callable[[Result], list[str]]] = {
     "optimizer": optimizer.table,
     "padding": padding.table,
 }
-"""The table of a file of results, by its kind, for all kinds but inference."""
+"""Functions that make the table for a result file, by its kind; all kinds but inference."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -42,11 +42,11 @@ def run(args: argparse.Namespace) -> int:
     out = args.out or args.results
     files = sorted(args.results.glob("*.json")) if args.results.is_dir() else []
     if not files:
-        raise UserError(f"{args.results} has no JSON files; `linformer benchmark inference` makes some")
+        raise UserError(f"{args.results} has no JSON files; `linformer benchmark inference` writes some")
     draws = importlib.util.find_spec("matplotlib") is not None
     if not draws:
-        print("without plots: matplotlib is not installed", file=sys.stderr)
-    where = "beside it" if out.resolve() == args.results.resolve() else f"in {args.results}"
+        print("no plots: matplotlib is not installed", file=sys.stderr)
+    where = "in this folder" if out.resolve() == args.results.resolve() else f"in {args.results}"
     lines = ["# Efficiency", "", f"Made by `linformer benchmark report` from the JSON files {where}.", ""]
     for path in files:
         lines += [*part(path.stem, read(path), out, draws), ""]
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def part(stem: str, result: Result, out: Path, draws: bool) -> list[str]:
-    """What the report says of a file; its plots go to ``out``.
+    """The section for a result file; its plots are written to ``out``.
 
     Raises:
         UserError: the results are of an unknown kind.
@@ -79,12 +79,12 @@ def _inference(stem: str, result: Result, out: Path, draws: bool) -> list[str]:
     lines = [f"## {TITLES.get(preset, 'Inference')} ({stem})", ""]
     if preset == "short":
         lines += [*tables.short(result), ""]
-        return [*lines, "<details><summary>All figures</summary>", "", *tables.by_model(result), "", "</details>"]
+        return [*lines, "<details><summary>All measurements</summary>", "", *tables.by_model(result), "", "</details>"]
     if preset == "table3" and ours_of(result):
         lines += [*tables.table3(result), ""]
         if draws and cells_of(result, model=STORED):
             lines += _plot("heat_maps", result, out, f"{stem}_ratios")
-        lines += ["<details><summary>All figures</summary>", "", *tables.by_model(result), "", "</details>"]
+        lines += ["<details><summary>All measurements</summary>", "", *tables.by_model(result), "", "</details>"]
     else:
         lines += tables.by_model(result)
     if draws and len({cell["length"] for cell in cells_of(result, status="ok")}) > 1:

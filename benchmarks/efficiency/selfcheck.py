@@ -33,24 +33,24 @@ from linformer_fairseq.files.markdown import markdown_table
 KEPT = ("dtype", "lengths", "projected_dim", "models", "tokens", "rounds")
 """Options that the cells depend on."""
 TOLERANCES = {"time_ratio": 0.05, "operations_ratio": 0.10, "peak_ratio": 0.10}
-"""How far from 1 a ratio of the benchmarks' way to the plain one may be."""
+"""Largest allowed difference from 1 of a ratio between the benchmarks' measurement and the plain program's."""
 PASSES = 3
-"""Passes of each process in a round."""
+"""Timed passes of each process in a round."""
 FREED_AT_ONCE = {"MALLOC_MMAP_THRESHOLD_": str(1 << 16)}
-"""glibc's setting for the processes whose memory is measured."""
+"""Environment of the processes whose memory is measured: glibc returns freed memory immediately."""
 PAGE = mmap.PAGESIZE
-"""What resident memory is counted in; tiny models take none that they did not have before."""
+"""The unit of resident memory, and the smallest peak that is compared: a pass of a tiny model may add no page."""
 MASKED = ("linformer", "roberta_sdpa_core", "roberta_hf", "roberta_fairseq")
-"""Models that do something else where there is padding."""
+"""Models that use a padding mask, and are also checked with padding."""
 SIDES = {
     "harness": [sys.executable, "-m", "benchmarks.efficiency.harnessed"],
     "plain": [sys.executable, "-P", str(Path(__file__).with_name("documented.py"))],
 }
-"""The two programs; -P keeps the benchmarks' modules from the second one."""
+"""The two programs; with -P the second one cannot import modules from its folder, which is the benchmarks'."""
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check all that was asked for and print a table; the exit status is 1 if a check fails.
+    """Check what the options select and print a table; the exit status is 1 if a check fails.
 
     Raises:
         UserError: something that the user can fix.
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
             if padded and name not in MASKED:
                 continue
             if any((cell["model"], cell["n"], cell["padded"]) == (name, length, padded) for cell in store.cells):
-                say(f"{name}, n = {length}: checked already")
+                say(f"{name}, n = {length}: already checked")
                 continue
             store.add(_compared(name, Input(length, length, max(1, args.tokens // length), padded), settings))
     print("\n".join(table(store.content)))
@@ -93,12 +93,12 @@ def _check(args: argparse.Namespace) -> None:
 
 
 class Side:
-    """One of the two programs, with a model in it.
+    """A process of one of the two programs, with its model.
 
     Args:
-        name: of SIDES.
-        case: what it is given.
-        environment: variables that it finds beside those of this process.
+        name: a key of SIDES.
+        case: the program's argument: the model, its sizes and its input.
+        environment: variables in addition to those of this process.
     """
 
     def __init__(self, name: str, case: dict[str, Any], environment: Mapping[str, str]) -> None:
@@ -115,10 +115,10 @@ class Side:
         )
 
     def line(self) -> str:
-        """The next line that it prints.
+        """The next line that the program prints.
 
         Raises:
-            UserError: it ended; with the last line of its log.
+            UserError: the process ended; the message has the last line of its log.
         """
         assert self._process.stdout is not None
         found = self._process.stdout.readline()
@@ -135,7 +135,7 @@ class Side:
             UserError: as `line`.
         """
         assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # then there is no line either
+        with contextlib.suppress(BrokenPipeError):  # if the process has ended, `line` raises
             self._process.stdin.write(what + "\n")
             self._process.stdin.flush()
         return float(self.line())
@@ -150,7 +150,7 @@ class Side:
 
 
 def _compared(name: str, given: Input, settings: dict[str, Any]) -> Cell:
-    """The cell of a model and an input."""
+    """Measures a model with an input in both programs; returns the cell."""
     assert given.sequences is not None
     tokens = given.tokens(given.sequences, settings["vocabulary"])
     case = {key: settings[key] for key in ("device", "dtype", "threads", *asdict(sizes.Sizes()))}
@@ -206,13 +206,13 @@ def table(result: Result) -> list[str]:
         passed = ("yes" if cell["passed"] else "**no**") + (f" ({several} outliers)" if several else "")
         rows.append([label(cell["model"]), input_, *map(number, milliseconds), *ratios, passed])
     settings = result["settings"]
-    head = ["model", "input", "ms, benchmarks", "ms, plainly", "time", "operations", "peak memory", "within bounds"]
+    head = ["model", "input", "ms, benchmarks", "ms, plain", "time", "operations", "peak memory", "within bounds"]
     bounds = ", ".join(f"{name.split('_')[0]} {100 * most:g} %" for name, most in TOLERANCES.items())
     return [
-        f"The models as the benchmarks build and measure them, against a few plain lines of each library's documented "
-        f"use (`benchmarks/efficiency/documented.py`), in {settings['dtype']}, {size_of(result)}, in "
-        f"processes that take turns, {settings['rounds']} rounds of new processes: medians of the ratios. Bounds: "
-        f"{bounds}.",
+        f"The models as the benchmarks build and measure them, compared with a few plain lines of each library's "
+        f"documented use (`benchmarks/efficiency/documented.py`), in {settings['dtype']}, {size_of(result)}, in "
+        f"alternating processes, {settings['rounds']} rounds of new processes. The ratio of times is the median over "
+        f"the rounds. Largest allowed differences from 1: {bounds}.",
         "",
         *markdown_table([head, *rows], left=range(2)),
         "",

@@ -29,16 +29,16 @@ class Sizes:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """An option for each size."""
+    """Add an option for each size."""
     group = parser.add_argument_group("size of the models")
     for name, value in asdict(Sizes()).items():
         group.add_argument(f"--{name}", type=int, default=value, help="(%(default)s)")
 
 
 def sizes_of(args: argparse.Namespace) -> Sizes:
-    """What the options say.
+    """The sizes given by the options.
 
     Raises:
-        UserError: they make no model.
+        UserError: a size is invalid.
     """
     return Sizes(args.layers, args.width, args.ffn, args.heads, args.vocabulary)

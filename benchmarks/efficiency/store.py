@@ -1,4 +1,4 @@
-"""A file of results that is whole at every moment: what was measured survives an interruption."""
+"""A file of results that is always complete, so that measurements survive an interruption."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Store:
     Args:
         path: of the file.
         kind: what is measured.
-        settings: all that the cells depend on; the same when a run is resumed.
+        settings: all that the cells depend on; must be the same when a run is resumed.
         provenance: of this run.
-        resume: go on with the file, if it is there.
+        resume: continue the file, if it exists.
 
     Raises:
-        UserError: the file is there without ``resume``, or is another command's.
+        UserError: the file exists without ``resume``, or has other settings, hardware or versions.
         OSError: it cannot be written.
     """
 
@@ -35,7 +35,7 @@ class Store:
             raise UserError(f"{path} is a folder; --out names a file, such as {path / (kind + '.json')}")
         if path.exists():
             if not resume:
-                raise UserError(f"{path} is there already; --resume goes on with it, or remove it")
+                raise UserError(f"{path} is there already; --resume continues it, or remove it")
             self._take_over(read(path))
         self.write()
 
@@ -47,7 +47,7 @@ class Store:
         for name, value in plain.items():
             if found["settings"].get(name) != value:
                 was = found["settings"].get(name)
-                raise UserError(f"{self.path} was measured with {name} {was}, not {value}; resume as it was begun")
+                raise UserError(f"{self.path} was measured with {name} {was}, not {value}; resume with the same value")
         for name in ("hardware", "versions"):
             if found["provenance"][name] != ours["provenance"][name]:
                 was, now = found["provenance"][name], ours["provenance"][name]
@@ -67,14 +67,14 @@ class Store:
         self.write()
 
     def drop(self, **wanted: Any) -> None:
-        """Forget the cells with these values."""
+        """Remove the cells with these values."""
         self.content["cells"] = [c for c in self.cells if any(c[key] != value for key, value in wanted.items())]
 
     def write(self) -> None:
-        """The file, whole or not at all.
+        """Write the file atomically.
 
         Raises:
-            OSError: it cannot be written; the error's file is its path.
+            OSError: it cannot be written; the error's filename is its path.
         """
         write_file(self.path, json.dumps(self.content, indent=1) + "\n")
 
@@ -83,7 +83,7 @@ def read(path: Path) -> dict[str, Any]:
     """The content of a file of results.
 
     Raises:
-        UserError: it is none.
+        UserError: it is not a file of results.
     """
     found = read_object(path)
     if not {"kind", "settings", "provenance", "cells"} <= set(found):

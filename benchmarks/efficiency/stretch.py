@@ -1,7 +1,7 @@
-"""A stretch of training in a process of its own: a warm-up, some timed updates, the peak of its memory, and the end.
+"""A "stretch": a short training run in a process of its own, with warm-up updates, timed updates and peak memory.
 
-No other model is alive meanwhile, so a model has the whole memory of the machine, and stretches of several models and
-loops can take turns. The processes are forked from one that has imported everything and computed nothing.
+No other model is in memory at the same time, so a model can use all memory of the machine, and stretches of several
+models and loops can alternate. The processes are forked from a server that has imported the modules but run nothing.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from benchmarks.efficiency.timing import synchronise
 from linformer_fairseq.files.errors import UserError
 
 IMPORTED = ("torch", "torch._dynamo", "linformer_fairseq", "fairseq_cli.train", "linformer_fairseq.models")
-"""Modules that the fork server imports; those that are not installed are left out."""
+"""Modules that the fork server imports; those that are not installed are skipped."""
 
 _PR_SET_PDEATHSIG = 1
 _SECONDS_TO_END = 10
-"""Time that a process has to end after it sent its result."""
+"""Time that a process has to end after it has sent its result."""
 
 
 @dataclass(frozen=True)
@@ -60,17 +60,17 @@ class Job:
     warm_up: int
     """Untimed updates."""
     updates: int
-    """Timed ones."""
+    """Timed updates."""
 
     @property
     def batch(self) -> bare.Batch:
-        """The batch that it is trained on, in either loop."""
+        """The batch of every update, the same in both loops."""
         return bare.batch_of(self.sequences, self.length, self.sizes.vocabulary, self.padded)
 
 
 @dataclass(frozen=True)
 class Done:
-    """What came of it; types and sizes are those of the tensors that were there."""
+    """The result of a stretch; data types and sizes are those of the actual tensors."""
 
     seconds: list[float]
     """Seconds of each timed update."""
@@ -80,11 +80,11 @@ class Done:
     """Rows of the token embeddings."""
     parameters_dtype: str
     optimized_dtype: str
-    """Number format of the parameters that the optimizer updates."""
+    """Data type of the parameters that the optimizer updates."""
 
 
 class StretchError(RuntimeError):
-    """A stretch that came to nothing: the status of its cell, and the reason."""
+    """A stretch that failed: the status of its cell, and the reason."""
 
     def __init__(self, status: str, reason: str) -> None:
         super().__init__(reason)
@@ -92,10 +92,10 @@ class StretchError(RuntimeError):
 
 
 def alone(job: Job) -> Done:
-    """Do a job in a process of its own.
+    """Run a job in a process of its own.
 
     Raises:
-        StretchError: it failed.
+        StretchError: the job failed, or its process ended early.
     """
     context = _context()
     ours, theirs = context.Pipe(duplex=False)
@@ -129,10 +129,10 @@ def _context() -> multiprocessing.context.ForkServerContext:
 
 def _answer(job: Job, pipe: Connection) -> None:
     """Run a job in the forked process and send its result."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
-    with contextlib.suppress(OSError, AttributeError):  # Linux: end with the process that this one was forked from
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent terminates this process
+    with contextlib.suppress(OSError, AttributeError):  # Linux: end when the parent process ends
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    multiprocessing.set_start_method("fork", force=True)  # of data workers, as in a user's run
+    multiprocessing.set_start_method("fork", force=True)  # for data workers, as in a user's run
     logging.disable(logging.WARNING)
     device = torch.device(job.device)
     torch.set_num_threads(job.threads)
@@ -168,7 +168,7 @@ def _trainer(job: Job, device: torch.device) -> Done:
     moments: list[float] = []
 
     def before_update(number: int, trainer: Any) -> bool:
-        """Note the time; whether that was enough."""
+        """Record the time; returns True after the last timed update."""
         if number == job.warm_up:
             watch.restart()
         if number >= job.warm_up:

@@ -1,4 +1,4 @@
-"""Results as Markdown."""
+"""Results as Markdown tables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DENSE = {"roberta_sdpa_core": "in one piece", "roberta_sdpa_core_blocks": "in ou
 OURS = ("linformer", "linformer_core", "linformer_convolution", "linformer_core_convolution")
 Result = dict[str, Any]
 Base = Callable[..., Cell | None]
-"""The cell that others are held against; takes the values that it must have."""
+"""Function that returns the cell of the baseline; its arguments are values that the cell must have."""
 Ratio = Callable[[Cell | None, Cell | None], float | None]
 STATUS = {
     "too_slow": "too slow",
@@ -31,12 +31,12 @@ STATUS = {
 
 
 def label(name: str) -> str:
-    """A model's name for readers; one that this version does not know keeps its own."""
+    """A model's label in tables; the name itself if this version does not have the model."""
     return MODELS[name].label if name in MODELS else name
 
 
 def number(value: float | None) -> str:
-    """Three digits; a dash for nothing."""
+    """A number with three significant digits, at least; a dash for None."""
     if value is None:
         return "-"
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
@@ -70,12 +70,12 @@ def forms_of(result: Result) -> str:
 
 
 def fewer_operations(base: Cell, other: Cell) -> float:
-    """How many times fewer operations a token takes, by formula: what the method gives, whoever implements it."""
+    """How many times fewer operations a token takes, by formula: the gain of the method in any implementation."""
     return float(base["operations"] / base["tokens"] / (other["operations"] / other["tokens"]))
 
 
 def faster(base: Cell | None, other: Cell | None) -> float | None:
-    """How many times less time a token takes: the median of the rounds."""
+    """How many times less time a token takes: the median over the rounds."""
     if base is None or other is None or base["status"] != "ok" or other["status"] != "ok":
         return None
     return times_faster(base["all_seconds"], other["all_seconds"], (base["tokens"], other["tokens"]))[1]
@@ -93,7 +93,7 @@ def less_memory(base: Cell | None, other: Cell | None, by_batch: bool) -> float 
 
 
 def table3(result: Result) -> list[str]:
-    """The paper's Table 3: time, then memory, each cell ours and the paper's."""
+    """The paper's Table 3: time, then memory; each cell has our figure and the paper's."""
     ours = ours_of(result)
     if ours is None:
         return []
@@ -102,8 +102,8 @@ def table3(result: Result) -> list[str]:
     lines = [
         f"Ours, on {result['provenance']['hardware']}, in {result['settings']['dtype']}, {size_of(result)}; in "
         f"brackets the paper's, on {paper.HARDWARE}, 12 layers; in square brackets how many times fewer operations it "
-        f"takes, which is what the method gives. Batches are {batches(result)}. Memory is the {memory}; the paper's is "
-        f"the largest batch that fits. The dense rival is the same layer with n x n attention, {forms_of(result)}.",
+        f"takes, which is the gain of the method. Batches are {batches(result)}. Memory is the {memory}; the paper's "
+        f"is the largest batch that fits. The dense rival is the same layer with n x n attention, {forms_of(result)}.",
     ]
     stored, fused, hugging_face = (partial(cell_of, result, model=name) for name in (STORED, FUSED, HUGGING_FACE))
     space = partial(less_memory, by_batch=by_batch)
@@ -160,7 +160,7 @@ def batches(result: Result) -> str:
 
 
 def by_model(result: Result) -> list[str]:
-    """Every model of each input: tokens per second, share of the limit, memory, and ours against it."""
+    """Every model with each input: tokens per second, share of the limit, memory, and the speed-up of ours."""
     rows = []
     ours = ours_of(result)
     for cell in sorted(result["cells"], key=_place):
@@ -198,7 +198,7 @@ def by_model(result: Result) -> list[str]:
             "operations: how many times fewer operations."
         )
     if len({cell["k"] for cell in cells_of(result, model=ours)}) > 1:
-        columns += " Models without k are held against its first k."
+        columns += " Models without k are compared with its first k."
     return [
         f"On {result['provenance']['hardware']}, in {result['settings']['dtype']}, {size_of(result)}, "
         f"threads: {result['settings']['threads']}; batches of {batches(result)}. {columns}",
@@ -211,7 +211,7 @@ def by_model(result: Result) -> list[str]:
 
 
 def short(result: Result) -> list[str]:
-    """Times of short inputs as parts of the dense rival's, and from which length on a Linformer pays."""
+    """Times of short inputs relative to the dense rival's, and from which length on a Linformer pays off."""
     cells = sorted(result["cells"], key=_place)
     variants = list(dict.fromkeys((cell["model"], cell["k"]) for cell in cells if cell["model"] not in DENSE))
     rows = []
@@ -227,8 +227,8 @@ def short(result: Result) -> list[str]:
         rows.append(row)
     names = [label(model) + (f", k = {k:,}" if k else "") for model, k in variants]
     lines = [
-        f"Time by the dense rival's (our layer with n x n attention, {forms_of(result)}), in square brackets "
-        f"operations by the dense rival's; on {result['provenance']['hardware']}, in "
+        f"Time divided by that of the dense rival (our layer with n x n attention, {forms_of(result)}), and in square "
+        f"brackets operations divided by the dense rival's; on {result['provenance']['hardware']}, in "
         f"{result['settings']['dtype']}, {size_of(result)}, built for n = {result['settings']['positions']:,}; "
         f"batches of {batches(result)}.",
         "",
@@ -261,7 +261,7 @@ def _pays_text(result: Result, model: str, k: int | None) -> str:
 
 
 def unique_inputs(result: Result) -> list[dict[str, Any]]:
-    """What `same_input` says of the cells, once each, in the order of the tables."""
+    """The distinct values of `same_input` of the cells, in the order of the tables."""
     found: list[dict[str, Any]] = []
     for cell in sorted(result["cells"], key=_place):
         if same_input(cell) not in found:
@@ -270,7 +270,7 @@ def unique_inputs(result: Result) -> list[dict[str, Any]]:
 
 
 def same_input(cell: Cell) -> dict[str, Any]:
-    """The values that all cells of its input have."""
+    """The values that identify the input of a cell."""
     return {key: cell[key] for key in ("n", "length", "wanted_batch", "padded")}
 
 
@@ -298,19 +298,19 @@ def rounds_text(cell: Cell) -> str:
 
 
 def star(*cells: Cell) -> str:
-    """The mark of a figure that an outlier is part of, or nothing."""
+    """A star if an outlier contributes to a figure, otherwise nothing."""
     return "*" if any(cell["outliers"] for cell in cells) else ""
 
 
 def outliers_note(result: Result) -> list[str]:
-    """Explains the star if the table has one."""
+    """The footnote that explains the star, if the table has one."""
     if not any(cell["outliers"] or cell["limit_outliers"] for cell in cells_of(result, status="ok")):
         return []
-    return [f"\\* with rounds that took more than {OUTLIER:g} times the median of their rounds; they count, too.", ""]
+    return [f"\\* with rounds that took more than {OUTLIER:g} times the median over the rounds; they are included.", ""]
 
 
 def training(result: Result) -> list[str]:
-    """Tokens per second of the bare loop and of fairseq's trainer; how ours compares, and what operations say of it."""
+    """Tokens per second of the bare loop and of fairseq's trainer; ratios to the baselines in time and operations."""
     settings = result["settings"]
     order = settings["models"].index
     cells = sorted(
@@ -362,10 +362,10 @@ def training(result: Result) -> list[str]:
         f"On {result['provenance']['hardware']}, {size_of(result)}, vocabulary of {symbols}, {said_formats}; threads: "
         f"{settings['threads']}, optimizer {settings['optimizer']}, {settings['tokens']:,} tokens an update{padded}"
         f"{n}. {settings['rounds']} rounds; in each, every model and loop has {settings['warm_up']} untimed and "
-        f"{settings['updates']} timed updates in a process of its own. Ratios are medians over the rounds, each to the "
-        "model in the same loop and dropout, compiled to compiled; beside them is what the formula of operations says. "
-        f"GiB is the peak of all that training takes. {_limit(result)} The share of it is the model FLOPs "
-        "utilisation (MFU), against what was measured instead of a data sheet's peak.",
+        f"{settings['updates']} timed updates in a process of its own. Ratios are medians over the rounds, for the "
+        "same loop and dropout, and between compiled models if ours is compiled; the ratio of operations is by "
+        f"formula. GiB is the peak memory of training. {_limit(result)} The share of it is the model FLOPs utilisation "
+        "(MFU), relative to this measured limit instead of a data sheet's peak.",
         "",
         *markdown_table(_without_empty([head, *rows]), left=range(5)),
         "",
@@ -378,7 +378,7 @@ _DENSE = ("roberta_sdpa_core", "roberta_sdpa_core_compiled")
 
 
 def _beside(result: Result, cell: Cell, bases: Sequence[str]) -> Cell | None:
-    """The baseline that one of our cells is held against: compiled where ours is, if it was measured."""
+    """The baseline that one of our cells is compared with: compiled if ours is and such a baseline was measured."""
     if cell["k"] is None:
         return None
     same = {name: cell[name] for name in ("length", "dropout", "path")} | {"status": "ok"}
@@ -395,18 +395,18 @@ def size_of(result: Result) -> str:
 
 
 def _without_empty(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """The columns of a table that have a value in any row below the head."""
+    """The columns of a table that have a value in any row below the header."""
     kept = [number for number in range(len(rows[0])) if any(row[number] != "-" for row in rows[1:])]
     return [[row[number] for number in kept] for row in rows]
 
 
 def _length(cell: Cell) -> int:
-    """Positions of a cell's sequences; without a length of their own they are as long as the model allows."""
+    """Positions of a cell's sequences; n of the model if the cell has no length."""
     return int(cell["length"] if "length" in cell else cell["n"])
 
 
 def _limit(result: Result) -> str:
-    """What matrix products reached, by length: where the machine's speed moves, the shares do not follow it."""
+    """The rates of matrix products, by length; shares are per round, so the machine's speed may vary between rounds."""
     limits: dict[int, list[Cell]] = {}
     for cell in cells_of(result, status="ok"):
         limits.setdefault(_length(cell), []).append(cell)
@@ -417,11 +417,11 @@ def _limit(result: Result) -> str:
         slow = max(cell.get("limit_outliers", 0) for cell in cells)
         slow_text = f" (rounds: {slow}*)" if slow else ""
         parts.append(f"{min(rates):,.0f}{several} Gop/s at {length:,} positions{slow_text}")
-    return f"The limit is what matrix products reach in the same rounds: {', '.join(parts) or 'not measured'}."
+    return f"The limit is the rate of matrix products in the same rounds: {', '.join(parts) or 'not measured'}."
 
 
 def notes(result: Result) -> list[str]:
-    """Why cells are missing, and what it was measured with."""
+    """The reasons for missing times, and the provenance."""
     reasons: dict[str, list[int | None]] = {}
     for cell in result["cells"]:
         if cell["status"] != "ok":

@@ -1,4 +1,4 @@
-"""Calls that compete: in rounds, so that whatever else the machine does meets all of them."""
+"""Timing of calls in rounds, so that other load on the machine affects all of them alike."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any, TypeVar
 import torch
 
 OUTLIER = 1.5
-"""A round that took more than this times the median of its rounds is called an outlier; it counts all the same."""
+"""A round that took more than this times the median over the rounds is called an outlier; it is still included."""
 FEW = 5
-"""Least rounds for which quartiles are given."""
+"""Fewest rounds for which quartiles are given."""
 Call = Callable[[], Any]
 Name = TypeVar("Name")
 
 
 def synchronise(device: torch.device) -> None:
-    """Wait for what was started on a GPU."""
+    """Wait for the work that was started on a GPU."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
 def seconds_of(call: Call, device: torch.device) -> float:
-    """Wall-clock seconds of one call, with all that it starts on the device."""
+    """Wall-clock seconds of one call, including the work that it starts on the device."""
     synchronise(device)
     started = time.perf_counter()
     call()
@@ -35,14 +35,14 @@ def seconds_of(call: Call, device: torch.device) -> float:
 def in_rounds(
     calls: Mapping[Name, Callable[[], float]], rounds: int
 ) -> tuple[dict[Name, list[float]], dict[Name, Exception]]:
-    """What each call measures in each round; every round makes each call once and begins with another one.
+    """Make each call once in every round; every round starts with another call.
 
     Args:
-        calls: each returns its seconds, or whatever is to be compared.
-        rounds: how many.
+        calls: each returns its seconds, or another value to compare.
+        rounds: number of rounds.
 
     Returns:
-        What they returned, and the errors of those that failed, which are left out then.
+        The returned values by round, and the errors of calls that failed, which are not repeated.
     """
     taken: dict[Name, list[float]] = {name: [] for name in calls}
     failed: dict[Name, Exception] = {}
@@ -55,7 +55,7 @@ def in_rounds(
             try:
                 taken[name].append(calls[name]())
             except (RuntimeError, MemoryError) as error:
-                failed[name] = error.with_traceback(None)  # which would hold on to the memory
+                failed[name] = error.with_traceback(None)  # a traceback would keep tensors alive
                 del taken[name]
     return taken, failed
 
@@ -80,6 +80,6 @@ def times_faster(
 
     Args:
         baseline, other: seconds of the same rounds.
-        per: what the two did in a call, such as tokens, if not the same.
+        per: amount of work in a call of each, such as tokens, if not the same.
     """
     return quartiles([(one / per[0]) / (two / per[1]) for one, two in zip(baseline, other, strict=True)])

@@ -34,7 +34,7 @@ KEYS = (
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure all that was asked for; returns the exit status.
+    """Measure what the options select; returns the exit status.
 
     Raises:
         UserError: something that the user can fix.
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     for length in args.lengths:
         for dropout in args.dropouts:
             if any((cell["length"], cell["dropout"]) == (length, dropout) for cell in store.cells):
-                say(f"T = {length}, dropout {dropout:g}: measured already")
+                say(f"T = {length}, dropout {dropout:g}: already measured")
             else:
                 store.add(*Group(length, dropout, args, size, device, torch_threads).measure())
     say(f"written to {store.path}")
@@ -74,7 +74,7 @@ def _check(args: argparse.Namespace) -> None:
     if n <= k and any(MODELS[name].projects for name in args.models):
         raise UserError(f"n = {n} needs --projected-dims k < n, not {k}")
     if min(args.lengths) <= 2 * bare.FIRST_MASKED or min(args.projected_dims) < 1:
-        raise UserError(f"--lengths begin at {2 * bare.FIRST_MASKED + 1}, and --projected-dims at 1")
+        raise UserError(f"expected --lengths from {2 * bare.FIRST_MASKED + 1} and --projected-dims from 1 on")
     if args.rounds < LEAST_ROUNDS or args.rounds * args.updates < LEAST_UPDATES:
         raise UserError(
             f"--rounds {args.rounds} with --updates {args.updates} are too few; expected at least {LEAST_ROUNDS} "
@@ -103,7 +103,7 @@ class Group:
     device: torch.device
     threads: int
     done: dict[Entry, list[stretch.Done]] = field(default_factory=dict)
-    """Results of the turns."""
+    """Results of the runs, one for each round."""
 
     def measure(self) -> list[Cell]:
         """Measure all models and loops in rounds."""
@@ -122,7 +122,7 @@ class Group:
         return cells
 
     def entries(self) -> list[Entry]:
-        """What is measured, in the order of the cells."""
+        """The models and loops to measure, in the order of the cells."""
         return [
             Entry(model, k, path)
             for model in self.args.models
@@ -132,7 +132,7 @@ class Group:
         ]
 
     def job(self, entry: Entry) -> stretch.Job:
-        """The job of a turn."""
+        """The job that runs in each round."""
         args = self.args
         return stretch.Job(
             *entry,
@@ -151,7 +151,7 @@ class Group:
         )
 
     def _turn(self, entry: Entry) -> float:
-        """Seconds of an update."""
+        """Run a job; returns the mean seconds of an update."""
         done = stretch.alone(self.job(entry))
         self.done.setdefault(entry, []).append(done)
         return statistics.fmean(done.seconds)

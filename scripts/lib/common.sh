@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# What every script here needs: where the repository is, and how to speak to the user. Sourced, not run.
+# Common to all scripts: the path of the repository, and messages to the user. Sourced, not run.
 
-# The repository root, with symbolic links resolved, from wherever the script was called.
+# The repository root, with symbolic links resolved, whatever the current folder.
 repo="$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd -P)"
 readonly repo
 # shellcheck disable=SC2034 # used by the scripts that source this file
@@ -18,7 +18,7 @@ number() { # number OPTION VALUE
     [[ $2 =~ ^[1-9][0-9]{0,6}$ ]] || die "$1 $2: expected a whole number above 0"
 }
 
-show() { # show COMMAND...: as one would type it, options on lines of their own where it is long
+show() { # show COMMAND...: prints it as typed in a shell, on several lines if it is long
     local word line="\$"
     for word in "$@"; do
         [[ $word =~ ^[A-Za-z0-9_./:=,+@%-]+$ ]] || word="'${word//\'/\'\\\'\'}'"

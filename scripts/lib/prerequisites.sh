@@ -1,14 +1,14 @@
 # shellcheck shell=bash
-# What the machine must have before set-up may download anything. Sourced by setup.sh, after common.sh.
+# Checks what the machine must have before set-up may download anything. Sourced by setup.sh, after common.sh.
 #
-# Each check_* adds to the list `missing` a sentence and the command that fixes it, so that the user hears of
-# everything at once instead of one thing per attempt.
+# Each check_* adds a sentence and the command that fixes the problem to the list `missing`, so that all problems are
+# reported at once instead of one per attempt.
 #
 # `repo` comes from common.sh, and setup.sh uses what is set here:
 # shellcheck disable=SC2154,SC2034
 
 readonly supported_pythons="3.11, 3.12 or 3.13"
-# GiB for .venv together with pip's cache of what it downloaded, rounded up from what was measured.
+# GiB for .venv together with pip's cache of downloads, measured and rounded up.
 readonly disk_cpu=4 disk_cuda=14
 # GiB that pip needs in the temporary folder while it unpacks and builds.
 readonly disk_tmp_cpu=1 disk_tmp_cuda=4
@@ -27,11 +27,11 @@ if sys.implementation.name == "cpython":
 
 is_supported() { [[ $1 =~ ^3\.(11|12|13)\. ]]; }
 
-find_python() { # sets `python` (empty: none fits) and `python_found` (what was seen, for the message)
+find_python() { # sets `python` (empty: none is supported) and `python_found` (the versions found, for the message)
     local candidate version
     python="" python_found=""
-    # A user's choice is taken or refused, never replaced by another interpreter behind their back; so is the
-    # one that an environment to be brought up to date was made with, as long as it exists.
+    # The user's choice is used or refused, never silently replaced by another interpreter. Without one, the
+    # interpreter of an existing environment is tried first.
     local -a candidates=(python3 python3.11 python3.12 python3.13)
     if [[ -n ${PYTHON:-} ]]; then
         candidates=("$PYTHON")
@@ -123,7 +123,7 @@ check_prerequisites() {
     check_headers
     check_compiler
     check_flock
-    # No build of torch fits into less than this; setup.sh asks pip which build it is where that matters.
+    # The least that any build of torch needs; setup.sh asks pip for the build if there is not enough for all.
     check_disk "$disk_cpu" "$disk_tmp_cpu" CPU
     stop_if_missing
 }

@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# What the scripts that train many models have in common: data, and lists of runs of which some go on at a time.
+# Common to the scripts that train many models: data, and lists of runs, of which several run at the same time.
 # Sourced after common.sh, not run. The caller sets out, text, vocab_size and jobs.
 # shellcheck disable=SC2154
 
-# Reads a script's options, each into the variable that is called like it, and what is no option into `text`.
+# Reads a script's options, each into the variable of the same name, and other arguments into `text`.
 read_options() { # read_options "OPTION..." WORD...
     local options=" $1 " option
     shift
@@ -13,7 +13,7 @@ read_options() { # read_options "OPTION..." WORD...
         case "$option" in
             --help | -h) usage && exit 0 ;;
             --*) [[ $options == *" $option "* ]] ||
-                die "unknown argument: $option (scripts/${0##*/} --help lists what there is)" ;;
+                die "unknown argument: $option (see scripts/${0##*/} --help)" ;;
             *) text+=("$(realpath -m -- "$option")") && continue ;;
         esac
         (($#)) || die "$option: expected a value"
@@ -22,7 +22,7 @@ read_options() { # read_options "OPTION..." WORD...
     done
 }
 
-set_option() { # set_option OPTION VALUE: a folder, or a number above 0, into the variable that is called like it
+set_option() { # set_option OPTION VALUE: sets the variable of the same name to a folder or a number above 0
     local name="${1#--}" value="$2"
     case "$name" in
         out | results) value="$(realpath -m -- "$2")" ;;
@@ -32,48 +32,48 @@ set_option() { # set_option OPTION VALUE: a folder, or a number above 0, into th
 }
 
 find_data() { # sets data
-    [[ -n ${LINFORMER_DATA:-} ]] || die "LINFORMER_DATA is not set: the folder with the data, see --help"
+    [[ -n ${LINFORMER_DATA:-} ]] || die "LINFORMER_DATA is not set: expected the folder with the data, see --help"
     data="$(realpath -m -- "$LINFORMER_DATA")"
 }
 
-# What the folder that LINFORMER_DATA names must have, and the environment: dies at the first that is missing.
+# Checks that the data exist, sets up the environment, and creates and locks the output folder; exits on an error.
 open_study() { # open_study TASK_SOURCE...
     local path
     for path in "${text[@]}" "${@/#/$data/}"; do
-        [[ -r $path ]] || die "$path: not there, or not readable; --help tells what is expected"
+        [[ -r $path ]] || die "$path: not there, or not readable; --help lists what is expected"
     done
     [[ $out != *[:\$\'\"\\]* ]] || die "--out $out: fairseq cannot read a path with a colon, quotation marks, \$ or \\"
     "$repo/scripts/setup.sh"
     export PATH="$venv/bin:$PATH" PYTHONPATH="$repo${PYTHONPATH:+:$PYTHONPATH}" OMP_NUM_THREADS=1
     mkdir -p -- "$out/logs"
     exec 9>"$out/.lock"
-    flock -n 9 || die "$out: another script is at work in this folder"
+    flock -n 9 || die "$out: another script is running in this folder"
     trap interrupted INT
 }
 
 interrupted() {
     trap '' INT
-    # The runs have had the signal, too, and have inherited the lock: it is free when the last of them has ended.
+    # The runs have received the signal, too, and have inherited the lock: it is free when the last of them has ended.
     exec 9>&-
     flock -w 60 -- "$out/.lock" true || true
     printf '\nStopped by Ctrl-C. The same command carries on from here: what is finished is kept.\n' >&2
     exit 130
 }
 
-# ---- Data. Each program knows what it has finished.
+# ---- Data. Each program skips what it has already finished.
 linformer_data() {
     show linformer data "$@"
     linformer data "$@"
 }
 
 prepare_text() {
-    # Whole documents are held out: with a share below this it would be a handful. A sample of them is validated on.
+    # Whole documents are held out: a smaller share would be very few. Validation uses a sample of them.
     linformer_data corpus --out "$out/text" --valid-share 0.004 --workers "$jobs" "${text[@]}"
     linformer_data vocabulary --out "$out/tokenizer" --vocab-size "$vocab_size" "$out/text"
     linformer_data binarize --tokenizer "$out/tokenizer" --out "$out/bin" --workers "$jobs" "$out/text"
 }
 
-prepare_task() { # prepare_task TASK SOURCE N: into $out/TASK, and its bag of words into $out/controls
+prepare_task() { # prepare_task TASK SOURCE N: writes to $out/TASK, and its bag of words to $out/controls
     cmp -s -- "$out/bin/dict.txt" "$out/$1/input0/dict.txt" || linformer_data task "$1" --from "$data/$2" \
         --tokenizer "$out/tokenizer" --max-positions "$3" --cut head+tail --out "$out/$1"
     mkdir -p -- "$out/controls"
@@ -81,16 +81,16 @@ prepare_task() { # prepare_task TASK SOURCE N: into $out/TASK, and its bag of wo
         python -m scripts.reproduce_tools.bag_of_words "$1" --from "$data/$2" --out "$out/controls/$1.json"
 }
 
-text_id() { # which text and vocabulary it is: runs of another are other runs, not earlier parts of these
+text_id() { # identifies text and vocabulary, so that runs with other data are not resumed
     cat -- "$out"/bin/{dict.txt,train.bin,valid.bin} | sha256sum | cut -c 1-8
 }
 
-# ---- Runs. A line of a list is a name for its log and the words of `linformer`, apart by blanks: nothing in them has
-# one but the folder of the runs, where all of them stand.
+# ---- Runs. A line of a list is a name for the log and the arguments of `linformer`, separated by spaces. No argument
+# has a space in it: paths are relative to the folder of the runs, the only one that may have one.
 run_all() { # run_all TITLE LINE...
     local title="$1" line words
     shift
-    say "$title: $# runs, $jobs at a time; what they print is in $out/logs"
+    say "$title: $# runs, $jobs at a time; their output is in $out/logs"
     for line in "$@"; do
         read -ra words <<<"${line#* }"
         show linformer "${words[@]}"
@@ -104,5 +104,5 @@ run_all() { # run_all TITLE LINE...
         else
             printf "error: %s failed; the end of logs/%s.log:\n%s\n" "$name" "$name" "$(tail -n 3 "logs/$name.log")" >&2
             exit 1
-        fi' - LINE || die "not all runs finished; the same command goes on with those that did not"
+        fi' - LINE || die "not all runs finished; the same command continues with those that did not"
 }

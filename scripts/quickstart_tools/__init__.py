@@ -1,1 +1,1 @@
-"""What ``scripts/quickstart.sh`` shows: progress while it runs, and the report at the end."""
+"""Output of ``scripts/quickstart.sh``: progress while it runs, and the report at the end."""

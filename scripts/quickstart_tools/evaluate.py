@@ -12,7 +12,7 @@ from fairseq import checkpoint_utils, tasks, utils
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Both measured on the same validation tokens with the same masks."""
+    """Perplexities on the same validation tokens with the same masks."""
 
     parameters: int
     before: float
@@ -53,17 +53,17 @@ def perplexity(
 
     Args:
         task: with its validation set loaded.
-        model: in whichever mode; it is in evaluation mode afterwards.
-        criterion: masked_lm's.
+        model: is set to evaluation mode.
+        criterion: that of masked_lm.
         options: as ``dataset`` of fairseq's config.
-        batches: how many; None for all.
+        batches: number of batches; None for all.
     """
     model.eval()
     iterator = task.get_batch_iterator(
         dataset=task.dataset(getattr(options, "valid_subset", "valid")),
         max_sentences=getattr(options, "batch_size", 8),
         max_positions=task.max_positions(),
-        # fairseq leaves out the last sentences where their number is no multiple of this
+        # fairseq drops the last sentences if their number is not a multiple of this
         required_batch_size_multiple=getattr(options, "required_batch_size_multiple", 1),
     ).next_epoch_itr(shuffle=False, set_dataset_epoch=False)  # the masks of fairseq's own validation
     loss = targets = 0.0

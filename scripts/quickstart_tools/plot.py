@@ -1,4 +1,4 @@
-"""The figure: validation perplexity over updates, one curve a model."""
+"""The figure: validation perplexity against updates, with a curve for each model."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ def plot_perplexity(curves: dict[str, dict[int, float]], path: Path) -> None:
     """Draw the curves to a PNG.
 
     Args:
-        curves: perplexity by update, by the model's name; update 0 is the untrained model.
+        curves: perplexity by update, for each model's name; update 0 is the untrained model.
         path: the file to write.
     """
     figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")

@@ -1,4 +1,4 @@
-"""Boil fairseq's JSON log lines on stdin down to one line that moves; keep everything in a file."""
+"""Show fairseq's JSON log lines on stdin as one line of progress that is updated; write all to a file."""
 
 import argparse
 import json
@@ -41,12 +41,12 @@ def describe(stats: dict[str, Any], total: int) -> str | None:
 
 
 def main() -> None:
-    """The program: copies stdin to ``--log`` and shows what matters on stdout."""
+    """Run the program: copy stdin to ``--log`` and show the progress on stdout."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--log", type=Path, required=True, help="file that gets every line")
+    parser.add_argument("--log", type=Path, required=True, help="file for all lines")
     parser.add_argument("--total", type=int, required=True, help="number of updates")
     args = parser.parse_args()
-    # Ctrl-C goes to the whole group: fairseq is to stop, and this goes on to keep its last lines.
+    # Ctrl-C is sent to the whole process group: fairseq stops, and this program continues to write its last lines.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     terminal = sys.stdout.isatty()
     moving = False
@@ -60,7 +60,7 @@ def main() -> None:
                 continue
             is_training = stats is not None and "valid_loss" not in stats
             if terminal:
-                # Training overwrites itself; validations stay.
+                # A line of training is overwritten by the next; lines of validation stay.
                 print("\r\033[K" + text, end="" if is_training else "\n", flush=True)
                 moving = is_training
             elif not is_training:

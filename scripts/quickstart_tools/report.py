@@ -3,8 +3,8 @@
     python -m scripts.quickstart_tools.report --run DIR [--shipped NAME]
 
 reads fairseq's logs and checkpoints under DIR and writes DIR/report/: report.md, report.json,
-perplexity.png. Exit status 1 where a model did not learn. NAME is that of a model that comes with the
-package and was finetuned here; it has no figures of a pretraining.
+perplexity.png. The exit status is 1 if a model did not learn. NAME is a model that comes with the
+package and was finetuned here; it has no figures of pretraining.
 """
 
 import argparse
@@ -35,7 +35,7 @@ from scripts.quickstart_tools.plot import plot_perplexity
 REPOSITORY = Path(__file__).resolve().parents[2]
 MODELS = {"linformer": "Linformer", "roberta": "RoBERTa"}
 SENTENCES = ("Return a new <mask> object.", "If the argument is <mask>, a ValueError is raised.")
-"""What the model pretrained here, on manuals, is asked."""
+"""Sentences for the model that is pretrained here, on manuals."""
 SENTENCES_OF_SHIPPED = (
     "He opened the <mask> and walked into the room.",
     "He shook his <mask> and said nothing.",
@@ -57,7 +57,7 @@ class FilledMask(TypedDict):
 
 @dataclass(frozen=True)
 class Result:
-    """The measured figures of one model; those of a pretraining are None where it had none here."""
+    """The measured figures of one model; those of pretraining are None if it was not pretrained here."""
 
     parameters: int
     perplexity_before: float | None
@@ -83,9 +83,9 @@ def measure(run: Path, model: str) -> tuple[Result, dict[int, float]]:
 
 
 def measure_finetuning(run: Path, model: str, parameters: int) -> Result:
-    """Figures of a model that was only finetuned here; ``model`` is as in the name of its folder."""
+    """Figures of a model that was only finetuned here; ``model`` is its name in the name of its folder."""
     finetuning = _log(run / f"finetune_{model}", "accuracy")
-    last = max(finetuning.accuracy)  # the best would be a choice
+    last = max(finetuning.accuracy)  # the best would be selected on the validation set
     steps = {step: run / ".steps" / f"{step}_{model}.seconds" for step in ("pretrain", "finetune")}
     return Result(
         parameters=parameters,
@@ -99,7 +99,7 @@ def measure_finetuning(run: Path, model: str, parameters: int) -> Result:
 
 
 def _log(folder: Path, *curves: str) -> TrainingLog:
-    """The log of a run, refused where one of these fields of it is empty."""
+    """The log of a run; a ValueError if one of these fields is empty."""
     path = folder / "train.log"
     log = read_log(path)
     if missing := [curve for curve in curves if not getattr(log, curve)]:
@@ -108,7 +108,7 @@ def _log(folder: Path, *curves: str) -> TrainingLog:
 
 
 def shortcomings(results: dict[str, Result], majority: float) -> list[str]:
-    """One sentence per model and aim that was missed."""
+    """One sentence for each model and each criterion that it missed."""
     missed = []
     for name, result in results.items():
         before, after = result.perplexity_before, result.perplexity_after
@@ -144,7 +144,7 @@ def _number(value: float | None, form: str, unit: str = "") -> str:
 
 
 def provenance() -> dict[str, str]:
-    """What a reader needs to judge and repeat the figures."""
+    """Commit, date, hardware and versions of the figures."""
     return {
         "commit": commit(REPOSITORY),
         "date": date(),
@@ -157,7 +157,7 @@ def provenance() -> dict[str, str]:
 
 
 def fill_masks(hub: LinformerHubInterface, sentences: Sequence[str]) -> list[FilledMask]:
-    """What a model puts for <mask>, and with which probability."""
+    """A model's most likely tokens for <mask>, with their probabilities."""
     filled = zip(sentences, hub.fill_mask(sentences, topk=FILLERS), strict=True)
     return [{"sentence": text, "fillers": [(token, round(p, 3)) for _, p, token in found]} for text, found in filled]
 
@@ -170,7 +170,7 @@ def _as_text(model: str, masks: list[FilledMask]) -> str:
 
 
 def write_report(run: Path, shipped: str | None = None) -> list[str]:
-    """Measure everything, write the report's files, print the table; returns what was missed.
+    """Measure everything, write the report's files, print the table; returns the criteria that were missed.
 
     Args:
         run: the quickstart's output folder.
@@ -194,7 +194,7 @@ def write_report(run: Path, shipped: str | None = None) -> list[str]:
         parameters = sum(parameter.numel() for parameter in hub.parameters())
         results[shipped] = measure_finetuning(run, "shipped", parameters)
         masks[shipped] = fill_masks(hub, SENTENCES_OF_SHIPPED)
-        remarks = [f"{shipped} comes with the package, pretrained: {MODEL_CARD} says how, and on what."]
+        remarks = [f"{shipped} comes with the package, pretrained; {MODEL_CARD} describes how and on what."]
     origin = provenance()
     missed = shortcomings(results, majority)
     parts = [
@@ -217,19 +217,19 @@ def write_report(run: Path, shipped: str | None = None) -> list[str]:
         },
     )
     print("\n\n".join(parts))
-    print(f"\nfigure and figures: {run / 'report'}")
+    print(f"\ntable and plot: {run / 'report'}")
     return missed
 
 
 def main(argv: list[str] | None = None) -> None:
-    """The program."""
+    """Run the program."""
     parser = argparse.ArgumentParser(
         prog="python -m scripts.quickstart_tools.report",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--run", type=Path, required=True, help="the quickstart's output folder")
-    parser.add_argument("--shipped", metavar="NAME", help="the model of the package that was finetuned, too")
+    parser.add_argument("--shipped", metavar="NAME", help="the model of the package that was also finetuned")
     args = parser.parse_args(argv)
     logging.disable(logging.INFO)
     try:

@@ -1,16 +1,16 @@
 # shellcheck shell=bash
-# Steps that are done once: each has a folder of its own under the output folder, and a record of what it was
-# made from. Sourced by quickstart.sh after lib/common.sh.
+# Steps that are run once: each has its own folder under the output folder, and a record of its inputs. Sourced by
+# quickstart.sh after lib/common.sh.
 #
-# A step's key is a hash of its command, its input files (the programs' sources among them) and the Python
-# version. Same key and outputs as recorded: nothing to do. Same key, unfinished: run again in the same
-# folder, where training finds its last checkpoint. Another key: the folder is emptied first.
+# A step's key is a hash of its command, its input files (including the programs' sources) and the Python version. If
+# key and outputs are those recorded, the step is skipped. If the key is the same but the step is unfinished, it runs
+# again in the same folder, where training resumes from its last checkpoint. If the key differs, the folder is emptied.
 
 export PYTHONUNBUFFERED=1
 out="" step_log="" running="" started=0
-skipped=0 # 1 where the last step had nothing to do
+skipped=0 # 1 if the last step was skipped
 
-note_seconds() { # add the time of the step that runs to what it took in earlier attempts
+note_seconds() { # adds the time of the running step to that of its earlier attempts
     [[ -n $running ]] || return 0
     local file="$out/.steps/$running.seconds" before=0
     [[ ! -s $file ]] || before="$(<"$file")"
@@ -26,9 +26,9 @@ interrupted() {
 }
 trap interrupted INT
 
-open_output() { # open_output DIR: sets `out`; one quickstart at a time, and only in a folder of its own
+open_output() { # open_output DIR: sets `out` and locks it; exits if it is in use or has other files
     out="$1"
-    # fairseq takes a colon for a list of folders, Hydra ${...} for a reference.
+    # fairseq splits paths at colons, and Hydra interpolates ${...}.
     [[ $out != *[:\$\'\"\\]* ]] || die "$out: fairseq cannot read a path with a colon, quotation marks, \$ or \\"
     if [[ -d $out && ! -e $out/.linformer-quickstart && -n "$(ls -A -- "$out")" ]]; then
         die "--out $out: this folder holds other files; give a new or an empty one"
@@ -36,14 +36,14 @@ open_output() { # open_output DIR: sets `out`; one quickstart at a time, and onl
     mkdir -p -- "$out/.steps"
     : >>"$out/.linformer-quickstart"
     exec 9>"$out/.steps/lock"
-    flock -n 9 || die "$out: another quickstart is at work in this folder"
+    flock -n 9 || die "$out: another quickstart is running in this folder"
 }
 
-quoted() { # a path as Hydra's command line reads it, with blanks too
+quoted() { # a path as a value for Hydra's command line, quoted if needed
     if [[ $1 =~ ^[A-Za-z0-9_./-]+$ ]]; then printf '%s' "$1"; else printf "'%s'" "$1"; fi
 }
 
-outputs() { # outputs FOLDER: hashes of what a step made; console logs are not results
+outputs() { # outputs FOLDER: hashes of the files that a step wrote, without logs
     (cd -- "$1" && find . -type f ! -name '*.log' ! -name '.*.tmp' -print0 | sort -z | xargs -0r sha256sum)
 }
 
@@ -53,7 +53,7 @@ is_done() { # is_done NAME KEY
         [[ "$(tail -n +2 -- "$record")" == "$(outputs "$out/$1")" ]]
 }
 
-begin() { # begin NAME TITLE INPUT... -- COMMAND...: sets `key`, `command`; 1 if there is nothing to do
+begin() { # begin NAME TITLE INPUT... -- COMMAND...: sets `key`, `command`; returns 1 if there is nothing to do
     local name="$1" title="$2" inputs=()
     shift 2
     while [[ $1 != -- ]]; do inputs+=("$1") && shift; done
@@ -76,7 +76,7 @@ begin() { # begin NAME TITLE INPUT... -- COMMAND...: sets `key`, `command`; 1 if
     mkdir -p -- "$out/$name"
     printf '%s\n' "$key" >"$out/.steps/$name.key.tmp"
     mv -- "$out/.steps/$name.key.tmp" "$out/.steps/$name.key"
-    # shellcheck disable=SC2034 # quickstart.sh looks at `skipped`
+    # shellcheck disable=SC2034 # quickstart.sh uses `skipped`
     step_log="$out/$name/output.log" running="$name" started="$SECONDS" skipped=0
     printf '\n==> %s\n' "$title"
     show "${command[@]}"
@@ -94,15 +94,15 @@ finish() { # finish NAME KEY STATUS
 step() { # step NAME TITLE INPUT... -- COMMAND...
     local key command status=0
     begin "$@" || return 0
-    step_log="$out/.steps/$1.log" # not in the step's own folder, which its program wants to itself
+    step_log="$out/.steps/$1.log" # not in the step's own folder, which is for the files of its program
     "${command[@]}" 2>"$step_log" || status=$?
-    if ((status != 0 && status != 130)); then # our programs end with one line that says it; libraries chatter
+    if ((status != 0 && status != 130)); then # our programs end with one line that has the error; libraries print more
         grep '^error: ' -- "$step_log" >&2 || tail -n 15 -- "$step_log" >&2
     fi
     finish "$1" "$key" "$status"
 }
 
-training_step() { # training_step NAME TITLE UPDATES INPUT... -- COMMAND...: what it prints is boiled down
+training_step() { # training_step NAME TITLE UPDATES INPUT... -- COMMAND...: shows the progress of a training command
     local key command status=0 name="$1" title="$2" total="$3"
     shift 3
     begin "$name" "$title" "$@" || return 0

@@ -1,1 +1,1 @@
-"""What ``scripts/reproduce_small.sh`` writes at its end: the page about its results."""
+"""Programs for reproducing results: a control, a task, perplexity by length, and the page about the small results."""

@@ -1,10 +1,10 @@
-"""A task of long documents: which author wrote a passage?
+"""A task with long documents: predict which author wrote a passage.
 
     python -m scripts.reproduce_tools.authors --books books.txt.xz --list books.list.tsv --out work/authors
 
-Writes train.tsv and valid.tsv for `linformer data task tsv`. A book is in one split or the other, never
-in both, so that names and places do not give the answer. Every sentence says a little about its author's
-style, so that what is read beyond the first hundred words should help.
+Writes train.tsv and valid.tsv for `linformer data task tsv`. Each book is in only one split, so that names
+and places do not reveal the author. Every sentence shows a little of the author's style, so that reading
+more than the first hundred words should help.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def read_books(books: Path, listed: Path) -> dict[str, dict[str, list[str]]]:
         listed: tab-separated, a line for each book in their order: author, title, number of paragraphs.
 
     Raises:
-        UserError: the two do not belong together.
+        UserError: the two files do not match.
     """
     found: dict[str, dict[str, list[str]]] = defaultdict(dict)
     with listed.open(encoding="utf-8", newline="") as stream:
@@ -57,16 +57,16 @@ def _documents(lines: Iterator[str]) -> Iterator[list[str]]:
 
 
 def passages(paragraphs: list[str], words: int) -> Iterator[str]:
-    """The text in pieces of so many words; what is left at the end is no piece."""
+    """The text in pieces of ``words`` words; a shorter rest at the end is dropped."""
     every = " ".join(paragraphs).split()
     for start in range(0, len(every) - words + 1, words):
         yield " ".join(every[start : start + words])
 
 
 def split(books: dict[str, dict[str, list[str]]], authors: int, words: int) -> dict[str, list[tuple[str, str]]]:
-    """Authors and passages by split, as many of train from each author, and of valid.
+    """Authors and passages by split; within a split, all authors have the same number of passages.
 
-    A quarter of an author's books, at least one, is held out, by hash of their titles.
+    A quarter of an author's books, at least one, is held out, by the hashes of the titles.
 
     Raises:
         UserError: fewer authors than wanted have three books.
@@ -97,13 +97,13 @@ def _size(titles: dict[str, list[str]]) -> int:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """The program."""
+    """Run the program."""
     parser = program_parser(None, "scripts.reproduce_tools.authors", __doc__)
-    parser.add_argument("--books", type=Path, required=True, help="text of the books, as the README of the data says")
+    parser.add_argument("--books", type=Path, required=True, help="text of the books, see the README of the data")
     parser.add_argument("--list", type=Path, required=True, help="their authors and titles")
     parser.add_argument("--out", type=Path, required=True, help="folder for train.tsv and valid.tsv")
-    parser.add_argument("--authors", type=int, default=12, help="those with most text (%(default)s)")
-    parser.add_argument("--words", type=int, default=1500, help="of a passage (%(default)s)")
+    parser.add_argument("--authors", type=int, default=12, help="those with the most text (%(default)s)")
+    parser.add_argument("--words", type=int, default=1500, help="words of a passage (%(default)s)")
     args = parser.parse_args(argv)
     rows = split(read_books(args.books, args.list), args.authors, args.words)
     args.out.mkdir(parents=True, exist_ok=True)

@@ -1,9 +1,9 @@
-"""What a bag of words makes of a task: the control that a pretrained model has to beat.
+"""Accuracy of a bag of words on a task: the control that a pretrained model has to beat.
 
     python -m scripts.reproduce_tools.bag_of_words sst2 --from GLUE/SST-2 --out sst2.json
 
-tf-idf of words and pairs of neighbouring words, each text of an example on its own, and logistic regression
-(scikit-learn), fitted on all of train and scored on valid; and the answer that is most frequent in train.
+The model is logistic regression (scikit-learn) on tf-idf of words and bigrams, separately for each text of an example,
+fitted on all of train and scored on valid. The second control always predicts the most frequent label of train.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from data_prep.tasks.rows import Row
 from linformer_fairseq.files.json_records import write_json
 
 PENALTY = 8.0
-"""C of the regression, for every task."""
+"""C of the regression (inverse of the regularization strength), for every task."""
 
 
 def scores(task: Task, path: Path) -> dict[str, Any]:
     """Accuracies in percent on valid.
 
     Args:
-        task: which one.
+        task: the task.
         path: its files.
 
     Raises:
-        UserError: they are missing or damaged.
+        UserError: the files are missing or damaged.
     """
     rows: dict[str, list[Row]] = {"train": [], "valid": []}
     for row in open_source(task, [path], "strict").rows():
@@ -63,10 +63,10 @@ def scores(task: Task, path: Path) -> dict[str, Any]:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """The program."""
+    """Run the program."""
     parser = program_parser(None, "scripts.reproduce_tools.bag_of_words", __doc__)
-    parser.add_argument("task", choices=[name for name in TASKS if name != "tsv"], help="which task")
-    parser.add_argument("--from", dest="source", type=Path, required=True, help="its files, as for prepare_task")
+    parser.add_argument("task", choices=[name for name in TASKS if name != "tsv"], help="name of the task")
+    parser.add_argument("--from", dest="source", type=Path, required=True, help="files, as for `linformer data task`")
     parser.add_argument("--out", type=Path, required=True, help="JSON file")
     args = parser.parse_args(argv)
     found = scores(TASKS[args.task], args.source)

@@ -2,8 +2,8 @@
 
     python -m scripts.reproduce_tools.lengths runs/A/checkpoint_last.pt runs/B/checkpoint_last.pt --out lengths.json
 
-The validation text that a model was trained with, cut into blocks of each length instead of n, with fairseq's masks:
-what a model knows of inputs that are shorter than those of its pretraining.
+Uses the validation text of each model's pretraining, in blocks of each length instead of n and with fairseq's masks,
+to evaluate inputs that are shorter than those of pretraining.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ REPOSITORY = Path(__file__).parents[2]
 LENGTHS = (16, 32, 64, 128, 256, 512)
 """Tokens of a block, <s> included."""
 TOKENS = 1 << 16
-"""Tokens that are looked at for each length; 15 % of them are masked."""
+"""Tokens that are evaluated for each length; 15 % of them are masked."""
 _TOKENS_OF_BATCH = 4096
 
 
@@ -35,7 +35,7 @@ def by_length(checkpoint: Path) -> list[dict[str, Any]]:
     """A row for each length up to the model's n.
 
     Args:
-        checkpoint: of a pretraining, whose data are where they were.
+        checkpoint: of a pretraining, whose data are still in the same place.
 
     Raises:
         UserError: no such file, or not of a pretraining.
@@ -71,7 +71,7 @@ def by_length(checkpoint: Path) -> list[dict[str, Any]]:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """The program."""
+    """Run the program."""
     parser = argparse.ArgumentParser(
         prog="python -m scripts.reproduce_tools.lengths",
         description=__doc__,

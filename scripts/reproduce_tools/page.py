@@ -1,9 +1,9 @@
-"""The README.md of the results at small scale: where they come from, how large all is, what they show and what not.
+"""The README.md of the results at small scale: their provenance, the scale, and what they show and do not show.
 
     python -m scripts.reproduce_tools.page --work DIR --results DIR --command "scripts/reproduce_small.sh ..."
 
-Numbers are read from the rows and from the data that the runs had; sentences that depend on them are chosen by them.
-The controls that are no runs, DIR/controls/TASK.json, are kept with the results.
+Numbers are read from the rows and from the data of the runs; sentences that depend on them are chosen accordingly.
+The controls that are not runs, DIR/controls/TASK.json, are copied to the results.
 """
 
 import math
@@ -29,7 +29,7 @@ from linformer_fairseq.results.perplexity import Group, groups, perplexity_table
 from linformer_fairseq.results.selection import model_name, provenance
 
 _CLOSE = 2.0
-"""Points of accuracy that count as close."""
+"""Largest difference in accuracy, in points, that counts as close."""
 
 
 @dataclass(frozen=True)
@@ -39,19 +39,19 @@ class Task:
     train: int
     valid: int
     majority: float
-    """Accuracy in percent of always giving the label that is most frequent in valid."""
+    """Accuracy in percent of always predicting the most frequent label of valid."""
     bag_of_words: float
     """Accuracy in percent of tf-idf with logistic regression."""
 
 
 def page(work: Path, results: Path, command: str, controls: dict[str, dict[str, Any]]) -> str:
-    """The text.
+    """The text of the page.
 
     Args:
         work: folder with bin, text and a folder for each task.
         results: folder with runs.jsonl and the figures.
         command: as it was typed.
-        controls: what `bag_of_words` wrote, by task.
+        controls: output of `bag_of_words`, by task.
 
     Raises:
         UserError, OSError: something is missing or damaged.
@@ -68,20 +68,20 @@ def page(work: Path, results: Path, command: str, controls: dict[str, dict[str, 
         "# The paper's Figure 3 and Table 2 at small scale",
         f"Made by `{command}`. {provenance(rows)} The runs took {hours:.1f} hours together, each on one thread.",
         "\n".join(f"![Validation perplexity]({path.name})" for path in sorted(results.glob("*.png"))),
-        "Accuracy beside the paper's is in [table2.md](table2.md) (LaTeX: table2.tex), one row per run in "
-        "[runs.jsonl](runs.jsonl); [../README.md](../README.md) tells its fields.",
-        "## How small",
+        "Accuracy, compared with the paper's, is in [table2.md](table2.md) (LaTeX: table2.tex), one row per run in "
+        "[runs.jsonl](runs.jsonl); [../README.md](../README.md) describes its fields.",
+        "## Scale",
         _scale_table(pretrainings, words, len(read_symbols(work / "bin" / "dict.txt"))),
         "## Perplexity",
         _table(table.rows),
         notes[0],
-        f"The frequencies of the words alone, whatever stands around them, give {unigram:,.0f} on the same text.",
+        f"Word frequencies, without any context, give a perplexity of {unigram:,.0f} on the same text.",
         "## Tasks",
         _task_table(finetunings, tasks),
-        "Medians; in brackets lowest to highest and number of seeds. No pretraining: the weights before the first "
-        "update, finetuned alike. Bag of words: tf-idf of words and pairs of words with logistic regression "
-        "(scikit-learn), on the whole texts. Each run's best validation counts, which favours models over the bag of "
-        "words by some tenths of a point. All have one learning rate.",
+        "Medians; in brackets lowest to highest and number of seeds. No pretraining: the initial weights, finetuned in "
+        "the same way. Bag of words: tf-idf of words and pairs of words with logistic regression (scikit-learn), on "
+        "the whole texts. The accuracy of a run is that of its best validation, which favours models over the bag of "
+        "words by some tenths of a point. All runs have the same learning rate.",
         "## What this shows",
         "\n".join(f"- {sentence}" for sentence in _findings(pretrainings, finetunings, tasks)),
         "## What it does not show",
@@ -91,12 +91,12 @@ def page(work: Path, results: Path, command: str, controls: dict[str, dict[str, 
 
 
 def _untrained(row: Row) -> bool:
-    """Whether it is the pretraining of one update that stands for none, or was finetuned from it."""
+    """Whether a run is the pretraining of one update, which means none, or a finetuning of its checkpoint."""
     return row.scale.max_update == 1
 
 
 def read_task(folder: Path, bag_of_words: float) -> Task:
-    """Counts of a prepared task, beside the accuracy of its bag of words."""
+    """Counts of a prepared task, and the accuracy of its bag of words."""
     counts = {}
     for split in ("train", "valid"):
         dataset = open_dataset(folder / "label" / split)
@@ -107,7 +107,7 @@ def read_task(folder: Path, bag_of_words: float) -> Task:
 
 
 def unigram_perplexity(folder: Path) -> float:
-    """Perplexity on valid of the frequencies in train, with a tenth added to each count."""
+    """Perplexity of valid under the token frequencies of train, with 0.1 added to each count."""
     ids = {
         split: np.fromfile(folder / f"{split}.bin", open_dataset(folder / split).dtype) for split in ("train", "valid")
     }
@@ -168,7 +168,7 @@ def _accuracies(runs: list[Row], model: str, task: str, untrained: bool = False)
 
 
 def _findings(pretrainings: list[Row], runs: list[Row], tasks: dict[str, Task]) -> list[str]:
-    """Sentences that the numbers bear out."""
+    """Sentences about the numbers."""
     by_model, _ = groups(pretrainings)
     found = [_beside(baseline, by_model) for baseline in by_model if baseline.is_baseline]
     trained = [row for row in runs if not _untrained(row)]
@@ -182,8 +182,8 @@ def _findings(pretrainings: list[Row], runs: list[Row], tasks: dict[str, Task]) 
                 close += difference >= -_CLOSE
                 points.append(f"{title} {difference:+.1f}")
         found.append(
-            f"Points of the finetuned Linformer above the RoBERTa, medians: {', '.join(points)}. On {close} of "
-            f"{len(points)} tasks it is at most {_CLOSE:g} points behind."
+            f"Difference of the median accuracies of Linformer and RoBERTa after finetuning, in points: "
+            f"{', '.join(points)}. On {close} of {len(points)} tasks it is at most {_CLOSE:g} points behind."
         )
     for model in sorted(models.values()):
         above = [
@@ -196,7 +196,7 @@ def _findings(pretrainings: list[Row], runs: list[Row], tasks: dict[str, Task]) 
 
 
 def _beside(baseline: Group, found: list[Group]) -> str:
-    """At how many validations the medians of Linformers of its n are below the RoBERTa's."""
+    """At how many validations the median perplexity of each Linformer with the same n is below the RoBERTa's."""
     theirs = baseline.curve
     parts = []
     for group in found:
@@ -219,20 +219,20 @@ def _limits(pretrainings: list[Row]) -> str:
     return "\n".join(
         f"- {sentence}"
         for sentence in (
-            "How good Linformers are at the end. These models are more than a hundred times smaller than the paper's "
-            "and have seen a vanishing part of the text; the paper's statements are about the end.",
-            "Which of two close curves is better, where a model has one seed. At another n the sample of the held-out "
-            "text and its masks are others, too.",
-            f"Speed. Runs share the machine, and n is at most {longest}; what a Linformer saves grows with n.",
-            "The tasks as they are reported elsewhere: the data are parts of the official ones (the table has both "
-            "sizes), a few hundred updates see a part of them only, and long reviews are cut to n. The checkpoint is "
-            "chosen by the accuracy that is reported.",
+            "How good Linformers are at the end of a full training. These models are more than a hundred times smaller "
+            "than the paper's and have seen a tiny part of the text; the paper's statements are about the end.",
+            "Which of two close curves is better, if a model has one seed. With another n, the sample of the held-out "
+            "text and its masks are also different.",
+            f"Speed. Runs share the machine, and n is at most {longest}; the time that a Linformer saves grows with n.",
+            "Accuracy that can be compared with published results: the data are parts of the official ones (the table "
+            "has both sizes), a few hundred updates use only a part of them, and long reviews are truncated to n. The "
+            "checkpoint is selected by the accuracy that is reported.",
         )
     )
 
 
 def main(argv: list[str] | None = None) -> None:
-    """The program."""
+    """Run the program."""
     parser = program_parser(None, "scripts.reproduce_tools.page", __doc__)
     parser.add_argument("--work", type=Path, required=True, help="folder with bin, text and the tasks")
     parser.add_argument("--results", type=Path, required=True, help="folder with runs.jsonl; README.md goes there")

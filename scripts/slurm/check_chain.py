@@ -1,9 +1,9 @@
-"""Look before submit_chain.sh queues anything: are the configs, the data and the tasks of the whole chain sound?
+"""Check the configs, data and tasks of the whole chain before submit_chain.sh queues anything.
 
     python scripts/slurm/check_chain.py PROCESSES [KEY=VALUE...] -- TASK=DIR... [-- KEY=VALUE...]
 
-PROCESSES are those of the pretraining, whose keys come first; the last are for every finetuning. Prints the checkpoint
-that the finetunings will start from. Learning rates and seeds are those of LINFORMER_LRS and LINFORMER_SEEDS.
+PROCESSES is the number of processes of the pretraining; its keys come first, those of every finetuning last. Prints the
+checkpoint that the finetunings will start from. LINFORMER_LRS and LINFORMER_SEEDS have their learning rates and seeds.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from linformer_fairseq.launch.data import check_task_data
 
 
 def check(processes: str, pretraining: Sequence[str], tasks: Sequence[str], finetuning: Sequence[str]) -> Path:
-    """Compose every run of the chain and look at its data.
+    """Compose the config of every run of the chain and check its data.
 
     Returns:
-        the checkpoint that the pretraining will write.
+        The checkpoint that the pretraining will write.
 
     Raises:
-        UserError: what one of the runs would stop at.
+        UserError: one of the runs would fail.
     """
     os.environ["SLURM_NTASKS"] = processes
     config = complete(compose("pretraining", ["run_config=srun", *pretraining]))
@@ -50,7 +50,7 @@ def check(processes: str, pretraining: Sequence[str], tasks: Sequence[str], fine
 
 
 def main(words: Sequence[str]) -> int:
-    """0, or 1 with a line that says what is wrong."""
+    """Run the program; returns 0, or 1 after printing an error."""
     groups: list[list[str]] = [[]]
     for word in words[1:]:
         if word == "--":

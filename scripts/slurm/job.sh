@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# What the batch scripts share: which program runs, and how a job goes on after it was stopped. Sourced inside a job by
-# a script that has found the repository and has set `id`, the job's name to SLURM, and `tasks`, the folder for the
-# output of its tasks.
+# Common to the batch scripts: the program to run, and how a job continues after it was stopped. Sourced inside a job by
+# a script that has found the repository and has set `id`, the job's id in SLURM, and `tasks`, the folder for the output
+# of its tasks.
 
 # shellcheck source-path=SCRIPTDIR source=../lib/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/common.sh"
@@ -12,7 +12,7 @@ readonly saved=85 # exit status of `linformer`: stopped by a signal, and a check
 readonly most_requeues="${LINFORMER_MAX_REQUEUES:-100}"
 readonly most_early_stops=3
 
-run_linformer() { # run_linformer COMMAND...: as the job's one step, and ends with its status
+run_linformer() { # run_linformer COMMAND...: runs it as the job's only step, and exits with its status
     local python=("$venv/bin/python")
     [[ -z ${LINFORMER_PYTHON:-} ]] || read -ra python <<<"$LINFORMER_PYTHON"
     command -v "${python[0]}" >/dev/null ||
@@ -22,44 +22,44 @@ run_linformer() { # run_linformer COMMAND...: as the job's one step, and ends wi
 }
 
 set_environment() {
-    # Rank 0 listens here. From the job's number, so that two jobs on a node do not meet; below the ports that the
-    # kernel gives to outgoing connections (32768 and up).
+    # Rank 0 listens on this port. It depends on the job's id, so that two jobs on a node use different ones, and is
+    # below the ports that the kernel uses for outgoing connections (32768 and up).
     export MASTER_PORT="${MASTER_PORT:-$((20000 + SLURM_JOB_ID % 12000))}"
-    # NCCL is silent by default: WARN names the cause of a failure. With error handling a collective that failed or
-    # timed out ends its process, so that the job ends instead of hanging. Which network interface NCCL takes
-    # (NCCL_SOCKET_IFNAME) differs from cluster to cluster and is left to you.
+    # NCCL is silent by default: WARN names the cause of a failure. With error handling, a collective that fails or
+    # times out ends its process, so that the job ends instead of hanging. The network interface that NCCL uses
+    # (NCCL_SOCKET_IFNAME) differs from cluster to cluster and is left to the user.
     export NCCL_DEBUG="${NCCL_DEBUG:-WARN}"
     export TORCH_NCCL_ASYNC_ERROR_HANDLING="${TORCH_NCCL_ASYNC_ERROR_HANDLING:-1}"
-    # Without it each process takes as many threads as the node has cores.
+    # By default each process would use as many threads as the node has cores.
     export OMP_NUM_THREADS="${OMP_NUM_THREADS:-${SLURM_CPUS_PER_TASK:-1}}"
 }
 
-# Sends USR1 to the step, and again while it goes on: one that is just being started does not get it. Nothing of this may
-# outlive the step: it would stop the next one of the same job.
+# Sends USR1 to the step, repeatedly while it runs: a step that is just starting does not receive it. The repetition
+# must not outlive the step: it would stop the next one of the same job.
 tell_step() {
     if ((telling)); then
         kill "$telling" 2>/dev/null || true
     else
-        say "SIGUSR1: the time limit is near, or another job wants the nodes; the run is told to save and stop"
+        say "SIGUSR1: the time limit is near, or another job needs the nodes; the run is told to save and stop"
     fi
     timeout 10 scancel --signal=USR1 "$id.0" || true
     (sleep 15 && kill -USR1 $$) &
     telling=$!
 }
 
-# Runs the command as the job's one step, and ends with its status. A run that was stopped with its work saved is
-# requeued; SLURM does that by itself when a node fails or the job is requeued by others, but not at the time limit.
+# Runs the command as the job's only step, and exits with its status. A run that was stopped after saving a checkpoint
+# is requeued; SLURM does that by itself if a node fails or the job is requeued by others, but not at the time limit.
 run_step() { # run_step COMMAND...
     local pid status=0
     telling=0
     say "job $id on $SLURM_JOB_NODELIST: $SLURM_NTASKS tasks, restart ${SLURM_RESTART_COUNT:-0}; their output: $tasks"
     show "$@" >&2
     trap tell_step USR1
-    # Since 22.05 srun does not read sbatch's --cpus-per-task.
+    # Since SLURM 22.05, srun does not inherit sbatch's --cpus-per-task.
     srun --kill-on-bad-exit=1 ${SLURM_CPUS_PER_TASK:+--cpus-per-task="$SLURM_CPUS_PER_TASK"} \
         --open-mode=append --output="$tasks/%t.out" "$@" &
     pid=$!
-    # A signal cuts `wait` short; when the step has ended it gives the step's status, however often it is asked.
+    # A signal interrupts `wait`; after the step has ended, each `wait` returns the step's status.
     while wait "$pid" || status=$?; kill -0 "$pid" 2>/dev/null; do :; done
     status=0
     wait "$pid" || status=$?
@@ -76,19 +76,19 @@ run_step() { # run_step COMMAND...
     exit "$status"
 }
 
-note_early_stop() { # a time limit that is too short for a run to begin would be met again and again
+note_early_stop() { # prevents endless requeues if the time limit is too short for a run to begin
     local stops=1
     [[ ! -f $tasks/early-stops ]] || stops=$(($(<"$tasks/early-stops") + 1))
     ((stops < most_early_stops)) ||
-        die "told to stop $stops times in a row before the run could save anything: the time limit leaves it no time to begin"
+        die "told to stop $stops times in a row before the run could save anything: the time limit is too short for it to begin"
     printf '%s\n' "$stops" >"$tasks/early-stops"
 }
 
 requeue() { # requeue WHY
     local restarts="${SLURM_RESTART_COUNT:-0}"
     ((restarts < most_requeues)) ||
-        die "$1, but this job has been restarted $restarts times, the most that LINFORMER_MAX_REQUEUES allows; submit it again to go on"
+        die "$1, but this job has been restarted $restarts times, the most that LINFORMER_MAX_REQUEUES allows; submit it again to continue"
     say "$1; the job is requeued and goes on from there"
-    scontrol requeue "$id" || die "the job could not be requeued; submit it again, and it goes on"
+    scontrol requeue "$id" || die "the job could not be requeued; submit it again to continue"
     exit "$saved"
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Pretraining, finetuning on tasks, and the results of all of it: SLURM jobs that wait for each other. See usage() below.
+# Pretraining, finetuning on tasks and collecting results, as SLURM jobs that depend on each other. See usage() below.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=../lib/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/common.sh"
@@ -10,33 +10,33 @@ usage: scripts/slurm/submit_chain.sh [OPTION...] experiment=NAME task.data=DIR [
                                      -- TASK=DIR [TASK=DIR...] [KEY=VALUE...]
 
 Submits a pretraining (pretrain.sbatch); for each task an array of finetunings of its best checkpoint
-(finetune_array.sbatch), once it has finished; and, once they have ended, a job that puts a row for each run into
-results/runs.jsonl (`linformer results collect`). Prints the number of each job. TASK is sst2, qnli, qqp or imdb;
-the keys before -- are the pretraining's, those behind it every finetuning's. Paths are relative to where you stand.
+(finetune_array.sbatch), once it has finished; and, once they have ended, a job that writes a row for each run to
+results/runs.jsonl (`linformer results collect`). Prints the id of each job. TASK is sst2, qnli, qqp or imdb; the
+keys before -- are for the pretraining, those after it for every finetuning. Paths are relative to the current folder.
 
   scripts/slurm/submit_chain.sh --all "--partition=gpu --account=nlp" --finetune --time=6:00:00 \
       experiment=linformer_base_n512_k128_layerwise task.data=work/bin -- sst2=work/sst2 qnli=work/qnli
 
   --nodes N             of the pretraining (default: 8)
   --tasks-per-node N    processes on each of them (default: 8)
-  --gpus-per-node N     GPUs on each of them (default: one per process); 0 also for the finetunings, on a cluster
-                        without GPUs
-  --all OPTIONS         options of sbatch for every job, in one word
-  --pretrain OPTIONS    for the pretraining alone
-  --finetune OPTIONS    for the finetunings alone
+  --gpus-per-node N     GPUs on each of them (default: one per process); 0, for a cluster without GPUs, also
+                        applies to the finetunings
+  --all OPTIONS         options of sbatch for every job, as one quoted argument
+  --pretrain OPTIONS    the same for the pretraining only
+  --finetune OPTIONS    the same for the finetunings only
   --dry-run             only check, and print the commands
   --help                show this text
 
-Configs, data and dictionaries of all jobs are looked at before the first is queued; if one cannot be queued, those
-that were are taken back. If the pretraining fails, the finetunings are cancelled, and what there is is collected.
+Configs, data and dictionaries of all jobs are checked before the first is queued; if a job cannot be queued, those
+already queued are cancelled. If the pretraining fails, the finetunings are cancelled; existing results are collected.
 
-Environment variables: those of the two batch scripts, LINFORMER_LRS and LINFORMER_SEEDS among them.
-Exit status: 0 all is queued; 1 nothing is, and why is said; 2 wrong usage.
+Environment variables: those of the two batch scripts, including LINFORMER_LRS and LINFORMER_SEEDS.
+Exit status: 0 all jobs are queued; 1 none is, after an error message; 2 wrong usage.
 EOF
 }
 
 refuse() { # refuse WHAT: wrong usage
-    printf 'error: %s (scripts/slurm/submit_chain.sh --help tells more)\n' "$*" >&2
+    printf 'error: %s (see scripts/slurm/submit_chain.sh --help)\n' "$*" >&2
     exit 2
 }
 
@@ -66,7 +66,7 @@ finetune_gpus=$((gpus_per_node > 0))
 
 pretrain_keys=() tasks=() finetune_keys=()
 while (($#)) && [[ $1 != -- ]]; do pretrain_keys+=("$1") && shift; done
-(($#)) || refuse "expected -- and the tasks to finetune on behind it, as in: -- sst2=work/sst2"
+(($#)) || refuse "expected -- and the tasks to finetune on after it, as in: -- sst2=work/sst2"
 shift
 for word in "$@"; do
     name="${word%%=*}"
@@ -79,7 +79,7 @@ read -ra rates <<<"$LINFORMER_LRS"
 read -ra seeds <<<"$LINFORMER_SEEDS"
 python=("$venv/bin/python")
 [[ -z ${LINFORMER_PYTHON:-} ]] || read -ra python <<<"$LINFORMER_PYTHON"
-command -v sbatch >/dev/null || die "sbatch: no such program; this is for a machine that submits to SLURM"
+command -v sbatch >/dev/null || die "sbatch: no such program; run this on a machine that submits to SLURM"
 checkpoint="$("${python[@]}" "$repo/scripts/slurm/check_chain.py" "$((nodes * tasks_per_node))" "${pretrain_keys[@]}" \
     -- "${tasks[@]}" -- "${finetune_keys[@]}")" || exit 1
 
@@ -89,13 +89,13 @@ take_back() {
     die "a job could not be queued; those before it were taken back"
 }
 
-submit() { # submit WORD...: sets $job to the number of what was queued
+submit() { # submit WORD...: sets $job to the id of the queued job
     if ((dry)); then
         show sbatch "$@"
         job="JOB$((${#queued[@]} + 1))"
     else
         job="$(sbatch --parsable "$@")" || take_back
-        job="${job%%;*}" # with several clusters the cluster's name follows
+        job="${job%%;*}" # with several clusters, the cluster's name follows the id
     fi
     queued+=("$job")
 }
@@ -117,7 +117,7 @@ for task in "${tasks[@]}"; do
     after+=":$job"
 done
 printf -v collect '%q ' "${python[@]}" -m linformer_fairseq.cli results collect "$(dirname -- "$checkpoint")"
-((dry)) || mkdir -p logs # SLURM makes none, and fails the job without a word
+((dry)) || mkdir -p logs # SLURM does not create it, and the job would fail without a message
 submit "${all[@]}" --job-name=collect --dependency="afterany$after" --ntasks=1 --time=30 --output=logs/%x-%j.out \
     --wrap="$collect"
 report collect "$job"

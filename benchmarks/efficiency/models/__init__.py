@@ -1,4 +1,4 @@
 """The models that are compared: random weights, token ids (B, T) to features (B, T, C), no output layer.
 
-`registry` has their names; what a model is made with is imported only when it is built.
+`registry` has their names; the package that a model needs is imported only when it is built.
 """

@@ -1,4 +1,4 @@
-"""Our layer with n x n attention: what is left of our speed when the method is taken away."""
+"""Our layer with n x n attention, which shows how much of our speed is due to the implementation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from linformer_fairseq.core.layer import LayerParts, encoder_layer
 
 
 class DenseSelfAttention(nn.Module):
-    """softmax(Q K^T / sqrt(D)) V in the two steps of `LinformerSelfAttention`, to all positions."""
+    """softmax(Q K^T / sqrt(D)) V over all positions, in the two steps of `LinformerSelfAttention`."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class DenseSelfAttention(nn.Module):
 
 
 class DenseLayer(nn.Module):
-    """The parts of `LinformerEncoderLayer`, with that attention."""
+    """The parts of `LinformerEncoderLayer`, with dense attention."""
 
     normalize_before = compiled = recompute = False
 
@@ -53,10 +53,10 @@ class DenseLayer(nn.Module):
         self.dropout_module = self.activation_dropout_module = nn.Identity()
 
     def forward(self, x: Tensor, padding: Tensor | None) -> Tensor:
-        """(B, T, C) to (B, T, C), which takes the place of the input."""
+        """(B, T, C) to (B, T, C), which overwrites the input."""
         return encoder_layer(cast(LayerParts, self), x, padding, overwrite=True)
 
 
 def sdpa_in_blocks(sizes: Sizes, n: int, k: int | None) -> Encoder:
-    """The dense rival in our blocks, with torch's fused attention."""
+    """The dense rival in blocks of positions like ours, with torch's fused attention."""
     return Encoder(sizes, n, (DenseLayer(sizes) for _ in range(sizes.layers)))

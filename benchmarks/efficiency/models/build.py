@@ -1,4 +1,4 @@
-"""A model of the registry, for inference."""
+"""Building a model of the registry for inference."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from benchmarks.efficiency.sizes import Sizes
 
 
 def build(name: str, sizes: Sizes, n: int, k: int | None, dtype: torch.dtype, device: torch.device) -> nn.Module:
-    """A model for inputs of up to n positions, for inference, set up as its own users have it.
+    """Build a model for inference with inputs of up to n positions, set up as by its own users.
 
-    It is in eval mode and nothing is frozen: torch folds a transposed input and its weight into one product only where
-    the weight requires a gradient, so that a frozen fairseq model is many times slower than the one that users run.
+    It is in eval mode, but not frozen: torch computes the product of a transposed input and a weight as one matrix
+    product only if the weight requires a gradient, so a frozen fairseq model is many times slower than that of users.
 
     Args:
-        name: in MODELS; `missing` says nothing of it.
-        sizes: of it.
+        name: a key of MODELS for which `missing` returns an empty string.
+        sizes: of the model.
         n: positions.
-        k: projected rows; None for a model without.
-        dtype, device: of its weights, which are drawn by seed 0.
+        k: projected dimension; None for a model without one.
+        dtype, device: of the weights, which are drawn with seed 0.
     """
     module, function = MODELS[name].function.split(":")
     maker = getattr(importlib.import_module(f"benchmarks.efficiency.models.{module}"), function)

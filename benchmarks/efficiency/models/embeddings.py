@@ -1,4 +1,4 @@
-"""An encoder in torch alone, with embeddings as RoBERTa has them."""
+"""An encoder in plain torch, with RoBERTa's embeddings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PADDING = 1
 
 
 class Embeddings(nn.Module):
-    """Learned tokens and positions, and a layer norm."""
+    """Learned token and position embeddings, and a layer norm."""
 
     def __init__(self, sizes: Sizes, n: int) -> None:
         super().__init__()
@@ -32,15 +32,15 @@ class Embeddings(nn.Module):
 def padding_of(tokens: Tensor) -> Tensor | None:
     """Bool (B, T), True at padding; None if there is none.
 
-    On a GPU asking stops the host until the device has caught up. It is worth it for n x n attention, since torch's
-    flash attention takes no mask.
+    On a GPU, the test synchronizes the host with the device. For n x n attention this pays off, since torch's flash
+    attention does not support a mask.
     """
     padding = tokens.eq(PADDING)
     return padding if bool(padding.any()) else None
 
 
 def padding_without_waiting(tokens: Tensor) -> Tensor | None:
-    """The same, but on a GPU always the mask, as in our fairseq model."""
+    """The same, but on a GPU it always returns the mask, as our fairseq model does."""
     return padding_of(tokens) if tokens.device.type == "cpu" else tokens.eq(PADDING)
 
 

@@ -1,4 +1,4 @@
-"""fairseq's RoBERTa, and the Linformer that comes with it as an example."""
+"""fairseq's RoBERTa, and the Linformer in its examples."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def full_model(sizes: Sizes, n: int, dropout: float = 0.0) -> Any:
 
 
 def roberta(sizes: Sizes, n: int, k: int | None) -> Features:
-    """fairseq's RoBERTa; in inference it runs torch's fused attention, inside multi_head_attention_forward."""
+    """fairseq's RoBERTa; in inference it uses torch's fused attention, inside multi_head_attention_forward."""
     return Features(full_model(sizes, n))
 
 
@@ -41,7 +41,7 @@ def linformer(sizes: Sizes, n: int, k: int | None) -> Features:
 
 
 def _example() -> Any:
-    """Its module, loaded beside our model although both register the name linformer_roberta."""
+    """The example's module, loaded in addition to our model, although both register the name linformer_roberta."""
     from fairseq import models
 
     register()  # patches fairseq, and registers our model first
@@ -51,7 +51,7 @@ def _example() -> Any:
         return sys.modules[name]
     folder = importlib.util.find_spec("fairseq.examples.linformer").submodule_search_locations[0]  # type: ignore[union-attr, index]
     for part in ("fairseq.examples.linformer.linformer_src", "fairseq.examples.linformer.linformer_src.models"):
-        # An empty package stands for the example's own, whose first lines would register the model's name.
+        # An empty package replaces the example's own, which would register the model's name when imported.
         package = types.ModuleType(part)
         package.__path__ = [str(Path(folder, *part.split(".")[3:]))]
         sys.modules[part] = package

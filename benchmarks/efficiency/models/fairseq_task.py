@@ -1,4 +1,4 @@
-"""Models of fairseq: the task and the sizes that they are built with, and their features from token ids."""
+"""For models of fairseq: a task and the options to build them with, and a module that returns their features."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SPECIAL = 5
 
 @lru_cache(maxsize=1)
 def dictionary(symbols: int) -> Any:
-    """fairseq's, with that many symbols."""
+    """A fairseq dictionary with that many symbols."""
     from fairseq.data import Dictionary
 
     made = Dictionary()
@@ -26,7 +26,7 @@ def dictionary(symbols: int) -> Any:
 
 
 def encoder_options(sizes: Sizes, n: int, dropout: float) -> dict[str, Any]:
-    """Sizes under the names that fairseq's RoBERTa and ours have for them."""
+    """The sizes by the names of the options of fairseq's RoBERTa and ours."""
     return {
         "encoder_layers": sizes.layers,
         "encoder_embed_dim": sizes.width,
@@ -39,7 +39,7 @@ def encoder_options(sizes: Sizes, n: int, dropout: float) -> dict[str, Any]:
 
 
 class Task:
-    """Stands for a task where a model is built."""
+    """A minimal task for building a model."""
 
     cfg = None
 
@@ -53,7 +53,7 @@ class Task:
 
 
 class Features(nn.Module):
-    """What `extract_features` of a fairseq encoder gives, without an output layer."""
+    """Returns `extract_features` of a fairseq encoder, without an output layer."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()

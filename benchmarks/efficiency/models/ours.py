@@ -1,4 +1,4 @@
-"""Our model through fairseq, as a user has it, and our layers in torch alone."""
+"""Our fairseq model, as users build it, and our layers in plain torch."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def linformer_compiled(sizes: Sizes, n: int, k: int | None) -> Features:
 
 
 class CoreLinformer(nn.Module):
-    """The encoder, with layerwise sharing: token ids (B, T) to features (B, T, C)."""
+    """An encoder of our layers, with layerwise sharing: token ids (B, T) to features (B, T, C)."""
 
     def __init__(self, sizes: Sizes, n: int, k: int, compiled: bool = False, projection: str = "linear") -> None:
         super().__init__()
@@ -78,6 +78,6 @@ def linformer_core_convolution(sizes: Sizes, n: int, k: int | None) -> CoreLinfo
 
 
 def linformer_core_compiled(sizes: Sizes, n: int, k: int | None) -> CoreLinformer:
-    """Our layers through torch.compile, with the paper's projection."""
+    """Our layers with torch.compile, with the paper's projection."""
     assert k is not None
     return CoreLinformer(sizes, n, k, compiled=True)

@@ -12,7 +12,7 @@ from linformer_fairseq.files.errors import UserError
 
 
 class HuggingFace(nn.Module):
-    """Token ids (B, T) to features (B, T, C), with the mask that its tokenizers give."""
+    """Token ids (B, T) to features (B, T, C), with the attention mask that its tokenizers return."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -28,12 +28,12 @@ def hugging_face(sizes: Sizes, n: int, k: int | None) -> HuggingFace:
     """Hugging Face's RoBERTa with torch's fused attention.
 
     Raises:
-        UserError: transformers is there, but does not import.
+        UserError: transformers is installed, but cannot be imported.
     """
     try:
         from transformers import RobertaConfig, RobertaModel
-    except OSError as error:  # a library that does not load; transformers imports torchaudio wherever there is one
-        raise UserError(f"transformers does not import: {error}; `linformer doctor` says what to do") from error
+    except OSError as error:  # a library that cannot be loaded; transformers imports torchaudio if it is installed
+        raise UserError(f"transformers cannot be imported: {error}; `linformer doctor` explains what to do") from error
 
     more: dict[str, Any] = {"attn_implementation": "sdpa"}
     config = RobertaConfig(
@@ -49,7 +49,7 @@ def hugging_face(sizes: Sizes, n: int, k: int | None) -> HuggingFace:
 
 
 def lucidrains(sizes: Sizes, n: int, k: int | None) -> nn.Module:
-    """PyPI's linformer: each layer has its E and F; its feed-forward network is always 4 times the width."""
+    """PyPI's linformer: each layer has its own E and F; its feed-forward network is always 4 times the width."""
     from linformer import LinformerLM
 
     model: nn.Module = LinformerLM(sizes.vocabulary, sizes.width, n, sizes.layers, k=k, heads=sizes.heads)

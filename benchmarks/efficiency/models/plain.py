@@ -1,4 +1,4 @@
-"""A RoBERTa in torch alone, with the n x n attention stored, as in 2020, or not."""
+"""A RoBERTa in plain torch, with or without storing the n x n attention probabilities, as was usual in 2020."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SelfAttention(nn.Module):
         seen = None if padding is None else ~padding[:, None, None, :]
         dropout = self.dropout if self.training else 0.0
         if self.stores:
-            # The factor is on the smaller matrix; then scores and probabilities are all that is as large as n x n.
+            # The queries are scaled, not the larger scores, so only scores and probabilities are n x n.
             scores = (query * query.size(-1) ** -0.5) @ key.transpose(-2, -1)
             if seen is not None:
                 scores = scores.masked_fill(~seen, float("-inf"))
@@ -65,7 +65,7 @@ def sdpa(sizes: Sizes, n: int, k: int | None) -> Encoder:
 
 
 def sdpa_compiled(sizes: Sizes, n: int, k: int | None) -> Encoder:
-    """The same with its layers through torch.compile, as ours."""
+    """The same with compiled layers, like ours."""
     encoder = sdpa(sizes, n, k)
     prepare_compiler(sizes.layers)
     for layer in encoder.layers:

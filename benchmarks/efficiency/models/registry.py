@@ -1,4 +1,4 @@
-"""Every model by its name. This module does not import torch; `build` makes the models."""
+"""Every model by its name. This module does not import torch; `build` builds the models."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class Known:
     label: str
     """For tables and plots."""
     needs: str = ""
-    """The package beside torch that it is built with."""
+    """The package that it needs in addition to torch."""
     projects: bool = True
-    """Whether it has projected rows, and so a k."""
+    """Whether it projects keys and values, and so has a k."""
     stores: bool = False
     """Whether it stores the attention probabilities."""
     compiled: bool = False
     """Whether its first passes compile."""
     trains: bool = True
-    """Whether `training` knows it."""
+    """Whether `training` can measure it."""
     projection: str = "linear"
-    """Projection of a Linformer; all defaults of our model follow from it."""
+    """Projection of a Linformer; the other defaults of our model depend on it."""
 
 
 MODELS: dict[str, Known] = {  # in the order of the tables
@@ -46,10 +46,10 @@ MODELS: dict[str, Known] = {  # in the order of the tables
     "linformer_convolution": Known(
         "ours:linformer_convolution", "ours, default projection", FAIRSEQ, projection="convolution"
     ),
-    "linformer_core": Known("ours:linformer_core", "ours, core alone"),
-    "linformer_core_compiled": Known("ours:linformer_core_compiled", "ours, core alone, compiled", compiled=True),
+    "linformer_core": Known("ours:linformer_core", "ours, no fairseq"),
+    "linformer_core_compiled": Known("ours:linformer_core_compiled", "ours, no fairseq, compiled", compiled=True),
     "linformer_core_convolution": Known(
-        "ours:linformer_core_convolution", "ours, core alone, default projection", projection="convolution"
+        "ours:linformer_core_convolution", "ours, no fairseq, default projection", projection="convolution"
     ),
     "roberta_sdpa_core": Known("plain:sdpa", "dense rival", projects=False),
     "roberta_sdpa_core_blocks": Known("blocks:sdpa_in_blocks", "dense rival in blocks", projects=False, trains=False),
@@ -67,26 +67,26 @@ TRAINABLE = [name for name, known in MODELS.items() if known.trains]
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Names that a user gave.
+    """Check the names that a user gave.
 
     Raises:
-        UserError: one is unknown, or what it needs is not installed.
+        UserError: one is unknown, or the package that it needs is not installed.
     """
     for name in names:
         if name not in MODELS:
             raise UserError(f"there is no model {name!r}; expected some of {', '.join(MODELS)}")
         if reason := missing(name):
             there = ", ".join(other for other in MODELS if not missing(other))
-            raise UserError(f"model {name}: {reason}; here are {there}")
+            raise UserError(f"model {name}: {reason}; expected some of {there}")
 
 
 def missing(name: str) -> str:
-    """What a model lacks here; empty if nothing."""
+    """Why a model cannot be built here; empty if it can."""
     needs = MODELS[name].needs
     if not needs:
         return ""
     if importlib.util.find_spec(needs) is None:
         return f"{DISTRIBUTIONS[needs]} is not installed"
     if name == "fairseq_linformer" and importlib.util.find_spec("fairseq.examples.linformer") is None:
-        return "the installed fairseq comes without its examples/linformer"
+        return "the installed fairseq does not have examples/linformer"
     return ""

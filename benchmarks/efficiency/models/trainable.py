@@ -16,7 +16,7 @@ from linformer_fairseq.core import LinformerEncoderLayer
 
 
 class WithHead(nn.Module):
-    """An encoder of torch alone with RoBERTa's head, tied to the token embeddings."""
+    """An encoder in plain torch with RoBERTa's head, tied to the token embeddings."""
 
     def __init__(self, encoder: Any, width: int, vocabulary: int) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class WithHead(nn.Module):
 
 
 class OfFairseq(nn.Module):
-    """A whole model of fairseq."""
+    """A complete fairseq model."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -46,12 +46,12 @@ class OfFairseq(nn.Module):
 def build_trainable(
     name: str, sizes: Sizes, n: int, k: int | None, dropout: float, device: torch.device
 ) -> WithHead | OfFairseq:
-    """A model of MODELS that trains, in training mode, with float32 weights.
+    """Build a trainable model of MODELS, in training mode, with float32 weights.
 
     Args:
         name, sizes, n, k, device: as in `build.build`.
         dropout: of the embeddings, of the outputs of attention and feed-forward network, and of the attention
-            probabilities, as fairseq's RoBERTa has it.
+            probabilities, as in fairseq's RoBERTa.
     """
     torch.manual_seed(0)
     if MODELS[name].needs == FAIRSEQ:
@@ -71,7 +71,7 @@ def build_trainable(
 
 
 def _set_dropout(encoder: Any, dropout: float) -> None:
-    """Give a model of torch alone, which is made without, the dropout of RoBERTa."""
+    """Add RoBERTa's dropout to a model in plain torch, which is built without dropout."""
     encoder.embeddings.norm = nn.Sequential(encoder.embeddings.norm, nn.Dropout(dropout))
     for layer in encoder.layers:
         if isinstance(layer, LinformerEncoderLayer):
@@ -84,7 +84,7 @@ def _set_dropout(encoder: Any, dropout: float) -> None:
 
 
 def vocabulary_of(model: WithHead | OfFairseq) -> int:
-    """Rows of the token embeddings of what `build_trainable` gave."""
+    """Number of rows of the token embeddings of a model from `build_trainable`."""
     if isinstance(model, OfFairseq):
         return int(model.model.encoder.sentence_encoder.embed_tokens.weight.size(0))
     return int(model.encoder.embeddings.tokens.weight.size(0))
