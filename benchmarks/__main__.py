@@ -38,7 +38,8 @@ def main(argv: list[str] | None = None, prog: str = "python -m benchmarks") -> i
         print(f"error: {f'{error.filename}: ' if error.filename else ''}{error.strerror or error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("interrupted; --resume continues", file=sys.stderr)
+        resumed = "; --resume continues the measurement" if hasattr(args, "resume") else ""
+        print(f"interrupted{resumed}", file=sys.stderr)
         return 130
     finally:
         logging.disable(silenced)
