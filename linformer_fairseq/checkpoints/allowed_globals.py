@@ -1,17 +1,17 @@
-"""What a checkpoint of fairseq may name in its pickle, beside torch's own tensors: the allow-list.
+"""The allow-list of globals in a fairseq checkpoint's pickle, in addition to torch's own.
 
-torch's restricted unpickler (``weights_only=True``) refuses every global that is not listed. Observed in
-checkpoints written by fairseq-fixed 0.12.3.1 with torch 2.13:
+torch's restricted unpickler (``weights_only=True``) refuses every global that is not listed. Observed in checkpoints
+written by fairseq-fixed 0.12.3.1 with torch 2.13:
 
 * ``argparse.Namespace``: ``fairseq-train`` with a model that has no config dataclass (RoBERTa) stores the
   model's options as a Namespace inside its config. Checkpoints before 2021 hold one under ``args``.
 * numpy scalars: a best metric that numpy computed (``acc_and_f1``).
-* omegaconf's untyped containers: fairseq 0.10 stored its config without making it plain first.
+* omegaconf's untyped containers: fairseq 0.10 stored its config without converting it to a dict.
 * nothing else: ``fairseq-hydra-train`` stores plain dicts, and enums are stored as strings.
 
-None of the entries can be made to call anything: a Namespace and the containers only hold what the file
-gives them, and the numpy scalars are not built by numpy's own functions (``numpy.dtype`` takes a state that
-is trusted blindly) but by two stand-ins below, which make numbers and nothing else.
+None of the entries can execute code from the file: a Namespace and the containers only store its values, and the numpy
+scalars are not built by numpy's own functions (``numpy.dtype`` does not validate its state) but by two replacements
+below, which make only numbers.
 """
 
 import argparse
@@ -32,7 +32,7 @@ _NUMBER = re.compile(rf"[{_NUMBER_KINDS}]\d{{1,2}}")  # numpy pickles float64 as
 
 
 class NumberType:
-    """A number's type, which stands in for ``numpy.dtype`` in a pickle and is checked.
+    """The type of a number; replaces ``numpy.dtype`` in a pickle, with validation.
 
     Raises:
         ValueError: if it is not a plain boolean, integer or floating-point type.
@@ -51,7 +51,7 @@ class NumberType:
 
 
 def number(kind: Any, data: Any) -> np.generic:
-    """Return one number, given its bytes; stands in for numpy's ``scalar`` in a pickle.
+    """Return one number, given its bytes; replaces numpy's ``scalar`` in a pickle.
 
     Raises:
         ValueError: if ``kind`` is not a number type or ``data`` are not the bytes of one number.
@@ -67,7 +67,7 @@ def number(kind: Any, data: Any) -> np.generic:
 
 _ALLOWED: tuple[Any, ...] = (
     argparse.Namespace,
-    # omegaconf's containers and what their own state is made of
+    # omegaconf's containers and the types in their state
     omegaconf.DictConfig,
     omegaconf.ListConfig,
     omegaconf.AnyNode,
@@ -86,10 +86,10 @@ _ALLOWED: tuple[Any, ...] = (
 
 @contextlib.contextmanager
 def allowed_globals(*more: Any) -> Iterator[None]:
-    """Let torch's restricted unpickler accept the list, and ``more``, inside the ``with`` block.
+    """Let torch's restricted unpickler accept the allow-list and ``more`` inside the ``with`` block.
 
-    The list is not added for the whole process: other users of torch.load keep their own. What they allowed
-    themselves with ``torch.serialization.add_safe_globals`` stays allowed, inside and afterwards.
+    Other calls of torch.load in the process are not affected. Globals that were allowed with
+    ``torch.serialization.add_safe_globals`` remain allowed, inside and afterwards.
     """
     theirs = torch.serialization.get_safe_globals()
     ours = [entry for entry in (*_ALLOWED, *more) if entry not in theirs]

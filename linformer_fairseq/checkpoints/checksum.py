@@ -1,13 +1,13 @@
-"""The checksum that a checkpoint carries.
+"""The checksum in a checkpoint file.
 
-``torch.save`` writes a zip archive without a comment. Here the archive gets one: a tag and the SHA-256, in
-hexadecimal digits, of every byte of the file before these digits. All readers of such files skip the comment, so
-the file stays what it was for ``torch.load`` and ``unzip``, and a checksum cannot be parted from its file.
+``torch.save`` writes a zip archive without a comment. Here the archive gets one: a tag and the SHA-256, in hexadecimal
+digits, of every byte of the file before these digits. All readers of such files skip the comment, so ``torch.load`` and
+``unzip`` read the file as before, and the checksum cannot be separated from its file.
 
-Files of other programs have no such comment; of them only the zip archive's own CRC-32 of each entry can be
-checked, which does not cover the bytes between the entries.
+Files of other programs have no such comment; for them, only the CRC-32 of each entry of the zip archive can be
+verified, which does not cover the bytes between the entries.
 
-:func:`check_bytes` is also where the kinds of checkpoint files are told apart: readers ask it, and nothing else.
+:func:`check_bytes` also determines the kind of a checkpoint file, for all readers.
 """
 
 import errno
@@ -25,18 +25,18 @@ _TAG = b"linformer-fairseq sha256 "
 _DIGITS = hashlib.sha256().digest_size * 2
 _COMMENT = len(_TAG) + _DIGITS
 
-# The record that ends a zip archive; its last field is the length of the comment behind it.
+# The record at the end of a zip archive; its last field is the length of the comment that follows.
 _END = struct.Struct("<4s4H2LH")
 _END_SIGNATURE = b"PK\x05\x06"
 _LONGEST_COMMENT = 0xFFFF
-# What torch.save wrote before version 1.6: pickles one behind the other, the first of them this number.
+# Files of torch.save before version 1.6: consecutive pickles, of which the first is this number.
 _BEFORE_ZIP = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 
 _BLOCK = 4 * 1024 * 1024
 
 
 class Bytes(Enum):
-    """What the bytes of a file say about themselves."""
+    """The result of checking the bytes of a file."""
 
     SOUND = "its checksum is right"
     NO_CHECKSUM = "no checksum; the CRCs of its zip archive are right"
@@ -46,9 +46,9 @@ class Bytes(Enum):
 
 
 class ChecksumWriter:
-    """A file for ``torch.save`` that ends with its own checksum; call :meth:`finish` after saving.
+    """A file object for ``torch.save`` that appends a checksum; call :meth:`finish` after saving.
 
-    Nothing is held back but the last 22 bytes, and nothing is read again.
+    Only the last 22 bytes are buffered, and nothing is read again.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -59,7 +59,7 @@ class ChecksumWriter:
         """Why writing failed. torch reports it as "unexpected pos", without the reason."""
 
     def write(self, data: bytes | memoryview) -> int:
-        """Take bytes as any file does."""
+        """Write bytes, as to any file."""
         view = memoryview(data).cast("B")
         if len(view) >= _END.size:
             self._emit(self._end)
@@ -73,7 +73,7 @@ class ChecksumWriter:
         return len(view)
 
     def flush(self) -> None:
-        """Do nothing: ``torch.save`` asks for it, but the file is flushed when it is whole."""
+        """Do nothing: ``torch.save`` calls it, but the file is flushed when it is complete."""
 
     def finish(self) -> None:
         """Write the archive's last record with the checksum as its comment."""
@@ -91,15 +91,15 @@ class ChecksumWriter:
 
 
 def check_bytes(file: Path | BinaryIO) -> tuple[Bytes, str]:
-    """Say of which kind a file is, and compare its checksum or, where it has none, the CRCs in it.
+    """Determine the kind of a file, and verify its checksum or, if it has none, its CRCs.
 
-    It is read once, in blocks; of a released model only the beginning is.
+    It is read once, in blocks; of a released model, only the beginning is read.
 
     Args:
         file: path, or a seekable file open for reading; it is left at its beginning.
 
     Returns:
-        what was found, and the reason where it is damaged (otherwise an empty text).
+        the result, and the reason if the file is damaged (otherwise an empty string).
 
     Raises:
         OSError: if it cannot be read.
@@ -126,7 +126,7 @@ def check_bytes(file: Path | BinaryIO) -> tuple[Bytes, str]:
 
 
 def _comment(file: BinaryIO, size: int) -> bytes | None:
-    """Return the zip archive's comment; None where no archive ends exactly at the end of the file."""
+    """Return the zip archive's comment; None if no archive ends exactly at the end of the file."""
     start = max(0, size - _END.size - _LONGEST_COMMENT)
     file.seek(start)
     tail = file.read()
@@ -164,10 +164,10 @@ def _bad_entry(file: BinaryIO) -> str:
         with zipfile.ZipFile(file) as archive:
             bad = archive.testzip()
     except OSError as error:
-        # What a wrong offset gives: a seek to before the beginning. Anything else is the disk's.
+        # A wrong offset causes a seek to before the beginning. Any other error is the disk's.
         if error.errno not in (None, errno.EINVAL):
             raise
         return "its zip archive is broken (an entry before the beginning of the file)"
-    except Exception as error:  # zipfile and its decompressors raise a dozen types for what they did not write
+    except Exception as error:  # zipfile and its decompressors raise a dozen types for invalid files
         return f"its zip archive is broken ({' '.join(str(error).split()) or type(error).__name__})"
     return f"the CRC of {bad!r} in its zip archive is wrong" if bad else ""

@@ -1,4 +1,4 @@
-"""The checkpoints in a run's folder: their condition, the one to go on from, and putting the folder right."""
+"""The checkpoints in a run's folder: their state, the one to resume from, and handling damaged ones."""
 
 import os
 import re
@@ -11,14 +11,14 @@ from linformer_fairseq.checkpoints.checksum import Bytes, check_bytes
 from linformer_fairseq.checkpoints.reading import CheckpointError, read_checkpoint, unpickle
 from linformer_fairseq.checkpoints.writing import copy_atomically
 
-# fairseq's names: of the last, the best, an epoch, an update, and one of the N best. crash.pt is not one to go on from.
+# fairseq's names: of the last, the best, an epoch, an update, and one of the N best. No run resumes from crash.pt.
 _NAME = r"checkpoint(?:_last|_best|\d+|_\d+_\d+|\.best_.+_\d+(?:\.\d+)?){suffix}\.pt"
 _UNFINISHED = r"(?:checkpoint[^/]*|crash)\.pt\.tmp"
 _ASIDE = ".damaged"
 
 
 class State(Enum):
-    """The condition of a checkpoint file."""
+    """The state of a checkpoint file."""
 
     SOUND = "sound"
     NO_CHECKSUM = "no checksum, but readable"
@@ -28,39 +28,39 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class Examined:
-    """What is known about a checkpoint file."""
+    """The result of examining a checkpoint file."""
 
     path: Path
     state: State
     size: int
     """Its size in bytes."""
     found: Bytes
-    """Result of the checksum and of the structure of the file."""
+    """The result of `check_bytes`."""
     updates: int | None = None
-    """The updates that the run had made; None where it cannot be loaded."""
+    """Number of updates of the run; None if the file cannot be loaded."""
     reason: str = ""
     """Why it is damaged or cannot be loaded."""
 
     @property
     def usable(self) -> bool:
-        """Whether a run can go on from it."""
+        """Whether a run can resume from it."""
         return self.state in (State.SOUND, State.NO_CHECKSUM)
 
 
 Look = Callable[[Path], Examined]
-"""How a file is examined: :func:`examine`, or something that remembers what it found."""
+"""A function that examines a file: :func:`examine`, or one that caches its results."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What a run that is started again in a folder goes on from."""
+    """The checkpoint that a run in a folder resumes from."""
 
     chosen: Examined | None
-    """The file; None where there is nothing to go on from."""
+    """The file; None if there is none to resume from."""
     passed_over: list[Examined] = field(default_factory=list)
-    """Files that would have come first, but are damaged or cannot be loaded."""
+    """Files that have precedence, but are damaged or cannot be loaded."""
     missing: bool = False
-    """Whether there is no checkpoint_last.pt, though there are others."""
+    """Whether checkpoint_last.pt does not exist."""
 
     @property
     def damaged(self) -> list[Examined]:
@@ -69,10 +69,10 @@ class Choice:
 
 
 def examine(path: Path) -> Examined:
-    """Read a whole file, compare it with its checksum, and look how many updates it has.
+    """Read a whole file, verify its checksum, and read its number of updates.
 
     Raises:
-        OSError: if it cannot be read; that says nothing about its content.
+        OSError: if it cannot be read; this does not mean that it is damaged.
     """
     size = path.stat().st_size
     found, reason = check_bytes(path)
@@ -82,7 +82,7 @@ def examine(path: Path) -> Examined:
     try:
         updates = _updates(path, mapped=compared)
     except CheckpointError as error:
-        # Of a file that was not compared yet, content that makes no sense is all there is to see damage by.
+        # If the bytes could not be verified, invalid content is the only sign of damage.
         state = State.UNREADABLE if compared else State.DAMAGED
         return Examined(path, state, size, found, reason=str(error).removeprefix(f"{path}: "))
     state = State.SOUND if found in (Bytes.SOUND, Bytes.RELEASED) else State.NO_CHECKSUM
@@ -90,9 +90,9 @@ def examine(path: Path) -> Examined:
 
 
 def newest_usable(paths: Iterable[Path], look: Look = examine) -> tuple[Examined | None, list[Examined]]:
-    """Find the usable file with most updates; also return the others that were met on the way to it.
+    """Find the usable file with the most updates; also return the unusable ones that precede it.
 
-    Only files that claim to be newer than the one found are read whole.
+    Only this file and those that claim more updates are read completely.
     """
     unusable: list[Examined] = []
     for path in sorted(paths, key=lambda path: (_claimed_updates(path), path.name), reverse=True):
@@ -104,12 +104,12 @@ def newest_usable(paths: Iterable[Path], look: Look = examine) -> tuple[Examined
 
 
 def last_checkpoint(folder: Path, suffix: str = "") -> Path:
-    """Return the path of the file that fairseq goes on from."""
+    """Return the path of the file that fairseq resumes from."""
     return folder / f"checkpoint_last{suffix}.pt"
 
 
 def checkpoints(folder: Path, suffix: str = "") -> list[Path]:
-    """List all files of a folder that fairseq saved to go on from, sorted by name."""
+    """List all files in a folder from which fairseq can resume, sorted by name."""
     pattern = re.compile(_NAME.format(suffix=re.escape(suffix)))
     if not folder.is_dir():
         return []
@@ -117,7 +117,7 @@ def checkpoints(folder: Path, suffix: str = "") -> list[Path]:
 
 
 def choose(folder: Path, suffix: str = "", look: Look = examine) -> Choice:
-    """Find what to go on from: checkpoint_last.pt, or the newest usable one where that is damaged or missing.
+    """Choose a file to resume from: checkpoint_last.pt, or the newest usable one if that is damaged or missing.
 
     Args:
         folder: the run's ``--save-dir``.
@@ -131,7 +131,7 @@ def choose(folder: Path, suffix: str = "", look: Look = examine) -> Choice:
     there = checkpoints(folder, suffix)
     if last in there:
         examined = look(last)
-        if examined.state is not State.DAMAGED:  # one that cannot be loaded is for the user to look at
+        if examined.state is not State.DAMAGED:  # whether it can be loaded is left to the user
             return Choice(examined)
         passed_over = [examined]
         there.remove(last)
@@ -140,10 +140,10 @@ def choose(folder: Path, suffix: str = "", look: Look = examine) -> Choice:
 
 
 def put_right(choice: Choice, folder: Path, suffix: str = "") -> list[Path]:
-    """Put the damaged files aside, as NAME.damaged, and the chosen one in checkpoint_last.pt's place.
+    """Rename the damaged files to NAME.damaged, and copy the chosen one to checkpoint_last.pt.
 
     Args:
-        choice: with a chosen file; where there is none, nothing should be touched.
+        choice: must have a chosen file; otherwise, no file should be changed.
         folder: the run's ``--save-dir``.
         suffix: fairseq's ``--checkpoint-suffix``.
 
@@ -151,7 +151,7 @@ def put_right(choice: Choice, folder: Path, suffix: str = "") -> list[Path]:
         the new names of the damaged files, in the order of ``choice.damaged``.
 
     Raises:
-        OSError: if a file cannot be renamed or copied. Nothing is lost then, and it can be tried again.
+        OSError: if a file cannot be renamed or copied. No data is lost, and the call can be repeated.
     """
     assert choice.chosen is not None
     aside = [put_aside(examined.path) for examined in choice.damaged]
@@ -162,7 +162,7 @@ def put_right(choice: Choice, folder: Path, suffix: str = "") -> list[Path]:
 
 
 def remove_unfinished(folder: Path) -> list[Path]:
-    """Remove what a save that was killed left under a temporary name; returns the removed files."""
+    """Remove temporary files of saves that were killed; returns the removed files."""
     if not folder.is_dir():
         return []
     found = sorted(path for path in folder.iterdir() if re.fullmatch(_UNFINISHED, path.name))
@@ -172,7 +172,7 @@ def remove_unfinished(folder: Path) -> list[Path]:
 
 
 def put_aside(path: Path) -> Path:
-    """Rename a damaged file to NAME.damaged, or with a number behind it where that is taken; returns the new name."""
+    """Rename a damaged file to NAME.damaged, or NAME.damaged.2 and so on if that exists; returns the new name."""
     aside, number = path.with_name(path.name + _ASIDE), 1
     while os.path.lexists(aside):
         number += 1
@@ -181,7 +181,7 @@ def put_aside(path: Path) -> Path:
 
 
 def _claimed_updates(path: Path) -> float:
-    """Return what a file that may be damaged says; infinity where nothing can be read or guessed."""
+    """Return the updates that a possibly damaged file claims; infinity if they are not known."""
     try:
         return _updates(path, mapped=True)
     except CheckpointError:
@@ -190,9 +190,9 @@ def _claimed_updates(path: Path) -> float:
 
 
 def _updates(path: Path, mapped: bool) -> int:
-    # mapped: the tensors stay on the disk
+    # mapped: the tensors are memory-mapped
     state = unpickle(str(path), str(path), mmap=True) if mapped else read_checkpoint(path)
     try:
         return int(state["optimizer_history"][-1]["num_updates"])
     except (TypeError, KeyError, IndexError, ValueError):
-        raise CheckpointError(f"{path}: no number of updates in it, so it is not a checkpoint of fairseq") from None
+        raise CheckpointError(f"{path}: has no number of updates, so it is not a fairseq checkpoint") from None

@@ -1,10 +1,10 @@
-"""Checkpoints are read without executing them, and an invalid file is refused by name.
+"""Checkpoints are loaded without executing code from them; errors name the file.
 
-The file is first compared with its checksum or its CRCs, which torch does not look at: it would load a file with other
-bytes in a tensor without a word. It is then read with ``weights_only=True`` and an allow-list.
+First, the file's checksum or CRCs are verified, which torch does not do: it would load a file with altered bytes in a
+tensor without an error. It is then read with ``weights_only=True`` and an allow-list.
 
-Not covered: some of fairseq's other models ``eval()`` option strings of a checkpoint when they are built
-(``fconv``), so a file from a stranger should be loaded only as a model that is known not to.
+Not covered: some of fairseq's other models ``eval()`` option strings of a checkpoint when they are built (``fconv``):
+do not load an untrusted checkpoint with such a model.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ Upgrade = Callable[[dict[str, Any]], None]
 _upgrades: list[Upgrade] = []
 _checked: dict[Path, Bytes] = {}
 
-# How torch's restricted unpickler words a refusal; the group is what the pickle wanted.
+# How torch's restricted unpickler words a refusal; the group is the global that it refused.
 _REFUSALS = (
     re.compile(r"Unsupported global: GLOBAL (\S+)"),
     re.compile(r"unsupported GLOBAL (\S+)"),
@@ -38,12 +38,12 @@ _REFUSALS = (
     re.compile(r"via `add_safe_globals`,? but got (.+)"),
 )
 
-# Where the reason begins in a message of that unpickler; before it stands advice to execute the file.
+# Precedes the reason in a message of that unpickler, after advice to execute the file.
 _UNPICKLER = "WeightsUnpickler error:"
 _LONGEST_REASON = 200
 _REMEDY = "If it was one, put it aside and give another one (fairseq-train takes it with --restore-file)."
 
-# What fairseq itself takes for granted when it reads a checkpoint; old files have the second name.
+# Keys that fairseq requires in a checkpoint; old files have the second name.
 _NEEDED = (("model",), ("cfg", "args"), ("optimizer_history", "best_loss"), ("extra_state", "epoch"))
 
 
@@ -52,10 +52,9 @@ class CheckpointError(UserError, ValueError):
 
 
 def register_upgrade(upgrade: Upgrade) -> None:
-    """Have ``upgrade(state)`` change every checkpoint's dict in place before fairseq looks at it.
+    """Call ``upgrade(state)`` for every checkpoint that is read, to change its dict in place.
 
-    A ValueError that it raises reaches the user with the file's name in front. Registering the same
-    function again changes nothing.
+    A ValueError that it raises is raised again with the file's name. Registering the same function again has no effect.
     """
     if upgrade not in _upgrades:
         _upgrades.append(upgrade)
@@ -63,11 +62,11 @@ def register_upgrade(upgrade: Upgrade) -> None:
 
 @contextlib.contextmanager
 def already_checked(path: str | os.PathLike[str], found: Bytes) -> Iterator[None]:
-    """Inside the ``with`` block a file that :func:`check_bytes` has just found whole is not read for that again.
+    """Inside the ``with`` block, a file that :func:`check_bytes` has just checked is not checked again.
 
     Args:
         path: the file.
-        found: what :func:`check_bytes` said of it.
+        found: the result of :func:`check_bytes`.
     """
     absolute = Path(path).absolute()
     _checked[absolute] = found
@@ -78,21 +77,21 @@ def already_checked(path: str | os.PathLike[str], found: Bytes) -> Iterator[None
 
 
 def read_checkpoint(file: str | os.PathLike[str] | BinaryIO, map_location: Any = "cpu") -> dict[str, Any]:
-    """Read a fairseq checkpoint that is whole, executing nothing of it, and apply the registered upgrades.
+    """Load a fairseq checkpoint without executing code from it, and apply the registered upgrades.
 
-    The file is compared with the checksum in it, or with the CRCs of its zip archive where another program wrote it:
-    one more sequential read. What torch wrote before version 1.6 has neither, and a warning says so.
+    The checksum of the file is verified, or the CRCs of its zip archive if another program wrote it: one more
+    sequential read. Files of torch before version 1.6 have neither, and a warning is logged.
 
     Args:
         file: path, or file opened for reading bytes.
-        map_location: where the tensors go, as for ``torch.load``.
+        map_location: device of the tensors, as for ``torch.load``.
 
     Returns:
         the checkpoint's dict, with at least ``model`` and ``cfg`` or ``args``.
 
     Raises:
-        CheckpointError: if the file is damaged, or the pickle wants to call something that fairseq checkpoints do
-            not hold, or it is not a checkpoint of fairseq.
+        CheckpointError: if the file is damaged, or its pickle has a global that is not allowed, or it is not a fairseq
+            checkpoint.
         OSError: if it cannot be read at all; it names the file.
     """
     if isinstance(file, str | os.PathLike):
@@ -139,13 +138,13 @@ def _read_released(file: BinaryIO, name: str, map_location: Any) -> dict[str, An
 
 
 def unpickle(file: str | BinaryIO, name: str, map_location: Any = "cpu", mmap: bool = False) -> Any:
-    """Read what ``torch.load`` reads, with the allow-list, executing nothing of it.
+    """Call ``torch.load`` with the allow-list, without executing code from the file.
 
     Args:
         file: path, or file opened for reading bytes.
-        name: of the file, for messages.
-        map_location: where the tensors go.
-        mmap: leave the tensors on the disk; for a path alone.
+        name: name of the file in messages.
+        map_location: device of the tensors.
+        mmap: memory-map the tensors; only for a path.
 
     Raises:
         CheckpointError: if it cannot be read as a checkpoint.
@@ -155,9 +154,9 @@ def unpickle(file: str | BinaryIO, name: str, map_location: Any = "cpu", mmap: b
         with allowed_globals():
             return torch.load(file, map_location=map_location, weights_only=True, mmap=mmap)
     except MemoryError as error:
-        raise CheckpointError(f"{name}: it is damaged, or loading it needs more memory than there is") from error
-    except Exception as error:  # torch raises a dozen types for files that are not its own
-        # A wrong offset in the file gives a seek to before its beginning; anything else is the disk's.
+        raise CheckpointError(f"{name}: it is damaged, or loading it needs more memory than is available") from error
+    except Exception as error:  # torch raises a dozen types for invalid files
+        # A wrong offset in the file causes a seek to before its beginning; any other OSError is the disk's.
         if isinstance(error, OSError) and error.errno != errno.EINVAL:
             raise
         raise CheckpointError(f"{name}: {_explain(error)}") from error
@@ -176,18 +175,18 @@ def _explain(error: Exception) -> str:
 
 
 def not_understood(name: str, error: Exception) -> CheckpointError:
-    """Make the error for invalid contents of a file whose damage nothing else shows.
+    """Return the error for a file with invalid content but no other sign of damage.
 
     Args:
-        name: of the file.
-        error: what was raised by the program that met them.
+        name: name of the file.
+        error: the exception that the content caused.
     """
     said = " ".join(f"{type(error).__name__}: {error}".split())
-    return CheckpointError(f"{name}: what is in it cannot be understood [{said}]. {_REMEDY}")
+    return CheckpointError(f"{name}: its content is invalid [{said}]. {_REMEDY}")
 
 
 def _reason(error: Exception) -> str:
-    """Return what torch says, in brackets: its first sentence, as the others are advice; nothing where it is long."""
+    """Return the first sentence of torch's message, in brackets (the others are advice); nothing if it is long."""
     text = str(error)
     lines = text.partition(_UNPICKLER)[2].split("\n") if _UNPICKLER in text else text.split("\n")
     line = next(filter(None, map(str.strip, lines)), type(error).__name__)
@@ -206,6 +205,6 @@ def _check(state: Any, name: str) -> dict[str, Any]:
         found = ", ".join(sorted(map(str, state))[:6]) or "nothing"
         raise CheckpointError(
             f"{name}: not a fairseq checkpoint: it lacks {', '.join(missing)} (it has: {found}). Give a file that "
-            "fairseq-train or fairseq-hydra-train wrote; bare weights have to be put into one first."
+            "fairseq-train or fairseq-hydra-train wrote; a bare state dict has to be put into one first."
         )
     return state

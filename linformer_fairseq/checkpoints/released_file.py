@@ -1,8 +1,8 @@
-"""The file of a model to hand on: weights in half precision and the options that build it, as safetensors.
+"""The file of a released model: weights in half precision and the options to build it, as safetensors.
 
-fairseq reads it like any checkpoint, but it has no optimizer and no pickle. Its metadata has the options of model,
-task and criterion as JSON, without paths, and the SHA-256 of the file with these digits as zeros. Equal tensors,
-such as the embedding that is the output layer, too, are stored once.
+fairseq loads it like any checkpoint, but it has no optimizer state and no pickle. Its metadata has the options of
+model, task and criterion as JSON, without paths, and the SHA-256 of the file, computed with zeros in place of these
+digits. Equal tensors, such as a tied embedding and output layer, are stored once.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ FORMAT = "linformer-fairseq 1"
 _PARTS = ("model", "task", "criterion")
 _ZEROS = "0" * hashlib.sha256().digest_size * 2
 _LENGTH = 8
-"""The number of bytes before the header, which give its length."""
+"""Number of bytes before the header, which encode its length."""
 
 
 def is_released(file: BinaryIO) -> bool:
-    """Tell whether a file, open for reading, begins as safetensors files do."""
+    """Return whether a file, open for reading, begins as safetensors files do."""
     file.seek(0)
     return file.read(_LENGTH + 1)[_LENGTH:] == b"{"
 
 
 def released(state: Mapping[str, Any]) -> bytes:
-    """Make the bytes of the file for the model of a checkpoint.
+    """Return the content of the file for a checkpoint's model.
 
     Args:
         state: as `reading.read_checkpoint` returns it, with ``cfg``.
@@ -42,7 +42,7 @@ def released(state: Mapping[str, Any]) -> bytes:
         ValueError: it has no ``cfg``, or a weight that is not finite in half precision.
     """
     if state.get("cfg") is None:
-        raise ValueError("has options of fairseq-train (args) alone; load it and save it with a newer fairseq first")
+        raise ValueError("has only options of fairseq-train (args); load and save it with a newer fairseq first")
     tensors: dict[str, Tensor] = {}
     same: dict[str, str] = {}
     for name, tensor in state["model"].items():
@@ -68,7 +68,7 @@ def released(state: Mapping[str, Any]) -> bytes:
 
 
 def read_released(file: BinaryIO) -> dict[str, Any]:
-    """Read the checkpoint that `released` was given, with weights in half precision and without its optimizer.
+    """Read the checkpoint that `released` was given: weights in half precision, without optimizer state.
 
     Raises:
         ValueError: it is damaged, or is not such a file.
@@ -81,7 +81,7 @@ def read_released(file: BinaryIO) -> dict[str, Any]:
             raise ValueError(f"its format is {facts['format']!r}; expected {FORMAT!r}")
         unsigned = content.replace(facts["sha256"].encode(), _ZEROS.encode(), 1)
         if hashlib.sha256(unsigned).hexdigest() != facts["sha256"]:
-            raise ValueError("its checksum is another than the one in it")
+            raise ValueError("its checksum does not match the one in it")
         tensors: dict[str, Tensor] = load(content)
         tensors |= {name: tensors[first] for name, first in json.loads(facts["same"]).items()}
         options = json.loads(facts["options"])
@@ -110,7 +110,7 @@ def _plain(options: Any) -> Any:
 
 
 def _without_paths(options: Any) -> Any:
-    """Return the same with "." for paths of the machine that trained it, which mean nothing elsewhere."""
+    """Return the options with "." in place of paths, which are meaningless on another machine."""
     if isinstance(options, dict):
         return {key: _without_paths(value) for key, value in options.items()}
     is_path = isinstance(options, str) and (PurePath(options).is_absolute() or len(PurePath(options).parts) > 1)

@@ -1,6 +1,6 @@
-"""The folder of a model to hand on: its weights, dictionaries and tokenizer.
+"""The folder of a released model: its weights, dictionaries and tokenizer.
 
-`release` makes one of a checkpoint. The models that come with the package are such folders, too.
+`release` makes one from a checkpoint. The models that come with the package are such folders, too.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ _DICTIONARIES = ("dict.txt", "input0/dict.txt", "label/dict.txt")
 
 
 def release(checkpoint: Path, data: Path, out: Path) -> list[Path]:
-    """Make the folder of a model to hand on, whole or not at all.
+    """Make the folder of a released model, atomically.
 
     Args:
-        checkpoint: of a pretraining or a finetuning.
-        data: the folder that it was trained on, with its dictionaries and its tokenizer.
+        checkpoint: of a pretraining or finetuning.
+        data: the folder of its training data, with dictionaries and tokenizer.
         out: the folder, which must not exist.
 
     Returns:
         the files in it.
 
     Raises:
-        ValueError: ``out`` exists, ``data`` has no dictionary or no tokenizer, or the checkpoint cannot be used; which
-            one is named.
+        ValueError: ``out`` exists, ``data`` has no dictionary or no tokenizer, or the checkpoint cannot be used; the
+            message names it.
         OSError: a file cannot be read or written.
     """
     if out.exists():
@@ -77,8 +77,8 @@ def shipped_folder(name: str) -> Path:
 def find_weights(name_or_path: str) -> str:
     """Return the path of the weights of a model.
 
-    A name of `shipped_models` gives that model's, a folder as `release` makes it the file in it; any other path is
-    returned as it is. A path of one part is a name first; ``./NAME`` is the file or the folder.
+    For a name of `shipped_models`, these are that model's; for a folder made by `release`, the file in it; any other
+    path is returned unchanged. Names take precedence; ``./NAME`` is the file or the folder.
     """
     if name_or_path in shipped_models():
         return str(shipped_folder(name_or_path) / WEIGHTS)
@@ -87,11 +87,11 @@ def find_weights(name_or_path: str) -> str:
 
 
 def _tokenizer_files(data: Path) -> list[Path]:
-    """Find the tokenizer of prepared data, in its folder or in that of its first sentences."""
+    """Find the tokenizer of prepared data, in its folder or in ``input0``."""
     try:
         options = find_tokenizer([data, data / "input0"])
     except FileNotFoundError as error:
         raise ValueError(
-            f"{error}. Whoever gets the model needs the tokenizer that the data were made with: put it into {data}"
+            f"{error}. Users of the model need the tokenizer that the data were made with: put it into {data}"
         ) from None
     return [Path(path) for name, path in options.items() if name != "bpe"]

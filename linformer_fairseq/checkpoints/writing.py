@@ -1,4 +1,4 @@
-"""Writing checkpoints: a file is at every moment the old one or the whole new one, and carries its checksum."""
+"""Writes and copies checkpoints atomically, and adds a checksum."""
 
 import os
 import shutil
@@ -13,35 +13,35 @@ from linformer_fairseq.files.atomic import atomic_open
 
 
 def whole_file(target: str | os.PathLike[str]) -> AbstractContextManager[Any]:
-    """Write a checkpoint that is at every moment the old one or the whole new one: ``with whole_file(path) as file``.
+    """Open a checkpoint for atomic writing: ``with whole_file(path) as file``.
 
     Raises:
-        OSError: if it cannot be written, naming ``target``; that is then untouched and no temporary file stays.
+        OSError: if it cannot be written, naming ``target``, which is not changed; no temporary file remains.
     """
     target = Path(target)
-    # fairseq's name for it, without the number of the process: what a killed save leaves is found and removed.
+    # fairseq's temporary name, without the process id: the file of a killed save is found and removed.
     return atomic_open(target, "wb", durable=True, temporary=target.with_name(target.name + ".tmp"))
 
 
 def copy_atomically(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
-    """Copy a file so that ``target`` is at every moment the old file or the whole new one.
+    """Copy a file atomically: ``target`` is always the old file or the complete new one.
 
     Raises:
-        OSError: if it cannot be read or written; ``target`` is then untouched and no temporary file stays.
+        OSError: if it cannot be read or written; ``target`` is not changed, and no temporary file remains.
     """
     with Path(source).open("rb") as reader, whole_file(target) as writer:
         shutil.copyfileobj(reader, writer, 16 * 1024 * 1024)
 
 
 def write_checkpoint(state: Any, path: str | os.PathLike[str]) -> None:
-    """Write a checkpoint with its checksum so that ``path`` is the old file or the whole new one.
+    """Write a checkpoint with its checksum, atomically.
 
     Args:
-        state: what ``torch.save`` is given.
+        state: the object for ``torch.save``.
         path: the file.
 
     Raises:
-        OSError: if it cannot be written; no temporary file stays.
+        OSError: if it cannot be written; no temporary file remains.
     """
     with whole_file(path) as file:
         writer = ChecksumWriter(file)

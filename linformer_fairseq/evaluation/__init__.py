@@ -1,4 +1,4 @@
-"""What a finetuned classifier scores on a prepared task."""
+"""Evaluation of a finetuned classifier on a prepared task."""
 
 from linformer_fairseq.evaluation.classifier import Classifier, load_classifier
 from linformer_fairseq.evaluation.predictions import (

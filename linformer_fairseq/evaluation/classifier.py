@@ -1,4 +1,4 @@
-"""A finetuned checkpoint, loaded onto the data that it is to classify."""
+"""Loads a finetuned checkpoint for the data that it is to classify."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ class Classifier:
     head: str
     device: torch.device
     max_positions: int
-    """Tokens of the longest input, special ones included."""
+    """Maximum input length in tokens, special ones included."""
 
 
 def load_classifier(
     checkpoint: Path, data: TaskData, device: torch.device, bf16: bool = False, compile_encoder: bool = False
 ) -> Classifier:
-    """Load a checkpoint of sentence_prediction, fairseq's or with batches by length.
+    """Load a checkpoint of sentence_prediction or bucketed_sentence_prediction.
 
     Args:
         checkpoint: file.
-        data: what it is to classify.
-        device: where the model goes.
-        bf16: compute in bfloat16; otherwise in fp32, whatever it was trained in.
-        compile_encoder: run its layers through torch.compile, whether it was trained so or not.
+        data: the task to classify.
+        device: the model's device.
+        bf16: compute in bfloat16; otherwise in fp32, whatever the training's precision was.
+        compile_encoder: run its layers through torch.compile, whether or not training did.
 
     Raises:
-        UserError: no such file, no classification head, one for other data, weights that do not fit its options,
-            or no encoder of ours to compile; the message says which.
-        ValueError: the file is no checkpoint, or is damaged.
+        UserError: no such file, no classification head, one for other data, weights that do not fit the checkpoint's
+            options, or not one of our encoders to compile; the message says which.
+        ValueError: the file is not a checkpoint, or is damaged.
     """
     if not checkpoint.is_file():
         raise UserError(f"{checkpoint}: no such file; expected a checkpoint of a finetuning")
@@ -81,10 +81,10 @@ def load_classifier(
 
 
 def _check_dictionaries(checkpoint: Path, state: dict[str, Any], classes: int, data: TaskData) -> None:
-    """Raise where the numbers that the model knows do not mean in ``data`` what they meant in its training.
+    """Raise if token or class ids have other meanings in ``data`` than in the model's training.
 
-    A checkpoint holds the sizes of its dictionaries alone; what is in them is compared where the folder that it was
-    trained on is still there.
+    A checkpoint has only the sizes of its dictionaries; their contents are compared if the folder of its training data
+    still exists.
     """
     if classes != len(data.labels):
         raise UserError(

@@ -1,4 +1,4 @@
-"""Predictions for every example of a split, in the order of the file: made, scored, and written to files."""
+"""Predictions for every example of a split, in the order of the file: inference, scores, and output files."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ class Predictions:
     probability: npt.NDArray[np.float32]
     """Probability that the model gives to the predicted class, (examples,)."""
     targets: Classes | None
-    """None where the split has no labels."""
+    """None if the split has no labels."""
 
 
 def predict(classifier: Classifier, split: str, batch_size: int, show_progress: bool = False) -> Predictions:
-    """Classify a split, read as fairseq reads it in training.
+    """Classify a split, read as in training with fairseq.
 
     Args:
         classifier: see `load_classifier`.
-        split: name of one that is there.
-        batch_size: examples at once, those of similar length together. The result does not depend on it.
-        show_progress: say on stderr now and then how far it is.
+        split: name of an existing split.
+        batch_size: examples per batch, which have similar lengths. The result does not depend on it.
+        show_progress: print the progress to stderr.
 
     Raises:
-        UserError: an example is longer than the model.
+        UserError: an example is longer than the model's maximum.
     """
     dataset = classifier.task.load_dataset(split)
     sizes = np.asarray(dataset.sizes[0])
@@ -74,31 +74,31 @@ def predict(classifier: Classifier, split: str, batch_size: int, show_progress: 
 
 
 def _batches(sizes: npt.NDArray[np.generic], batch_size: int) -> Iterator[list[int]]:
-    """Rows of similar length, the longest first, so that a lack of memory shows at once."""
+    """Rows of similar length, the longest first, so that a lack of memory is noticed at once."""
     order = np.argsort(-sizes.astype(np.int64), kind="stable").tolist()
     yield from (order[start : start + batch_size] for start in range(0, len(order), batch_size))
 
 
 def accuracy(predicted: Classes, targets: Classes) -> float:
-    """Share of the examples that are right, in percent."""
+    """Percentage of correct predictions."""
     return 100.0 * float((predicted == targets).mean())
 
 
 def f1(predicted: Classes, targets: Classes, positive: int) -> float:
-    """Harmonic mean of precision and recall of one class, in percent; 0 where nothing of it was found."""
+    """Harmonic mean of precision and recall of one class, in percent; 0 without true positives."""
     hits = int(((predicted == positive) & (targets == positive)).sum())
     total = int((predicted == positive).sum()) + int((targets == positive).sum())
     return 200.0 * hits / total if total else 0.0
 
 
 def majority(targets: Classes) -> tuple[int, float]:
-    """The most frequent class, and the accuracy in percent of always answering it."""
+    """The most frequent class, and the accuracy in percent of always predicting it."""
     counts = np.bincount(targets)
     return int(counts.argmax()), 100.0 * float(counts.max()) / len(targets)
 
 
 def write_predictions(path: Path, identifiers: list[str], labels: tuple[str, ...], found: Predictions) -> None:
-    """Write id, prediction, label and the prediction's probability of each example; no label where it is not known."""
+    """Write id, prediction, label (empty if not known) and the prediction's probability of each example."""
     targets = found.targets
     _write(
         path,
@@ -122,7 +122,7 @@ def write_submission(path: Path, identifiers: list[str], labels: tuple[str, ...]
 
 
 def _write(path: Path, header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
-    """A table that is either whole or absent.
+    """Write a table atomically.
 
     Raises:
         OSError: it cannot be written; the error's file is ``path``.

@@ -1,4 +1,4 @@
-"""A run from its config: composed, checked, started on the right processes, and on record in its folder."""
+"""Composes and checks the config of a run, starts its processes, and records the run in its folder."""
 
 from linformer_fairseq.launch.complete import complete
 from linformer_fairseq.launch.compose import STAGES, compose, config_dir, jobs, resolved

@@ -1,7 +1,7 @@
-"""``linformer pretrain`` and ``linformer finetune``: one run, a sweep of them, or jobs for a queue.
+"""``linformer pretrain`` and ``linformer finetune``: one run, a sweep, or SLURM jobs.
 
-Runs on this machine are started here, each in a process of its own (fairseq keeps the state of a run in its modules).
-Hydra's own main function is used where its launcher, submitit, submits to SLURM.
+Runs on this machine are started here, each in its own process (fairseq keeps the state of a run in its modules).
+Hydra's own main function is used only to submit to SLURM, with its submitit launcher.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ _FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 
 
 class Run(NamedTuple):
-    """One run of those that were asked for."""
+    """One of the requested runs."""
 
     overrides: list[str]
     config: DictConfig
 
 
 def check(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | None = None) -> list[Run]:
-    """Every run that the overrides ask for, with its config, completed. Nothing is started or queued.
+    """Every run that the overrides request, with its completed config. Nothing is started or submitted.
 
     Raises:
-        UserError: one of them could not start; where there are several the message says which.
+        UserError: one of them could not start; in a sweep, the message names it.
     """
     wanted = jobs(stage, overrides, folder) if sweep else [list(overrides)]
     runs = []
@@ -58,26 +58,26 @@ def check(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | None
     folders = [run.config.checkpoint.save_dir for run in runs]
     if twice := next((path for path in folders if folders.count(path) > 1), None):
         raise UserError(
-            f"several runs of this sweep would be in {twice}: its name does not tell what is swept over; say so in "
+            f"several runs of this sweep would be in {twice}: its name lacks what is swept over; add it to "
             "run.name, as in 'run.name=${run.model}_lr${optimization.lr.0}_s${common.seed}'"
         )
     return runs
 
 
 def launch(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | None = None) -> int:
-    """Start what the overrides ask for and wait for its end.
+    """Start the requested runs and wait for their end.
 
     Args:
         stage: ``pretraining`` or ``finetuning``.
-        overrides: as Hydra reads them.
-        sweep: whether values may be lists with commas, and the config's own grid counts.
-        folder: of the configs, if not the project's own.
+        overrides: in Hydra's syntax.
+        sweep: whether values may be comma-separated lists, and the config's own grid is used.
+        folder: folder of the configs, if not the project's own.
 
     Returns:
         exit status: 0 finished, 1 failed, 85 stopped by a signal after a checkpoint, 130 Ctrl-C.
 
     Raises:
-        UserError: a run could not start, or trained nothing.
+        UserError: a run could not start, or made no update.
     """
     runs = check(stage, overrides, sweep, folder)
     config = runs[0].config
@@ -97,7 +97,7 @@ def launch(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | Non
         if forwarded_signal == signal.SIGINT:
             raise KeyboardInterrupt
         if exit_code and len(attempts) > len(before) and attempts[-1]["status"] == "stopped":
-            logger.warning("stopped in order; the same command goes on from %s", path)
+            logger.warning("stopped by a signal; the same command resumes from %s", path)
             return STOPPED_STATUS
         return 128 + forwarded_signal if exit_code and forwarded_signal else exit_code
     reset_logging()
@@ -115,7 +115,7 @@ def _sweep(stage: str, runs: Sequence[Run], folder: Path | None) -> int:
         print(f"==> run {number} of {len(runs)}: {said}", flush=True)
         words = [COMMANDS[stage], *_folder_option(folder), *run.overrides]
         exit_code, forwarded_signal = _child([sys.executable, "-m", "linformer_fairseq.cli", *words], {})
-        if forwarded_signal:  # whatever the run made of it, no other one begins
+        if forwarded_signal:  # however the run ended, no other one is started
             return exit_code or 128 + forwarded_signal
         if exit_code:
             log = Path(run.config.checkpoint.save_dir) / CONSOLE_LOG
@@ -126,19 +126,19 @@ def _sweep(stage: str, runs: Sequence[Run], folder: Path | None) -> int:
 
 
 def _child(command: Sequence[str], environment: Mapping[str, str], torchrun: bool = False) -> tuple[int, int]:
-    """Run a command, and forward the first signal that asks to stop.
+    """Run a command, and forward the first signal that asks it to stop.
 
     Returns:
-        its exit code as a shell would give it, and the number of the signal that was forwarded, 0 without one.
+        its exit code, as in a shell, and the number of the signal that was forwarded, 0 if none was.
     """
     received: list[int] = []
-    # In a session of its own: a signal to the whole group, Ctrl-C's for example, would reach it twice.
+    # In its own session: a signal to the process group, such as that of Ctrl-C, would reach it twice.
     with subprocess.Popen(command, env={**os.environ, **environment}, start_new_session=True) as process:
 
         def forward(number: int, frame: FrameType | None) -> None:
             received.append(number)
             if len(received) == 1:
-                # torchrun knows SIGTERM and SIGINT, and forwards them to its workers; of SIGUSR1 it would die alone
+                # torchrun forwards SIGTERM and SIGINT to its workers; SIGUSR1 would end only torchrun itself
                 process.send_signal(signal.SIGTERM if torchrun and number != signal.SIGINT else number)
 
         before = {number: signal.signal(number, forward) for number in _FORWARDED}
@@ -159,7 +159,7 @@ def _folder_option(folder: Path | None) -> list[str]:
 
 
 def _require_slurm() -> None:
-    """Raise where no SLURM answers: submitit's own end would be a traceback."""
+    """Raise if SLURM is not available: submitit would end with a traceback."""
     try:
         subprocess.run(["sinfo", "--noheader"], capture_output=True, text=True, timeout=60, check=True)
     except FileNotFoundError:
@@ -176,7 +176,7 @@ def _require_slurm() -> None:
 def _submit(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | None) -> int:
     _require_slurm()
     register()
-    # a grid in the config would make several jobs of one run
+    # a grid in the config would turn one run into several jobs
     words = [
         "--multirun",
         *overrides_for_hydra(stage, overrides, folder),
@@ -189,7 +189,7 @@ def _submit(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | No
 
 
 def _submitted(config: DictConfig) -> None:
-    """What each task of a job runs that submitit has submitted."""
+    """Entry point of each task of a job submitted by submitit."""
     register()
     hydra_config = HydraConfig.get()
     try:
@@ -198,11 +198,11 @@ def _submitted(config: DictConfig) -> None:
         completed = complete(config)
         rank_info = detect_rank(os.environ, completed.distributed_training.distributed_world_size)
         if rank_info is None:
-            raise UserError("no task of a SLURM job; run_config=slurm is for Hydra's submitit launcher")
+            raise UserError("not a task of a SLURM job; run_config=slurm is for Hydra's submitit launcher")
         reset_logging()
         train(completed, rank_info, list(hydra_config.overrides.task))
     except Exception as error:
-        # Hydra would keep it for later and end this task with 0, and the others would wait for it.
+        # Hydra would store the error and end this task with status 0, and the others would wait for it.
         if isinstance(error, EXPLAINED):
             logger.error("%s", error)
         else:

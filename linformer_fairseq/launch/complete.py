@@ -1,4 +1,4 @@
-"""A composed config made ready: paths absolute, data and checkpoint looked at, the model of a finetuning read."""
+"""Completes a composed config: makes paths absolute, checks data and checkpoint, reads a finetuning's model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from linformer_fairseq.launch.options import with_defaults
 from linformer_fairseq.launch.pretrained import read_pretrained
 
 _PATHS = ("checkpoint.save_dir", "common.log_file", "common.tensorboard_logdir", "pretrained", "run.runs")
-# fairseq takes a colon for a list of folders.
+# fairseq interprets a colon as a separator of folders.
 _FORBIDDEN = ":"
 _LEAST = {
     "common.log_interval": 1,
@@ -34,13 +34,13 @@ _LEAST = {
 
 
 def complete(config: DictConfig) -> DictConfig:
-    """What fairseq is given, and what a dry run looks at.
+    """Return the config for fairseq and for a dry run.
 
     Args:
         config: as composed; relative paths in it are relative to the working directory.
 
     Raises:
-        UserError: something is missing or contradicts something else; nothing was written or queued.
+        UserError: something is missing or contradictory; nothing was written or submitted.
     """
     config = resolved(config)
     name = Path(str(config.run.name))
@@ -53,7 +53,7 @@ def complete(config: DictConfig) -> DictConfig:
     if not all(str(config.task.data).split(":")):  # it would be the working directory
         raise UserError(f"task.data={config.task.data}: expected a folder")
     with open_dict(config):
-        # wherever the package lies: no one has to type it
+        # set here, so that users need not know the package's path
         config.common.user_dir = str(Path(linformer_fairseq.__file__).parent)
         config.task.data = ":".join(str(Path(part).absolute()) for part in str(config.task.data).split(":"))
     if config.run.stage == "pretraining":
@@ -66,7 +66,7 @@ def complete(config: DictConfig) -> DictConfig:
 
 
 def _check_options(config: DictConfig) -> None:
-    """Raise at an option that fairseq would refuse when it builds the model, the task or the optimizer."""
+    """Raise for an option that fairseq would refuse when it builds the model, the task or the optimizer."""
     try:
         with_defaults(config)
     except OmegaConfBaseException as error:
@@ -91,13 +91,13 @@ def _check_task(config: DictConfig, folder: Path, theirs: str | None) -> None:
 
 
 def _check_numbers(config: DictConfig) -> None:
-    """Raise where a run would do nothing useful, or end in torch's own words."""
+    """Raise for values with which a run would be useless, or fail in torch."""
     for key, least in _LEAST.items():
         value = OmegaConf.select(config, key)
         if value is not None and value < least:
             raise UserError(f"{key}={value}: expected at least {least}")
     if not config.optimization.max_update and not config.optimization.max_epoch:
-        raise UserError("optimization.max_update=0, and no max_epoch: the run would never end; say how many updates")
+        raise UserError("optimization.max_update=0, and no max_epoch: the run would never end; set one of them")
     if wrong := [rate for rate in config.optimization.lr if not rate > 0]:
         raise UserError(f"optimization.lr: {wrong[0]}: expected a number above 0")
     scheduler = config.lr_scheduler
@@ -105,10 +105,10 @@ def _check_numbers(config: DictConfig) -> None:
     if last and scheduler.warmup_updates >= float(last):
         raise UserError(
             f"lr_scheduler.warmup_updates={scheduler.warmup_updates}, but the run ends after {float(last):,.0f} "
-            "updates, before its learning rate is reached; say a smaller number"
+            "updates, before its learning rate is reached; use a smaller number"
         )
     if config.common.cpu and config.common.fp16 and not config.common.fp16_no_flatten_grads:
-        raise UserError("run.precision=fp16 is for GPUs; on a CPU say fp32 or bf16")
+        raise UserError("run.precision=fp16 is for GPUs; on a CPU, use fp32 or bf16")
 
 
 def _complete_finetuning(config: DictConfig) -> None:

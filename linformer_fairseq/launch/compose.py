@@ -21,13 +21,13 @@ from linformer_fairseq.launch import resolvers, schema
 from linformer_fairseq.launch.options import COMPONENTS, nearest, no_such_option, option_names
 
 STAGES = ("pretraining", "finetuning")
-# Hydra keeps it for the whole process, and from 1.2 on it refuses the call by which fairseq reads the options of
+# Applies to the whole process; from 1.2 on, Hydra refuses the call with which fairseq reads the options of
 # fairseq-train's checkpoints.
 VERSION_BASE = "1.1"
 
 
 def config_dir() -> Path:
-    """The folder of the project's configs: beside the package in a clone, in the package where it was installed.
+    """The folder of the project's configs: next to the package in a clone, in the package if installed.
 
     Raises:
         UserError: it is in neither place.
@@ -41,7 +41,7 @@ def config_dir() -> Path:
 
 
 def register() -> None:
-    """What Hydra has to know before it composes."""
+    """Register the schema and the resolvers."""
     schema.register()
     resolvers.register()
 
@@ -52,13 +52,13 @@ def compose(stage: str, overrides: Sequence[str] = (), folder: Path | None = Non
     Args:
         stage: ``pretraining`` or ``finetuning``.
         overrides: as on the command line, without sweeps.
-        folder: where the configs are, in place of :func:`config_dir`.
+        folder: folder of the configs, if not :func:`config_dir`.
 
     Returns:
         the config, with interpolations that are not resolved yet.
 
     Raises:
-        UserError: there is no such config or option, or a value of another type.
+        UserError: there is no such config or option, or a value has the wrong type.
     """
     with _hydra(folder):
         try:
@@ -72,7 +72,7 @@ def compose(stage: str, overrides: Sequence[str] = (), folder: Path | None = Non
 
 
 def jobs(stage: str, overrides: Sequence[str], folder: Path | None = None) -> list[list[str]]:
-    """The overrides of each run of a sweep: every combination of the values, those of the config's own grid too.
+    """The overrides of each run of a sweep: all combinations of the values, including the config's own grid.
 
     Raises:
         UserError: overrides that cannot be read.
@@ -81,7 +81,7 @@ def jobs(stage: str, overrides: Sequence[str], folder: Path | None = None) -> li
         try:
             parser = OverridesParser.create()
             given = parser.parse_overrides(list(overrides))
-            # A sweep chooses no config that has another grid, so its first values stand for all.
+            # The grid does not depend on the swept values, so that the first ones are enough.
             words = _as_hydra_takes_them(stage, list(map(_first_value, given)), folder or config_dir())
             config = hydra_compose(stage, overrides=words, return_hydra_config=True)
             grid = config.hydra.sweeper.get("params") or {}
@@ -92,13 +92,13 @@ def jobs(stage: str, overrides: Sequence[str], folder: Path | None = None) -> li
 
 
 def overrides_for_hydra(stage: str, overrides: Sequence[str], folder: Path | None = None) -> list[str]:
-    """Return the overrides as Hydra takes them, sweeps included.
+    """Return the overrides in the form that Hydra accepts, sweeps included.
 
-    Hydra refuses ``model.projection=mean_pool`` where the config leaves that option to its default. Whether there is
-    such an option is checked here instead, so that each can be set by its plain name, and ``++`` tells Hydra to do so.
+    Hydra refuses ``model.projection=mean_pool`` if the config does not contain that option. Instead, its existence is
+    checked here and ``++`` is added, so that every option can be set by its plain name.
 
     Raises:
-        UserError: there is no such config or option; the message has the name that comes nearest.
+        UserError: there is no such config or option; the message suggests the closest name.
     """
     with _hydra(folder):
         try:
@@ -110,7 +110,7 @@ def overrides_for_hydra(stage: str, overrides: Sequence[str], folder: Path | Non
 def _as_hydra_takes_them(stage: str, overrides: Sequence[str], folder: Path) -> list[str]:
     given = OverridesParser.create().parse_overrides(list(overrides))
     groups = {path.name for path in folder.iterdir() if path.is_dir()}
-    # What decides which options there are: the configs that are chosen, and the names of components.
+    # The chosen configs and the names of components determine which options exist.
     components = {f"{part}._name" for part in COMPONENTS}
     choices = [o for o in given if o.is_delete() or _is_choice(o, groups)]
     named = [o for o in given if o.key_or_group in components and not o.is_delete()]
@@ -134,14 +134,14 @@ def _is_choice(override: Override, groups: Collection[str]) -> bool:
 
 
 def _first_value(override: Override) -> str:
-    """Return an override with the first of the values of a sweep."""
+    """Return an override with only the first value of its sweep."""
     if not override.is_sweep_override():
         return str(override.input_line)
     return f"{override.get_key_element()}={next(override.sweep_string_iterator())}"
 
 
 def _forced(word: str) -> str:
-    """Return an override that Hydra takes whether the config has the option or not."""
+    """Return an override that Hydra accepts whether the config has the option or not."""
     return f"++{word.lstrip('+')}"
 
 
@@ -170,7 +170,7 @@ def _hydra(folder: Path | None) -> Iterator[None]:
 
 
 def plain(error: BaseException, folder: Path | None = None) -> str:
-    """What is wrong in a line: Hydra puts the reason into the cause, and its search path below."""
+    """The error in one line: its cause has Hydra's reason, its further lines are the search path."""
     lines = str(error).split("\n")
     text = lines[0]
     text = re.sub(r"^\w+ raised while resolving interpolation: ", "", text)

@@ -1,4 +1,4 @@
-"""Whether the data of a run are there, said before anything is queued."""
+"""Checks that the data of a run exist, before anything is submitted."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def check_task_data(folder: Path) -> int:
 
 
 def prepared(folder: Path) -> dict[str, Any]:
-    """What prepare_task noted of a task's folder: ``task``, ``options`` and more; empty where it was made otherwise.
+    """The manifest that prepare_task wrote: ``task``, ``options`` and more; empty if there is none.
 
     Raises:
         UserError: it cannot be read.
@@ -84,8 +84,8 @@ def _require_split(prefix: Path, hint: str) -> None:
     except UserError as error:
         raise UserError(f"task.data: {error}; {hint}") from None
     if not dataset.items:
-        raise UserError(f"task.data: {idx}: holds nothing to train or validate on; {hint}")
+        raise UserError(f"task.data: {idx}: contains nothing to train or validate on; {hint}")
     expected = int(dataset.offsets[-1]) + int(dataset.sizes[-1]) * dataset.dtype.itemsize
     found = binary.stat().st_size
     if found < expected:
-        raise UserError(f"task.data: {binary}: {found:,} of {expected:,} bytes are there; {hint}")
+        raise UserError(f"task.data: {binary}: has {found:,} of {expected:,} bytes; {hint}")

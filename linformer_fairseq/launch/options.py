@@ -1,4 +1,4 @@
-"""Which options a run has: those of fairseq's config and ours, and those of the components that it names."""
+"""The options of a run: those of fairseq's config, ours, and those of the components that it names."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ COMPONENTS: dict[str, Collection[str]] = {
     "task": TASK_REGISTRY.keys(),
     **{part: registry["registry"].keys() for part, registry in REGISTRIES.items()},
 }
-"""The parts of a run that a name chooses, ``model._name`` for example, each with the names there are."""
+"""Parts of a run that are chosen by name, for example with ``model._name``, and the existing names."""
 
 
 def with_defaults(config: DictConfig) -> DictConfig:
     """Return a copy with the options that fairseq adds only when a run starts: those of the chosen components.
 
     Raises:
-        OmegaConfBaseException: a component has no such option, or not such a value.
+        OmegaConfBaseException: a component has no such option, or a value is invalid.
     """
     config = copy.deepcopy(config)
     add_defaults(config)
@@ -42,20 +42,20 @@ def model_options(name: str | None) -> set[str]:
     """Return the names of the options of a model or architecture.
 
     Args:
-        name: as ``model._name``; None where a checkpoint will say it, so that every option of ours can be meant.
+        name: as ``model._name``; None if a checkpoint will determine it: then all options of ours.
     """
     name = ARCH_MODEL_NAME_REGISTRY.get(name, name)
     dataclass = LinformerRobertaConfig if name is None else MODEL_DATACLASS_REGISTRY.get(name)
     if dataclass is not None:
         return {field.name for field in fields(dataclass)}
-    # fairseq's RoBERTa declares its options only on a command line.
+    # fairseq's RoBERTa declares its options only for the command line.
     parser = ArgumentParser(add_help=False, allow_abbrev=False)
     MODEL_REGISTRY[name].add_args(parser)
     return {action.dest for action in parser._actions} | {"_name"}
 
 
 def option_names(config: DictConfig) -> set[str]:
-    """Return the dotted names of all options that a composed config has or may be given, and of their groups.
+    """Return the dotted names of all options that a composed config has or accepts, and of their groups.
 
     Raises:
         UserError: it names a component, or has an option of the model, that does not exist.
@@ -68,18 +68,18 @@ def option_names(config: DictConfig) -> set[str]:
     known = {*_names(OmegaConf.to_container(config)), *_names(OmegaConf.to_container(components))}
     options = {f"model.{name}" for name in model_options(names["model"])}
     for name in config.model or ():
-        if f"model.{name}" not in options:  # fairseq would not mind it in a RoBERTa
+        if f"model.{name}" not in options:  # fairseq accepts unknown options of a RoBERTa
             raise no_such_option(f"model.{name}", options | {"model"}, config)
     return known | options
 
 
 def no_such_option(name: str, known: Collection[str], config: DictConfig) -> UserError:
-    """Return the error for an option that does not exist, with the name that comes nearest to it.
+    """Return the error for an option that does not exist, with the closest name that does.
 
     Args:
         name: dotted.
         known: from `option_names`.
-        config: as composed; where the option would be a component's, the message has the component's name.
+        config: as composed; if the option would be a component's, the message has the component's name.
     """
     group, _, last = name.rpartition(".")
     component = OmegaConf.select(config, f"{group}._name") if group in COMPONENTS else None
@@ -92,12 +92,12 @@ def no_such_option(name: str, known: Collection[str], config: DictConfig) -> Use
 
 
 def nearest(name: str, known: Iterable[str], common: int = 0) -> str:
-    """Return "; did you mean X?" for the known name that comes nearest to a misspelled one, "" where none is near.
+    """Return "; did you mean X?" with the known name that is closest to a misspelled one, or "" if none is close.
 
     Args:
-        name: misspelled.
-        known: that there are.
-        common: characters at the beginning that all have in common and that are not compared.
+        name: the misspelled name.
+        known: the existing names.
+        common: length of the prefix that all have in common, which is not compared.
     """
     rests = {other[common:]: other for other in sorted(known)}
     return "".join(f"; did you mean {rests[rest]}?" for rest in difflib.get_close_matches(name[common:], rests, n=1))

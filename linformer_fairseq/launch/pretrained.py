@@ -1,4 +1,4 @@
-"""The model of a pretrained checkpoint: what a finetuning builds, so that no one types it twice."""
+"""The model of a pretrained checkpoint, which a finetuning builds without repeating its options."""
 
 from __future__ import annotations
 
@@ -23,35 +23,35 @@ from linformer_fairseq.models.options import fill_defaults
 
 _POSITIONS = "encoder.sentence_encoder.embed_positions.weight"
 _EMBEDDING = "encoder.sentence_encoder.embed_tokens.weight"
-# A position's number begins after the padding symbol's.
+# Position ids begin after the padding symbol's id.
 _UNUSED_POSITIONS = 2
 _FREE = with_role(Role.TRAINING, Role.EXECUTION)
-"""Options that a finetuning chooses for itself."""
+"""Options that a finetuning can set itself."""
 
 
 @dataclass(frozen=True)
 class Pretrained:
-    """What a pretrained checkpoint says of its model."""
+    """The model of a pretrained checkpoint."""
 
     path: Path
     name: str
     """Model or architecture, as ``model._name``."""
     options: dict[str, Any]
-    """Every option of the model, sizes filled in."""
+    """All options of the model, including its sizes."""
     max_positions: int
-    """n, the longest input."""
+    """n, the maximum input length."""
     symbols: int
-    """Rows of the embedding: symbols of the dictionary, fairseq's own included."""
+    """Rows of the embedding: symbols of the dictionary, including fairseq's own."""
 
     def model_options(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The model to finetune.
+        """The options of the model to finetune.
 
         Args:
-            given: ``model`` of the finetuning's config: dropout and such; anything that says what the model is must
-                agree with the checkpoint.
+            given: ``model`` of the finetuning's config, such as dropout; options that determine the model must agree
+                with the checkpoint.
 
         Raises:
-            UserError: it does not; both values are named.
+            UserError: they do not; the message has both values.
         """
         options = {key: value for key, value in self.options.items() if key not in _FREE}
         for key, value in given.items():
@@ -71,15 +71,15 @@ class Pretrained:
             elif not _same(key, value, options[key]):
                 raise UserError(
                     f"model.{key}={value}, but {self.path} was pretrained with {key}={options[key]}; leave it out: "
-                    "what the model is, its checkpoint says"
+                    "the checkpoint determines the model"
                 )
         return {"_name": self.name, **options}
 
     def check_dictionary(self, path: Path) -> None:
-        """Raise unless the dictionary has the symbols that the model was trained with, as far as their number tells.
+        """Raise unless the dictionary has as many symbols as the one that the model was trained with.
 
         Raises:
-            UserError: naming both numbers.
+            UserError: they differ; the message has both numbers.
         """
         expected = embedding_rows(path, self.name.startswith(MODEL))
         if expected != self.symbols:
@@ -90,10 +90,10 @@ class Pretrained:
 
 
 def read_pretrained(path: Path) -> Pretrained:
-    """Read what a checkpoint's model is.
+    """Read the model of a checkpoint.
 
     Raises:
-        UserError: no such file, no checkpoint, or not one of RoBERTa or Linformer.
+        UserError: no such file, not a checkpoint, or not one of RoBERTa or Linformer.
     """
     if not path.is_file():
         raise UserError(
@@ -104,7 +104,7 @@ def read_pretrained(path: Path) -> Pretrained:
     return _read(path, status.st_mtime_ns, status.st_size)
 
 
-@functools.lru_cache(maxsize=1)  # the runs of a sweep begin with the same one
+@functools.lru_cache(maxsize=1)  # the runs of a sweep start from the same one
 def _read(path: Path, modified: int, size: int) -> Pretrained:
     state = read_checkpoint(path)
     weights = state["model"]
@@ -112,7 +112,7 @@ def _read(path: Path, modified: int, size: int) -> Pretrained:
         raise UserError(f"{path}: neither a RoBERTa nor a Linformer RoBERTa (it has no {_POSITIONS})")
     stored = _stored_options(state)
     name = str(stored.get("_name") or stored.get("arch"))
-    # n as the weights show it: the config may leave it to the task
+    # n from the weights: the config may leave it to the task
     stored["max_positions"] = int(weights[_POSITIONS].shape[0]) - _UNUSED_POSITIONS
     return Pretrained(path, name, all_options(name, stored), stored["max_positions"], int(weights[_EMBEDDING].shape[0]))
 
@@ -126,7 +126,7 @@ def _stored_options(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def all_options(name: str, stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Every option of a RoBERTa or Linformer: what is stored, and what its architecture fills in."""
+    """All options of a RoBERTa or Linformer: the stored ones, and those of its architecture."""
     linformer = name.startswith(MODEL)
     wanted = [option for option in DEFAULTS if linformer or option not in OPTIONS_OF_LINFORMER]
     args = Namespace(**{key: stored[key] for key in wanted if stored.get(key) is not None})

@@ -1,7 +1,7 @@
-"""Which of a run's processes this one is, as torchrun or SLURM tell it.
+"""The rank of this process, from the environment of torchrun or SLURM.
 
-Refused is every launch that would train nothing, or several copies side by side in one folder: the number of processes
-that were started must be the one that the config was made for.
+The number of processes that were started must be that of the config; otherwise, nothing would be trained, or several
+copies of the run in one folder.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from torch.distributed import run as torch_run
 
 from linformer_fairseq.files.errors import UserError
 
-# torchrun kills its workers that long after it passed a signal on: time for the update that runs and a checkpoint.
+# torchrun kills its workers this many seconds after it forwards a signal: time to finish the update and save.
 _SHUTDOWN_SECONDS = 600
 
 
 @dataclass(frozen=True)
 class RankInfo:
-    """Which one of a run's processes a process is."""
+    """The rank of a process in its run."""
 
     rank: int
     world_size: int
     local_rank: int
     init_method: str | None
-    """How torch.distributed meets; None: alone."""
+    """As in torch.distributed; None for a single process."""
     started_by: str
 
 
@@ -36,11 +36,11 @@ ALONE = RankInfo(0, 1, 0, None, "this command")
 
 
 def detect_rank(environment: Mapping[str, str], world_size: int) -> RankInfo | None:
-    """Find out which process this one is; None where nothing started it as one of many, but many are wanted.
+    """Return the rank of this process; None if it was started alone, but the config has several processes.
 
     Args:
-        environment: the process's variables.
-        world_size: processes that the config wants (distributed_training.distributed_world_size).
+        environment: the environment variables.
+        world_size: number of processes in the config (distributed_training.distributed_world_size).
 
     Raises:
         UserError: another number of processes was started.
@@ -57,7 +57,7 @@ def detect_rank(environment: Mapping[str, str], world_size: int) -> RankInfo | N
                 if world_size == 1
                 else f"{world_size} would wait for each other"
             )
-            + f"; start {world_size}, or say distributed_training.distributed_world_size={info.world_size}"
+            + f"; start {world_size}, or set distributed_training.distributed_world_size={info.world_size}"
         )
     return info
 
@@ -78,7 +78,7 @@ def _slurm(environment: Mapping[str, str]) -> RankInfo | None:
         int(environment.get("SLURM_STEP_NUM_TASKS", environment["SLURM_NTASKS"])),
     )
     if size == 1:
-        # A shell inside `srun --pty` may start what it likes; one task of a job that is for several may not.
+        # A shell of `srun --pty` may start a run itself; a single task in a job for several may not.
         return None if int(environment["SLURM_NTASKS"]) == 1 else RankInfo(0, 1, 0, None, _SRUN)
     host = environment.get("MASTER_ADDR") or first_host(environment["SLURM_STEP_NODELIST"])
     port = environment.get("MASTER_PORT") or str(port_of(environment))
@@ -86,15 +86,15 @@ def _slurm(environment: Mapping[str, str]) -> RankInfo | None:
 
 
 def port_of(environment: Mapping[str, str]) -> int:
-    """A port that every task of a job finds by itself, that two jobs on a node seldom share, and that lies below those
-    that the kernel gives to outgoing connections."""
+    """A port from the job's id: the same for all tasks of a job, seldom that of another job on the node, and below the
+    range of ephemeral ports."""
     return 20000 + int(environment["SLURM_JOB_ID"]) % 12000
 
 
 def first_host(nodes: str) -> str:
-    """First of the hosts that SLURM lists, ``node[07-09,12],other`` for example.
+    """The first host in a host list of SLURM, such as ``node[07-09,12],other``.
 
-    ``scontrol show hostnames`` says the same, but a task that runs in a container (LINFORMER_PYTHON) seldom has it.
+    ``scontrol show hostnames`` prints the same, but is seldom available in a container (LINFORMER_PYTHON).
 
     Raises:
         UserError: the list cannot be read.
@@ -112,14 +112,14 @@ def first_host(nodes: str) -> str:
 
 
 def torchrun_command(world_size: int, words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """The command that starts ``world_size`` processes of ``linformer WORDS`` on this machine, and what it adds to the
-    environment."""
+    """The command that starts ``world_size`` processes of ``linformer WORDS`` on this machine, and additional
+    environment variables."""
     patience = f"--shutdown-timeout={_SHUTDOWN_SECONDS}"
     command = [
         *(sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={world_size}"),
-        # without the option, which older releases of torch lack, it is half a minute
+        # older releases of torch lack the option; their timeout is half a minute
         *([patience] if "--shutdown-timeout" in torch_run.get_args_parser().format_help() else []),
         *("--module", "linformer_fairseq.cli", *words),
     ]
-    # one thread each unless told otherwise: torchrun would say so in a warning
+    # torchrun's own default of one thread per process, set here to avoid its warning
     return command, {} if "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": "1"}

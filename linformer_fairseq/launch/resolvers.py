@@ -1,4 +1,4 @@
-"""Small functions that the configs call as ``${name:argument,...}``."""
+"""Resolvers, which the configs call as ``${name:argument,...}``."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ PRECISIONS = ("fp16", "bf16", "fp32")
 
 
 def multiply(one: int, other: int) -> int:
-    """Their product."""
+    """The product."""
     return one * other
 
 
 def divide(total: int, part: int, what: str) -> int:
-    """``total / part``, refused where it is not a whole number of at least 1.
+    """``total / part``, which must be a whole number of at least 1.
 
     Raises:
-        ValueError: naming both numbers and ``what`` they are.
+        ValueError: it is not; the message has both numbers and ``what``.
     """
     if total < 1 or part < 1:
         raise ValueError(f"{what}: {total:,} and {part:,}, but both must be at least 1")
@@ -32,10 +32,10 @@ def divide(total: int, part: int, what: str) -> int:
 
 
 def update_freq(total: int, batch: int, length: int, world_size: int) -> int:
-    """Batches of one process that make an update of ``total`` tokens (or sentences, with a length of 1).
+    """Batches per process in an update of ``total`` tokens (or sentences, if ``length`` is 1).
 
     Raises:
-        ValueError: they do not add up to it.
+        ValueError: ``total`` is not a multiple of one batch on each process.
     """
     unit = "tokens" if length > 1 else "sentences"
     each = f"dataset.batch_size {batch} x {length} tokens" if length > 1 else f"dataset.batch_size {batch}"
@@ -50,7 +50,7 @@ def is_precision(wanted: str, precision: str) -> bool:
     """Whether the run computes in ``wanted``.
 
     Raises:
-        ValueError: ``precision`` is none that there is.
+        ValueError: ``precision`` is not one of `PRECISIONS`.
     """
     if precision not in PRECISIONS:
         raise ValueError(f"run.precision is {precision!r}; expected one of {', '.join(PRECISIONS)}")
@@ -58,15 +58,15 @@ def is_precision(wanted: str, precision: str) -> bool:
 
 
 def choose(condition: bool, yes: Any, no: Any) -> Any:
-    """``yes`` or ``no``."""
+    """``yes`` if ``condition``, else ``no``."""
     return yes if condition else no
 
 
 def run_of(checkpoint: str | None) -> str:
-    """Name of the run folder that holds a checkpoint, or of a model that comes with the package.
+    """Name of the run folder that contains a checkpoint, or of a model that comes with the package.
 
     Raises:
-        ValueError: there is none.
+        ValueError: no checkpoint is given.
     """
     if not checkpoint:
         raise ValueError("pretrained: not given; say pretrained=runs/NAME/checkpoint_best.pt")
@@ -74,10 +74,10 @@ def run_of(checkpoint: str | None) -> str:
 
 
 def slurm_tasks() -> int:
-    """Processes of the SLURM job that this is one of.
+    """Number of tasks of the current SLURM job.
 
     Raises:
-        ValueError: it is none.
+        ValueError: there is none.
     """
     if (tasks := os.environ.get("SLURM_NTASKS")) is None:
         raise ValueError("this is no SLURM job: SLURM_NTASKS is not set; run_config=srun is for scripts/slurm/*.sbatch")
@@ -85,6 +85,6 @@ def slurm_tasks() -> int:
 
 
 def register() -> None:
-    """Make them known to omegaconf; calling again is harmless."""
+    """Register the resolvers with omegaconf; another call has no effect."""
     for function in (multiply, divide, update_freq, is_precision, choose, run_of, slurm_tasks):
         OmegaConf.register_new_resolver(function.__name__, function, replace=True)

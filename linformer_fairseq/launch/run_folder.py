@@ -1,10 +1,9 @@
-"""What a run leaves on record beside its checkpoints, and that it runs once at a time.
+"""The folder of a run: its record, and a lock against a second process.
 
-``config.yaml`` is the config, ``console.log`` what the terminal showed, ``run.json`` one object: what the run is
+``config.yaml`` is the config, ``console.log`` a copy of the log, ``run.json`` one object: properties of the run
 (schema, stage, name, experiment, seed, task, data, lr, pretrained, paper, overrides, model, parameters, max_update,
-warmup_updates, tokens_per_update, commit, versions), and ``attempts``, an entry for each time that it was started:
-start, end, status (running, finished, stopped, failed), updates_at_start, updates_at_end, world_size, hardware,
-slurm_job, error.
+warmup_updates, tokens_per_update, commit, versions), and ``attempts``, an entry for each start: start, end, status
+(running, finished, stopped, failed), updates_at_start, updates_at_end, world_size, hardware, slurm_job, error.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ def now() -> str:
 
 
 class RunFolder:
-    """The folder of one run, held by its first process.
+    """The folder of one run, locked by its first process.
 
     Args:
-        path: checkpoint.save_dir; made if it is not there.
+        path: checkpoint.save_dir; created if it does not exist.
 
     Raises:
-        UserError: another process trains in it, or its run.json cannot be read.
+        UserError: another process trains in it, it is not writable, or its run.json cannot be read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -52,24 +51,22 @@ class RunFolder:
         except UserError as error:
             raise UserError(f"checkpoint.save_dir: {error}") from None
         except OSError as error:
-            raise UserError(
-                f"checkpoint.save_dir: {path}: {error.strerror}; it must be a folder that can be written to"
-            ) from None
+            raise UserError(f"checkpoint.save_dir: {path}: {error.strerror}; it must be a writable folder") from None
         self._record = read_record(path) or {}
 
     def begin(self, config: DictConfig, facts: Mapping[str, Any], attempt: Mapping[str, Any]) -> None:
-        """Write config.yaml and run.json, with a new attempt that is running."""
+        """Write config.yaml and run.json, with a new attempt."""
         attempts = self._record.get("attempts", [])
         for earlier in attempts:
-            if earlier["status"] == "running":  # nobody holds the lock: it was killed
-                earlier.update(status="failed", error="killed: it could not say more")
+            if earlier["status"] == "running":  # the lock was free: it was killed
+                earlier.update(status="failed", error="killed before it could record its end")
         write_file(self.path / "config.yaml", OmegaConf.to_yaml(config, resolve=True))
         started = {"start": now(), "end": None, "status": "running", "error": None, **attempt}
         self._record = {"schema": run_record.SCHEMA, **facts, "attempts": [*attempts, started]}
         self._save()
 
     def end(self, status: str, progress: Progress, error: str | None = None) -> None:
-        """Close the attempt."""
+        """End the attempt."""
         self._record["parameters"] = progress.parameters
         last = self._record["attempts"][-1]
         last.update(end=now(), status=status, error=error)
@@ -79,7 +76,7 @@ class RunFolder:
             last["updates_at_end"] = progress.last
         try:
             self._save()
-        except OSError as problem:  # what ended the run says more than that its end could not be noted
+        except OSError as problem:  # the error that ended the run is more important
             logger.error("%s: %s", self.path / run_record.NAME, problem)
 
     def _save(self) -> None:
@@ -87,25 +84,25 @@ class RunFolder:
 
 
 def read_record(path: Path) -> dict[str, Any] | None:
-    """What a run folder's run.json says; None without one.
+    """The content of a folder's run.json; None without one.
 
     Raises:
-        UserError: it is damaged, or of another version.
+        UserError: it is damaged, or has another schema.
     """
     if not (path / run_record.NAME).exists():
         return None
     try:
         return run_record.read(path)
     except UserError as error:
-        raise UserError(f"{error}; move it away to go on without it") from None
+        raise UserError(f"{error}; move it away to continue without it") from None
 
 
 def updates_done(record: Mapping[str, Any]) -> int:
-    """Updates after the last attempt that could say so."""
+    """Highest number of updates recorded by an attempt."""
     return max((attempt.get("updates_at_end") or 0 for attempt in record.get("attempts", [])), default=0)
 
 
 def has_finished(record: Mapping[str, Any], max_update: int) -> bool:
-    """Whether the run's last attempt ended as it should, and nothing is left to do."""
+    """Whether the last attempt finished, and its max_update was at least the given one."""
     attempts: Sequence[Mapping[str, Any]] = record.get("attempts", [])
     return bool(attempts) and attempts[-1]["status"] == "finished" and record.get("max_update", 0) >= max_update

@@ -1,4 +1,4 @@
-"""What makes a run another one than that of its folder, which it must not carry on or pass for."""
+"""Checks that a run folder contains no other run, which would be resumed or taken for this one."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from linformer_fairseq.core import projection_defaults
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.models.config import Role, with_role
 
-# beside the options of its model
+# in addition to the options of its model
 _FACTS = ("stage", "task", "data", "pretrained", "seed", "lr")
 
 
 def check_same_run(path: Path, record: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
-    """Raise where a folder holds another run, which would go on with these settings, or pass for this one.
+    """Raise if a folder has another run, which would be resumed with these settings or taken for this one.
 
     Args:
         path: the folder.
-        record: what its run.json says; empty without one.
-        facts: what run.json is to say of the run that starts.
+        record: content of its run.json; empty without one.
+        facts: properties of the run that starts, as in run.json.
 
     Raises:
-        UserError: naming what differs, with both values.
+        UserError: they differ; the message has the option and both values.
     """
     if not record:
         return
@@ -31,7 +31,7 @@ def check_same_run(path: Path, record: Mapping[str, Any], facts: Mapping[str, An
         if ours != theirs:
             raise UserError(
                 f"{path} holds a run with {key} {theirs!r}, but this one has {ours!r}; say another run.name, or move "
-                "its run.json away to go on with the new value"
+                "its run.json away to continue with the new value"
             )
 
 
@@ -39,7 +39,7 @@ def _identity(facts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for key in _FACTS:
         yield key, facts.get(key)
     given = {key: value for key, value in facts.get("model", {}).items() if value is not None}
-    # Before these options existed, and in run.json files of that time, every projection was what linear is by default.
+    # Before these options existed, all projections had the defaults of linear; run.json files of that time lack them.
     before = projection_defaults("linear", bool(given.get("freeze_projection")))
     model = {"projection_step": 1.0, "attention_start": "random", **before, **given}
     for key in sorted(with_role(Role.MODEL, Role.TRAINING)):

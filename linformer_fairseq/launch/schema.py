@@ -1,6 +1,6 @@
-"""The types of every option of a run: fairseq's own, and ours under ``run``.
+"""The types of all options of a run: fairseq's own, and ours under ``run``.
 
-Hydra checks the configs and overrides against it, so that a misspelled option is refused by name.
+Hydra validates configs and overrides against it, so that an error names a misspelled option.
 No ``from __future__ import annotations`` here: omegaconf reads the field types as objects.
 """
 
@@ -17,10 +17,10 @@ SCHEMA = "schema"
 
 @dataclass
 class PaperOptions:
-    """Where the paper shows this run."""
+    """Where this run appears in the paper."""
 
     figure3: list[str] = field(default_factory=list)
-    """Panels of Figure 3, as a, b, c, d."""
+    """Panels of Figure 3: a, b, c, d."""
     table2: Optional[str] = None
     """Name of its row in Table 2."""
 
@@ -30,24 +30,24 @@ class PlanOptions:
     """Assumptions behind the estimates of ``--dry-run``."""
 
     tokens_per_second: Optional[float] = None
-    """Measured, of one device; in its place stands mfu x peak_tflops where it is not known."""
+    """Measured speed of one device; if None, it is estimated from mfu x peak_tflops."""
     mfu: float = 0.3
-    """Share of the device's peak that the run's operations reach, those of recomputed activations included."""
+    """Fraction of the device's peak that the run reaches, FLOPs of recomputed activations included."""
     peak_tflops: float = 125.0
-    """10^12 operations a second of one device at the run's precision; 125: V100, fp16 (NVIDIA's data sheet)."""
+    """Peak of one device at the run's precision, in 10^12 FLOPs per second; 125: V100, fp16 (NVIDIA's data sheet)."""
     device_gib: float = 32.0
-    """Memory of one device, used where torch sees no GPU."""
+    """Memory of one device, used if torch finds no GPU."""
 
 
 @dataclass
 class RunOptions:
-    """What fairseq has no option for. ``precision`` and the batch in tokens set fairseq's options in the configs."""
+    """Options that fairseq lacks. The configs set fairseq's options from ``precision`` and the batch in tokens."""
 
     stage: str = MISSING
     name: str = MISSING
     model: str = MISSING
     experiment: Optional[str] = None
-    """Name of the config that was chosen from the group ``experiment``: filled in when the config is composed."""
+    """Name of the config that was chosen from the group ``experiment``: set when the config is composed."""
     task: Optional[str] = None
     runs: str = "runs"
     precision: str = "fp16"
@@ -63,7 +63,7 @@ class RunOptions:
 
 @dataclass
 class LaunchConfig(FairseqConfig):
-    """fairseq's config and ours."""
+    """fairseq's config and our options."""
 
     run: RunOptions = field(default_factory=RunOptions)
     pretrained: Optional[str] = None
@@ -72,5 +72,5 @@ class LaunchConfig(FairseqConfig):
 
 @functools.cache
 def register() -> None:
-    """Make the schema known to Hydra by the name that the configs' defaults have; calling again is harmless."""
+    """Register the schema with Hydra under the name in the configs' defaults; another call has no effect."""
     ConfigStore.instance().store(name=SCHEMA, node=LaunchConfig)

@@ -1,4 +1,4 @@
-"""One process of a run: joins the others, trains with fairseq, and leaves a record."""
+"""One process of a run: joins the others, trains with fairseq, and records the run."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from linformer_fairseq.training.signals import Stopped
 
 logger = logging.getLogger(__name__)
 
-# What fairseq has no part for; a checkpoint's config is then one that fairseq alone can read.
+# Not in fairseq's config: without them, fairseq alone can read the config in a checkpoint.
 _OURS = ("run", "pretrained", "lr")
 
 EXPLAINED = (UserError, MemoryError, torch.OutOfMemoryError)
-"""Ends of a training that say themselves what happened and what to do: no traceback makes them clearer."""
+"""Errors whose message says what happened and what to do, so that no traceback is needed."""
 
 
 def train(config: DictConfig, rank_info: RankInfo, overrides: Sequence[str]) -> None:
@@ -42,12 +42,12 @@ def train(config: DictConfig, rank_info: RankInfo, overrides: Sequence[str]) -> 
 
     Args:
         config: completed.
-        rank_info: this process among those of the run.
+        rank_info: rank of this process.
         overrides: as the user typed them, for the record.
 
     Raises:
         UserError: nothing could be trained.
-        Stopped: a signal came; a checkpoint is saved.
+        Stopped: the run was stopped by a signal.
     """
     signals.listen()
     check_device(config)
@@ -62,7 +62,7 @@ def train(config: DictConfig, rank_info: RankInfo, overrides: Sequence[str]) -> 
         logger.info("%s: already finished, after %d updates", path, updates_done(record))
         return
     hosts = _meet(config, rank_info)
-    patches.install()  # those of the training program, which is imported by now
+    patches.install()  # those of fairseq_cli.train, which has been imported by now
     if folder is None:
         _run(config)
         return
@@ -79,11 +79,9 @@ def train(config: DictConfig, rank_info: RankInfo, overrides: Sequence[str]) -> 
 
 
 def check_device(config: DictConfig) -> None:
-    """Raises:
-    UserError: the run is for GPUs, and this machine has none.
-    """
+    """Raise UserError if the run is for GPUs, and this machine has none."""
     if not config.common.cpu and not torch.cuda.is_available():
-        raise UserError("this run is for GPUs, but torch sees none; say run_config=cpu, or see `linformer doctor`")
+        raise UserError("this run is for GPUs, but torch sees none; use run_config=cpu, or see `linformer doctor`")
 
 
 def accelerator() -> str:
@@ -98,12 +96,12 @@ def _meet(config: DictConfig, rank_info: RankInfo) -> list[str]:
         distributed.distributed_rank = rank_info.rank
         distributed.distributed_no_spawn = True
         distributed.distributed_init_method = rank_info.init_method
-        # with a GPU for each task alone, every task sees its own as number 0
+        # if SLURM shows each task only its own GPU, that is number 0
         distributed.device_id = rank_info.local_rank % (torch.cuda.device_count() or 1)
     if not config.common.cpu and rank_info.local_rank >= (devices := torch.cuda.device_count()) > 1:
         raise UserError(
-            f"process {rank_info.local_rank} of this machine finds {devices} GPUs; start as many processes as there "
-            f"are, with distributed_training.distributed_world_size={devices} on one machine"
+            f"process {rank_info.local_rank} of this machine finds {devices} GPUs; start one process per GPU, "
+            f"with distributed_training.distributed_world_size={devices} on one machine"
         )
     if rank_info.init_method is None:
         return [os.uname().nodename]
@@ -126,7 +124,7 @@ def _run(config: DictConfig) -> None:
     if not PROGRESS.trained:
         raise UserError(
             f"no update happened: fairseq found nothing to do with {config.task.data}, max_epoch "
-            f"{config.optimization.max_epoch} and stop_min_lr {config.optimization.stop_min_lr:g}; the log says more"
+            f"{config.optimization.max_epoch} and stop_min_lr {config.optimization.stop_min_lr:g}; see the log"
         )
 
 
@@ -148,7 +146,7 @@ def _recorded(folder: RunFolder) -> Iterator[None]:
 
 @contextmanager
 def _console_log(path: Path) -> Iterator[None]:
-    """What the terminal shows is kept in the run folder, too."""
+    """Write the log to the run folder, too."""
     root = logging.getLogger()
     handler = logging.FileHandler(path / CONSOLE_LOG, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s | %(levelname)s | %(name)s | %(message)s"))

@@ -1,4 +1,4 @@
-"""fairseq's encoder with Linformer's attention in it: wiring only, the mathematics is in ``core``."""
+"""fairseq's encoder with Linformer's attention; the computations are in ``core``."""
 
 from .attention_start import ATTENTION_STARTS, look_at_neighbours
 from .encoder import LinformerEncoder

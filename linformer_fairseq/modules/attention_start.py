@@ -22,7 +22,7 @@ _LONGEST = 30.0
 """Ratio of the longest wavelength to the shortest, which is 2 pi positions."""
 _AMPLITUDE = 0.2
 _TOKENS = 0.1
-"""Standard deviation of token embeddings: RoBERTa's 0.02 would be too small beside the position embeddings."""
+"""Standard deviation of token embeddings: RoBERTa's 0.02 would be too small for these position embeddings."""
 _SCORE = 22.6
 """Score of a position with itself, before the softmax, for a layer input of variance one."""
 
@@ -34,7 +34,7 @@ def look_at_neighbours(
     """Initializes position embeddings, the scale of token embeddings, and W_q = W_k of the first half of all heads.
 
     The other heads keep RoBERTa's initialization. The first token of a sequence gets a zero query in the first half of
-    the heads, so uniform attention: classification heads use its features of the whole text, which masked language
+    the heads, and so uniform attention: classification heads use its features of the whole text, which masked language
     modelling does not train.
 
     Args:
@@ -46,9 +46,9 @@ def look_at_neighbours(
     padding = positions.padding_idx
     assert padding is not None
     positions.weight.copy_(_sinusoids(*positions.weight.shape) * _AMPLITUDE)
-    positions.weight[padding : padding + 2] = 0.0  # position 0 comes next
+    positions.weight[padding : padding + 2] = 0.0  # the second row is position 0
     tokens.weight.mul_(_TOKENS / tokens.weight.std())
-    beginning = tokens.weight[first] - tokens.weight[first].mean()  # as a layer norm leaves it
+    beginning = tokens.weight[first] - tokens.weight[first].mean()  # as after a layer norm
     beginning = beginning / beginning.norm()
     for attention in attentions:
         query, key = attention.q_proj, attention.k_proj
@@ -61,7 +61,7 @@ def look_at_neighbours(
 
 
 def _sinusoids(count: int, width: int) -> Tensor:
-    """(count, width): sines and cosines whose frequencies fall geometrically from 1 to 1/30 a position."""
+    """(count, width): sines and cosines whose frequencies fall geometrically from 1 to 1/30 per position."""
     frequencies = _LONGEST ** (-torch.arange(0, width, 2) / width)
     angles = torch.arange(count).unsqueeze(1) * frequencies
     return torch.stack([angles.sin(), angles.cos()], dim=2).flatten(1)[:, :width]

@@ -20,12 +20,12 @@ from .encoder_layer import FairseqEncoderLayer
 
 
 class LinformerEncoder(TransformerEncoder):
-    """Embeddings and L Linformer layers; owns the projection that layerwise sharing shares.
+    """Embeddings and L Linformer layers; owns the shared projection of layerwise sharing.
 
     Args:
         args: RoBERTa's flat options.
         dictionary, embed_tokens: as in fairseq's encoder.
-        settings: what the attention is built from.
+        settings: settings of the attention.
     """
 
     proj_k: Projection | None
@@ -40,7 +40,7 @@ class LinformerEncoder(TransformerEncoder):
         del self._layer_numbers
         self._compiled = args.compile_encoder
         if self._compiled:
-            compile_layers(self.layers.children())  # the list itself leaves out layers by chance, with LayerDrop
+            compile_layers(self.layers.children())  # iterating over the list itself drops layers (LayerDrop)
 
     def build_encoder_layer(self, args: Namespace) -> nn.Module:
         number = next(self._layer_numbers)
@@ -53,7 +53,7 @@ class LinformerEncoder(TransformerEncoder):
         return fsdp_wrap(layer, min_num_params=0 if cfg.checkpoint_activations else cfg.min_params_to_wrap)
 
     def forward_embedding(self, src_tokens: Tensor, token_embedding: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """fairseq's, without the copies of (B, T, C) that made it the peak of a forward pass's memory."""
+        """As in fairseq, without copies of (B, T, C) that were the memory peak of a forward pass."""
         embed = self.embed_tokens(src_tokens) if token_embedding is None else token_embedding
         if self.embed_scale != 1.0:
             embed = self.embed_scale * embed
@@ -74,10 +74,10 @@ class LinformerEncoder(TransformerEncoder):
         return_all_hiddens: bool = False,
         token_embeddings: Tensor | None = None,
     ) -> dict[str, list[Any]]:
-        """What fairseq's encoder returns, without asking a GPU whether there is padding.
+        """The output of fairseq's encoder, without synchronizing with a GPU to look for padding.
 
-        fairseq's own forward calls ``.any()`` on the padding mask, which stops the host until the GPU has caught
-        up and breaks the graph of torch.compile.
+        fairseq's forward calls ``.any()`` on the padding mask, which makes the host wait for the GPU and breaks the
+        graph of torch.compile.
 
         Args:
             src_tokens: (B, T), padded on the right.
@@ -94,9 +94,9 @@ class LinformerEncoder(TransformerEncoder):
         mask = padding if self._masks_always(padding.device) or padding.any() else None
         if mask is not None:
             x = x.masked_fill(mask.unsqueeze(-1), 0.0)
-        # Batch first in here, and (T, B, C) for fairseq outside: a view, as its heads look at (B, T, C) again.
+        # Batch first in here, and (T, B, C) for fairseq outside: a view, which its heads transpose back to (B, T, C).
         states = [x.transpose(0, 1)] if return_all_hiddens else []
-        kept = True  # by someone else; the first layer's input may be the caller's
+        kept = True  # x must not be overwritten: the first layer's input may be the caller's
         for layer in self.layers:
             x = layer(x, encoder_padding_mask=mask, overwrite=not (kept or layer._forward_pre_hooks))
             kept = return_all_hiddens or bool(layer._forward_hooks)
@@ -108,7 +108,7 @@ class LinformerEncoder(TransformerEncoder):
         return {
             "encoder_out": [x.transpose(0, 1)],
             "encoder_padding_mask": [padding],
-            "encoder_embedding": [],  # RoBERTa has no use for it, and it is as large as x
+            "encoder_embedding": [],  # not used by RoBERTa, and as large as x
             "encoder_states": states,
             "fc_results": [None] * (len(states) - 1),
             "src_tokens": [],
@@ -117,7 +117,7 @@ class LinformerEncoder(TransformerEncoder):
 
     def _position_embeddings(self, src_tokens: Tensor) -> Tensor:
         """(T, C), or (B, T, C). With padding on the right, the tokens of all sequences have the first T positions, so
-        that nothing has to be counted and looked up; what padding gets is masked."""
+        that no ids are computed and looked up; padding is masked."""
         if type(self.embed_positions) is not LearnedPositionalEmbedding:
             found: Tensor = self.embed_positions(src_tokens)
             return found
@@ -125,7 +125,7 @@ class LinformerEncoder(TransformerEncoder):
         return self.embed_positions.weight[first : first + src_tokens.size(1)]
 
     def _masks_always(self, device: torch.device) -> bool:
-        """On a CPU the answer is at hand, and without padding there is nothing to mask; compiled masking is free."""
+        """Whether to mask without looking for padding, which synchronizes a GPU; compiled masking is free."""
         return device.type != "cpu" or self._compiled or torch.compiler.is_compiling()
 
     def _check_length(self, length: int) -> None:

@@ -13,7 +13,7 @@ from linformer_fairseq.core import LinformerSelfAttention, LinformerSettings, Pr
 
 
 class FairseqEncoderLayer(TransformerEncoderLayerBase):
-    """The parts, options and names of fairseq's layer; what it computes with them is `core.encoder_layer`.
+    """fairseq's layer, its submodules, options and names; its forward pass is `core.encoder_layer`.
 
     Args:
         cfg: fairseq's ``TransformerConfig``.
@@ -29,11 +29,11 @@ class FairseqEncoderLayer(TransformerEncoderLayerBase):
         del self._attention
         self.recompute = cfg.checkpoint_activations and not cfg.offload_activations
         if cfg.activation_fn == "gelu":
-            # fairseq's own copies to fp32 and back; torch's rounds to the same values and needs no copies.
+            # fairseq's own gelu copies to fp32 and back; torch's rounds to the same values without copies.
             self.activation_fn = F.gelu
 
     def build_self_attention(self, embed_dim: int, cfg: Any) -> nn.Module:
-        """Quantisation noise acts on the four linear maps; E and F get none."""
+        """Quantization noise is applied to the four linear layers, not to E and F."""
         attention = LinformerSelfAttention(*self._attention)
         for linear in (attention.q_proj, attention.k_proj, attention.v_proj, attention.out_proj):
             quant_noise(linear, cfg.quant_noise.pq, cfg.quant_noise.pq_block_size)
@@ -49,8 +49,8 @@ class FairseqEncoderLayer(TransformerEncoderLayerBase):
         """(B, T, C) to (B, T, C); the mask is bool (B, T), True at padding; ``overwrite`` as in `encoder_layer`.
 
         Raises:
-            ValueError: there is an attention mask, causal or other, which Linformer cannot have: each projected row
-                mixes all positions.
+            ValueError: there is an attention mask, causal or other, which Linformer does not support: each projected
+                row mixes all positions.
         """
         if attn_mask is not None:
             raise ValueError(

@@ -1,8 +1,8 @@
-"""Embeddings and masked-language-model head of a vocabulary that is computed with padding and stored without.
+"""Embeddings and masked-language-model head for a vocabulary that is padded in computation, not in storage.
 
 A vocabulary is padded in the dictionary (``binarize --pad-vocabulary``) or in the model (``pad_vocabulary``).
-Parameters have rows for the real symbols alone, so that checkpoints and optimizer states are the same with padding and
-without it; the output layer adds rows of zeros for the product and returns the logits of the real symbols.
+Parameters have rows only for the real symbols, so that checkpoints and optimizer states are the same with and without
+padding; the output layer adds rows of zeros for the product and returns the logits of the real symbols.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from torch import Tensor, nn
 from linformer_fairseq.files.dictionary import without_padding
 
 MULTIPLE = 8
-"""Rows of 8 half-precision numbers are 16 bytes, to which the tensor cores of GPUs want matrices aligned."""
+"""8 half-precision numbers are 16 bytes, the alignment of matrices for the tensor cores of GPUs."""
 
 
 def real_symbols(dictionary: Dictionary) -> int:
-    """Number of symbols that the dictionary is not merely padded with."""
+    """Number of symbols of a dictionary without its padding."""
     return len(without_padding(dictionary.symbols))
 
 
 class TokenEmbedding(nn.Embedding):
-    """Embeddings of the real symbols; the others, which stand for no token, are read as ``<unk>``.
+    """Embeddings of the real symbols; those that only pad the dictionary are read as ``<unk>``.
 
-    fairseq's masked_lm draws its random tokens from the whole dictionary, its padding included.
+    fairseq's masked_lm draws random tokens from the whole dictionary, including its padding.
     """
 
     def __init__(self, dictionary: Dictionary, embed_dim: int) -> None:
@@ -48,7 +48,7 @@ class LMHead(RobertaLMHead):
     Args:
         embed_dim, activation_fn, weight: as in fairseq's head; ``weight`` is (V, C), or None for one of its own.
         dictionary: of the output; V is the number of its real symbols.
-        pad: compute a multiple of 8 rows; without it as many as the dictionary has symbols.
+        pad: compute a multiple of 8 rows; otherwise as many as the dictionary has symbols.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class LMHead(RobertaLMHead):
 
         Args:
             features: (B, T, C).
-            masked_tokens: (B, T), True where logits are wanted; None for all positions.
+            masked_tokens: (B, T), True where logits are computed; None for all positions.
         """
         if not self._padding:
             return super().forward(features, masked_tokens)

@@ -1,4 +1,4 @@
-"""Optimizers as fairseq knows them; importing this registers ``fused_adamw``."""
+"""Optimizers for fairseq; importing this package registers ``fused_adamw``."""
 
 from .fused_adamw import FairseqFusedAdamW, FusedAdamW, FusedAdamWConfig
 

@@ -1,7 +1,7 @@
 """``--optimizer fused_adamw``: fairseq's Adam, computed by torch's fused AdamW.
 
-The same update and the same saved state as ``--optimizer adam``, so that each goes on from the other's checkpoints; a
-step goes through the memory once, where fairseq's Adam goes through it for every operation.
+The updates and the saved state are those of ``--optimizer adam``, so that each can resume from the other's checkpoints;
+a step accesses each tensor in memory once, fairseq's Adam once for every operation.
 """
 
 import math
@@ -42,12 +42,12 @@ class FusedAdamW(Adam):
             raise ValueError(
                 f"fused_adamw got {half.pop()} parameters and would keep its averages in that type; it needs float32: "
                 "leave --memory-efficient-fp16 and --memory-efficient-bf16 out (--fp16 and --bf16 alone keep float32 "
-                "copies of the parameters), or take --optimizer adam"
+                "copies of the parameters), or use --optimizer adam"
             )
 
     @property
     def supports_memory_efficient_fp16(self) -> bool:
-        """No: the fused step has one type for everything."""
+        """False: the fused step has one dtype for all tensors."""
         return False
 
     @torch.no_grad()
@@ -56,15 +56,15 @@ class FusedAdamW(Adam):
         with torch.enable_grad():
             loss = None if closure is None else closure()
         for group in self.param_groups:
-            # Parameters that had no gradient in some update are behind the others, and a fused step has one eps.
+            # Parameters without a gradient in some update have made fewer steps, and a fused step has one eps.
             together: dict[tuple[torch.device, int], list[_Member]] = defaultdict(list)
             for p in (p for p in group["params"] if p.grad is not None):
                 if p.grad.is_sparse:
                     raise ValueError("fused_adamw got a sparse gradient: turn sparse embeddings off")
                 state = self.state[p]
-                state["step"] = int(state.get("step", 0)) + 1  # not a tensor, as in the files of fairseq's Adam
+                state["step"] = int(state.get("step", 0)) + 1  # not a tensor, as in checkpoints of fairseq's Adam
                 for name in ("exp_avg", "exp_avg_sq"):
-                    # If just loaded, it may be elsewhere or laid out otherwise, which the kernel does not look at.
+                    # After loading, its device, dtype or layout may differ, which the kernel does not check.
                     state[name] = state[name].to(p).contiguous() if name in state else p.new_zeros(p.shape)
                 together[p.device, state["step"]].append((p, p.grad, state))
             for (device, step), members in together.items():
@@ -75,7 +75,7 @@ class FusedAdamW(Adam):
     def _update(group: dict[str, Any], device: torch.device, step: int, members: list[_Member]) -> None:
         beta1, beta2 = group["betas"]
         params, gradients, states = zip(*members, strict=True)
-        updated = [p.contiguous() for p in params]  # the parameter itself wherever it is contiguous
+        updated = [p.contiguous() for p in params]  # the parameter itself if it is contiguous
         adamw(
             updated,
             [gradient.contiguous() for gradient in gradients],
@@ -89,7 +89,7 @@ class FusedAdamW(Adam):
             beta2=beta2,
             lr=group["lr"],
             weight_decay=group["weight_decay"],
-            # torch adds eps to the root of the corrected second moment, fairseq to that of the uncorrected one
+            # torch adds eps to the root of the bias-corrected second moment, fairseq to that of the raw one
             eps=group["eps"] / math.sqrt(1 - beta2**step),
             maximize=False,
         )
@@ -110,12 +110,12 @@ class FusedAdamWConfig(FairseqDataclass):
 
 @register_optimizer("fused_adamw", dataclass=FusedAdamWConfig)
 class FairseqFusedAdamW(FairseqAdam):
-    """fairseq's ``adam`` with ``FusedAdamW`` in it."""
+    """fairseq's ``adam`` with ``FusedAdamW``."""
 
     def __init__(self, cfg: FusedAdamWConfig, params: Iterable[Tensor]) -> None:
         FairseqOptimizer.__init__(self, cfg)  # FairseqAdam's own would choose between its implementations
         self._optimizer = FusedAdamW(params, **self.optimizer_config)
 
 
-# fairseq writes this name into checkpoints and refuses to resume where another was written.
+# fairseq writes this name to checkpoints and refuses to resume if it differs.
 FairseqFusedAdamW.__name__ = FairseqAdam.__name__

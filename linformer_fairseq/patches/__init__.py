@@ -1,8 +1,8 @@
-"""Patches of fairseq 0.12: each file replaces functions of fairseq in place, for one behaviour.
+"""Patches of fairseq 0.12: each module replaces functions of fairseq in place to change one behaviour.
 
-Both entry points (``fairseq-train`` and ``fairseq-hydra-train``), the hub interface and every task have them then,
-not only ours. A file says what fairseq does and what the patch does, and lists in ``REPLACED`` what it replaces:
-(owner, name, make), where ``make`` gets the function that is there and returns the one to put in its place.
+They apply to both entry points (``fairseq-train`` and ``fairseq-hydra-train``), the hub interface and every task, not
+only to ours. The docstring of a module says what fairseq does and what the patch does; ``REPLACED`` lists the replaced
+functions: (owner, name, make), where ``make`` takes the original and returns its replacement.
 """
 
 from __future__ import annotations
@@ -58,20 +58,20 @@ PATCHES: tuple[ModuleType, ...] = (
     not_learning,
     stopping,
 )
-"""All of them, in the order in which they are installed.
+"""All patches, in the order in which they are installed.
 
-A later one goes around an earlier one of the same function. That matters once: `stopping` ends the process where it
-returns from ``validate_and_save``, so it comes after `not_learning`, whose warning would be lost otherwise.
+A later patch of a function wraps an earlier one. This order matters only for `stopping`: it ends the process after
+``validate_and_save``, so it must wrap `not_learning`, whose warning would otherwise be lost.
 """
 
 _MARK = "_linformer_patches"
 
 
 def install() -> None:
-    """Install every patch.
+    """Install all patches.
 
-    Calling it again changes nothing, with one exception: the training program, ``fairseq_cli.train``, is patched only
-    once it has been imported, because importing it sets up logging for the whole process.
+    Another call has no effect, with one exception: ``fairseq_cli.train`` is patched by the first call after its import,
+    because importing it here would configure logging for the whole process.
     """
     for patch in PATCHES:
         for owner, name, make in patch.REPLACED:
@@ -81,16 +81,16 @@ def install() -> None:
 
 
 def replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-    """Replace ``owner.name`` by ``make(original)``; a second call with the same ``make`` does nothing.
+    """Replace ``owner.name`` with ``make(original)``; a second call with the same ``make`` has no effect.
 
-    Several patches may replace the same function: each goes around what is there.
+    Several patches may replace the same function: each wraps the previous one.
 
     Args:
-        owner: module or class that holds the function. A class must define it itself: a mark inherited
-            from a base class would otherwise count as its own.
+        owner: module or class that defines the function. A class must not inherit it: the mark of a patched base class
+            would count as its own.
         name: the attribute to replace.
-        make: gets what is there and returns the new one, a function with functools.wraps. Known by its name.
-            Static methods are kept static.
+        make: takes the original and returns its replacement (functions: with functools.wraps); identified by its name.
+            Static methods stay static.
     """
     held = vars(owner).get(name, getattr(owner, name))
     original = held.__func__ if isinstance(held, staticmethod) else held

@@ -1,9 +1,9 @@
-"""A run that goes on in another setup says what of it is still the same.
+"""A run that is resumed with another setup logs what is preserved.
 
-What fairseq does: it goes on with another number of processes or another batch size without a word.
+What fairseq does: it resumes with another number of processes or another batch size without a message.
 
-The patch: every checkpoint carries how many processes there were and what each had in an update; a run that goes on
-compares, and says what is preserved, what is approximate and what is not preserved.
+The patch: every checkpoint records the number of processes and the batch size; a resumed run compares them with its
+own, and logs what is preserved, what is approximate and what is not preserved.
 """
 
 import functools
@@ -20,8 +20,8 @@ KEY = "linformer_batching"
 
 _NAMES = {
     "processes": "processes",
-    "batch_size": "batch_size (sequences of a process)",
-    "max_tokens": "max_tokens (of a process)",
+    "batch_size": "batch_size (sequences per process)",
+    "max_tokens": "max_tokens (per process)",
     "update_freq": "update_freq (micro-batches of an update)",
     "tokens_per_sample": "tokens_per_sample",
     "length_window": "length_window (examples ordered by length at a time)",
@@ -31,24 +31,24 @@ Batching = dict[str, Any]
 
 
 def batching_of(cfg: Any) -> Batching:
-    """Return what decides how many examples make an update, from fairseq's config; plain values only."""
+    """Return the options that determine the examples of an update, as plain values from fairseq's config."""
     return {
         "processes": int(cfg.distributed_training.distributed_world_size),
         "batch_size": cfg.dataset.batch_size,
         "max_tokens": cfg.dataset.max_tokens,
         "update_freq": [int(count) for count in cfg.optimization.update_freq],
         "tokens_per_sample": getattr(cfg.task, "tokens_per_sample", None),
-        "length_window": getattr(cfg.task, "length_window", None) or None,  # 0 is as if there were none
+        "length_window": getattr(cfg.task, "length_window", None) or None,  # 0 means none
     }
 
 
 def difference(before: Batching, now: Batching, epoch: int) -> str | None:
-    """Return what to tell the user; None where nothing differs.
+    """Return the message for the user; None if nothing differs.
 
     Args:
         before: the record of the checkpoint.
-        now: of the run that goes on.
-        epoch: in which it goes on, from 1; ``update_freq`` may depend on it.
+        now: that of the resumed run.
+        epoch: epoch in which it is resumed, from 1; ``update_freq`` may depend on it.
     """
     changed = [name for name in _NAMES if before.get(name) != now[name]]
     if not changed:
@@ -58,30 +58,30 @@ def difference(before: Batching, now: Batching, epoch: int) -> str | None:
     lines = [
         "this run goes on from a checkpoint of another setup: "
         + ", ".join(f"{_NAMES[name]} {before.get(name)} -> {now[name]}" for name in changed),
-        "preserved: parameters, optimizer state, number of updates and with it the place in the learning rate "
+        "preserved: parameters, optimizer state, number of updates and so the position in the learning rate "
         "schedule, best score, epoch",
     ]
     if same_batches:
-        lines.append("preserved: the order of the batches and the position among them, to one batch of each process")
+        lines.append("preserved: the order of the batches and the position among them, up to one batch per process")
         lines.append("not preserved: the random numbers of dropout")
     else:
         lines.append("approximate: the position in the epoch; the same fraction of it counts as seen")
         lines.append(
-            "not preserved: which examples make a batch and their order, so some of this epoch come twice or not at "
-            "all; the random numbers of dropout"
+            "not preserved: which examples make a batch and their order, so some of this epoch are seen twice or not "
+            "at all; the random numbers of dropout"
         )
     if same_batches and were == are:
         lines.append(f"preserved: the batch of an update, {_effective(now, epoch)}")
     else:
         lines.append(
             f"not preserved: the batch of an update, {_effective(before, epoch)} -> {_effective(now, epoch)}; the "
-            "learning rate and the number of updates are as the options say and were not adapted to it"
+            "learning rate and the number of updates are not adapted to it"
         )
     return "\n  ".join(lines)
 
 
 def _batches(batching: Batching, epoch: int) -> int:
-    """Return the number of micro-batches of an update, on all processes."""
+    """Return the number of micro-batches per update, over all processes."""
     frequencies = batching["update_freq"]
     return int(batching["processes"] * frequencies[min(epoch, len(frequencies)) - 1])
 
@@ -109,7 +109,7 @@ def _compared(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(load_checkpoint)
     def load(cfg: Any, trainer: Trainer, **more: Any) -> Any:
         extra_state, iterator = load_checkpoint(cfg, trainer, **more)
-        # A finetuning takes parameters alone: it begins at update 0, and has nothing to go on with.
+        # Finetuning loads only parameters: it begins at update 0 and resumes nothing.
         resumed = extra_state is not None and trainer.get_num_updates() > 0 and not cfg.reset_dataloader
         if resumed and KEY in extra_state:
             told = difference(extra_state[KEY], batching_of(trainer.cfg), iterator.epoch)

@@ -1,12 +1,12 @@
 """``--bf16`` trains on a GPU or CPU.
 
-What fairseq does: ``fairseq-train --bf16`` switches ``--tpu`` on ("implies --tpu", from when only TPUs had
-bfloat16) and dies in ``'NoneType' object has no attribute 'xla_device'``. ``fairseq-hydra-train`` does not.
-Criterion, optimizer, model and task have copies of the switch: with it, masked_lm computes logits for all positions
-instead of the masked ones, and Adam is not fused.
+What fairseq does: ``fairseq-train --bf16`` sets ``--tpu`` ("implies --tpu", from the time when only TPUs had bfloat16)
+and fails with ``'NoneType' object has no attribute 'xla_device'``. ``fairseq-hydra-train`` does not. Criterion,
+optimizer, model and task have copies of this option: if it is set, masked_lm computes logits for all positions instead
+of the masked ones, and Adam is not fused.
 
-The patch: where torch_xla is not installed there is no TPU, and the switch that nobody asked for is undone in
-every part of the config before the run starts. A ``--tpu`` without ``--bf16`` is left to fairseq's own error.
+The patch: if torch_xla is not installed, there is no TPU, and the implied option is reset in every part of the config
+before the run starts. ``--tpu`` without ``--bf16`` is left to fairseq, which raises its own error.
 """
 
 import functools

@@ -1,12 +1,12 @@
-"""Several processes resume: the checkpoint's dict reaches the other ranks.
+"""A run of several processes can be resumed with torch 2.6 and later.
 
-What fairseq does: rank 0 reads the checkpoint and broadcasts it as a pickle (``broadcast_object``), which the
-others open with a ``torch.load`` that leaves ``weights_only`` to torch. From torch 2.6 on they refuse
-fairseq's own placeholder for tensors and the omegaconf containers into which rank 0 has turned the config, so
-that no run of several processes can be resumed. Observed with two gloo processes and torch 2.13.
+What fairseq does: rank 0 reads the checkpoint and broadcasts it as a pickle (``broadcast_object``), which the other
+ranks read with ``torch.load`` and the default of ``weights_only``. From torch 2.6 on, this refuses fairseq's own
+placeholder for tensors and the omegaconf containers to which rank 0 has converted the config, so that no run of several
+processes can be resumed. Observed with two gloo processes and torch 2.13.
 
-The patch: the placeholder is allowed while the broadcast runs, and configs travel as plain dicts. A config
-made from an old checkpoint's ``args`` names every config class of fairseq and could not be listed; no rank
+The patch: the placeholder is allowed during the broadcast, and configs are sent as plain dicts. A config that was
+converted from an old checkpoint's ``args`` contains every config class of fairseq, which could not be listed; no rank
 reads it after the broadcast.
 """
 

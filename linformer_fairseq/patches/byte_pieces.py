@@ -1,10 +1,10 @@
-"""Text comes back from sentencepiece's byte pieces.
+"""Byte pieces of sentencepiece are decoded to characters.
 
-What fairseq does: its ``sentencepiece`` tokenizer decodes by joining the pieces, so that a character which a
-model with byte fallback spells in bytes comes back as ``<0xC3><0xA9>`` instead of ``é``. Observed in ``decode`` and
-``fill_mask`` of the hub interface.
+What fairseq does: its ``sentencepiece`` tokenizer decodes by joining the pieces, so that a character which a model with
+byte fallback encodes as bytes is decoded to ``<0xC3><0xA9>`` instead of ``é``. Observed in ``decode`` and ``fill_mask``
+of the hub interface.
 
-The patch: runs of byte pieces become the characters that they spell before fairseq joins the pieces.
+The patch: sequences of byte pieces are replaced by their characters before fairseq joins the pieces.
 """
 
 import functools
@@ -14,14 +14,14 @@ from typing import Any
 
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
 
-# Whole pieces only: the same letters typed in a text are several pieces and stay as they are.
+# Whole pieces only: the same characters in a text are several pieces and are not changed.
 _BYTE_RUN = re.compile(r"(?<!\S)<0x[0-9A-F]{2}>(?: <0x[0-9A-F]{2}>)*(?!\S)")
 
 
 def join_byte_pieces(pieces: str) -> str:
-    """Replace each run of byte pieces in ``pieces``, separated by spaces, by its characters.
+    """Replace each sequence of byte pieces in ``pieces``, separated by spaces, by its characters.
 
-    Bytes that are invalid UTF-8, such as a lone part of a character, become U+FFFD.
+    Bytes that are not valid UTF-8, such as an incomplete character, become U+FFFD.
     """
 
     def characters(run: re.Match[str]) -> str:

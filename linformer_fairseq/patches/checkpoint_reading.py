@@ -1,15 +1,14 @@
-"""Checkpoints are read without executing them, and an invalid file is refused by name.
+"""Loading a checkpoint executes no code from it; errors name the file.
 
-What fairseq does: every one of its ``torch.load`` calls leaves ``weights_only`` to torch. Up to torch 2.5
-that runs whatever the pickle names; from 2.6 on it refuses ``argparse.Namespace``, so that every resume and
-every restore of a ``fairseq-train`` checkpoint fails; with ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1`` it runs the
-pickle again. A truncated file ends in "EOFError: Ran out of input", and a file of something else in
-``KeyError: 'best_loss'``. torch compares no CRC of the zip archive: a file with other bytes in a tensor is loaded
-without a word.
+What fairseq does: all its ``torch.load`` calls use the default of ``weights_only``. Up to torch 2.5, code in the pickle
+is executed; from 2.6 on, ``argparse.Namespace`` is refused, so that every resume and every restore of a
+``fairseq-train`` checkpoint fails; with ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1``, code is executed again. A truncated
+file causes "EOFError: Ran out of input", and another kind of file ``KeyError: 'best_loss'``. torch does not verify the
+CRCs of the zip archive: a file with altered bytes in a tensor is loaded without an error.
 
-The patch: ``fairseq.checkpoint_utils`` (through which the trainer, ``--restore-file``,
-``--finetune-from-model``, ``load_model_ensemble`` and the hub read) sees a torch whose ``load`` is
-`checkpoints.reading.read_checkpoint`, and whatever goes wrong afterwards names the file, too.
+The patch: in ``fairseq.checkpoint_utils`` (used by the trainer, ``--restore-file``, ``--finetune-from-model``,
+``load_model_ensemble`` and the hub interface), ``torch.load`` is replaced by `checkpoints.reading.read_checkpoint`;
+errors that are raised after loading name the file, too.
 """
 
 import functools
@@ -24,7 +23,7 @@ from linformer_fairseq.checkpoints.reading import CheckpointError, not_understoo
 
 
 class _SafeTorch(types.ModuleType):
-    """torch as ``fairseq.checkpoint_utils`` sees it: everything is torch's own, except ``load``."""
+    """The ``torch`` of ``fairseq.checkpoint_utils``: torch itself, except for ``load``."""
 
     def __init__(self, _: Any) -> None:
         super().__init__("torch", torch.__doc__)
@@ -43,7 +42,7 @@ def _naming_the_file(load_checkpoint_to_cpu: Callable[..., Any]) -> Callable[...
             return load_checkpoint_to_cpu(path, *args, **kwargs)
         except (CheckpointError, OSError):
             raise
-        except Exception as error:  # fairseq brings old options and histories up to date without looking at them
+        except Exception as error:  # fairseq upgrades old options and histories without validating them
             raise not_understood(path, error) from error
 
     return load

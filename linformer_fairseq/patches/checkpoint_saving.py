@@ -1,11 +1,11 @@
-"""A checkpoint is on the disk, with its checksum, or the run says that it is not.
+"""Saving a checkpoint is atomic and durable, or fails with the reason.
 
-What fairseq does: it tries to write three times, each time behind what it wrote before; it does not ask for the
-bytes to reach the disk; and where it gives up, the last line is torch's "unexpected pos 832 vs 726".
+What fairseq does: it makes up to three attempts, each of which appends to the output of the previous one; it does not
+call fsync; and if it gives up, the last line is torch's "unexpected pos 832 vs 726".
 
-The patch: each attempt begins anew under NAME.tmp, the checksum is part of the file, the file reaches the disk before
-it gets its name, and what ends the run names the file, the reason, and what a second start will go on from. Remote
-paths (iopath) and ``--write-checkpoints-asynchronously`` are left to fairseq.
+The patch: each attempt writes a new NAME.tmp, with a checksum; the file is synchronized to disk before it is renamed;
+the error that ends the run names the file, the reason, and the checkpoint to resume from. Remote paths (iopath) and
+``--write-checkpoints-asynchronously`` are left to fairseq.
 """
 
 import errno
@@ -24,12 +24,12 @@ from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.training.run_report import LOG
 
 _ATTEMPTS, _PAUSE = 3, 2.5
-"""Attempts, as in fairseq, and seconds between two of them."""
+"""Number of attempts, as in fairseq, and seconds between them."""
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class SavingError(UserError, RuntimeError):
-    """A checkpoint could not be saved; the message names the file, the reason and what is still there."""
+    """A checkpoint could not be saved; the message names the file, the reason and the newest valid one."""
 
 
 def _with_checksum(torch_persistent_save: Callable[..., Any]) -> Callable[..., Any]:
@@ -72,15 +72,15 @@ def _explain(error: OSError, cfg: Any, suffix: str) -> str:
     try:
         chosen = choose(Path(cfg.save_dir), suffix).chosen
     except OSError as second:
-        return f"{said}What is in {cfg.save_dir} cannot be read either ({second}): {remedy} first."
+        return f"{said}{cfg.save_dir} cannot be read either ({second}): {remedy} first."
     if chosen is None or not chosen.usable:
-        return f"{said}No earlier one is in {cfg.save_dir}: {remedy} and start anew."
+        return f"{said}No earlier one is in {cfg.save_dir}: {remedy} and start again."
     command = "the same command"
     if cfg.restore_file != "checkpoint_last.pt":
         command += f" without --restore-file {cfg.restore_file}"
     return (
-        f"{said}The newest sound one is {chosen.path} ({chosen.updates} updates): {remedy} and start {command} again, "
-        "it goes on from there."
+        f"{said}The newest sound one is {chosen.path} ({chosen.updates} updates): {remedy} and start {command} again "
+        "to resume from it."
     )
 
 

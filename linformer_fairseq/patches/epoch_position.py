@@ -1,11 +1,11 @@
-"""The position in an epoch survives another number of processes and another batch size.
+"""The position in an epoch is kept if the number of processes or the batch size changes.
 
-What fairseq does: it stores how many batches each process has had, and skips as many after a resume. With half as
-many processes that is half of the examples, so the run sees many of them twice; with twice as many it leaves as
-many out; and where the number is larger than the new epoch, it asks to be reported to its developers.
+What fairseq does: it stores how many batches each process has had, and skips as many when it resumes. With half as many
+processes, these are half of the examples, so the run sees many of them twice; with twice as many, it leaves out as
+many; and if the number exceeds the length of the new epoch, it fails with a request to report this to its developers.
 
-The patch: how many batches the epoch has, and on how many processes, is stored beside it. Where the epoch has as many
-batches as before, the position is exact: the run goes on with the batch after the last one. Otherwise the same
+The patch: the number of batches of the epoch and the number of processes are stored, too. If the epoch has as many
+batches as before, the position is exact: the run continues with the batch after the last one. Otherwise the same
 fraction of the epoch counts as done, rounded down.
 """
 
@@ -31,7 +31,7 @@ def _at_same_position(load_state_dict: Callable[..., None]) -> Callable[..., Non
     def load(self: EpochBatchIterator, state: dict[str, Any]) -> None:
         done = state.get("iterations_in_epoch", 0)
         if done and _BATCHES in state:
-            self.epoch = state["epoch"]  # the batches of some data depend on it
+            self.epoch = state["epoch"]  # the batches of some data sets depend on it
             state = {**state, "iterations_in_epoch": _position(done, state, len(self.frozen_batches), self.num_shards)}
         load_state_dict(self, state)
 
@@ -39,7 +39,7 @@ def _at_same_position(load_state_dict: Callable[..., None]) -> Callable[..., Non
 
 
 def _position(done: int, state: dict[str, Any], batches: int, shards: int) -> int:
-    """Return the batches of each process to skip; in the same setup that is ``done``."""
+    """Return how many batches each process skips: ``done`` if the setup is the same."""
     before = state[_BATCHES], state[_SHARDS]
     if before == (batches, shards):
         return done

@@ -1,10 +1,10 @@
-"""Each line of a training stands once in its log file.
+"""Each line is written to the log file once.
 
-What fairseq does: every epoch and every validation adds one more handler for ``--log-file`` to the same logger, so that
-a line is written as often as there were epochs and validations before it: after 100 of each, 91 copies of the last
-one, and a file that grows with the square of the run's length.
+What fairseq does: every epoch and every validation adds another handler for ``--log-file`` to the same logger, so that
+a line is written as often as there were epochs and validations before it: after 100 of each, 91 copies of the last one,
+and a file whose size grows quadratically with the length of the run.
 
-The patch: of the handlers for one file the first stays.
+The patch: only the first handler of a file is kept.
 """
 
 import functools

@@ -1,9 +1,9 @@
-"""The death of one process is named by the others.
+"""If a process of a run is lost, the others log it.
 
-What fairseq does: the processes that are left end with a traceback of torch's collectives ("Connection closed by
-peer"), from which one has to know that another process died.
+What fairseq does: the remaining processes end with a traceback of torch's collectives ("Connection closed by peer"),
+which does not say that another process died.
 
-The patch: they also log it in words, with the update.
+The patch: they also log this, with the update.
 """
 
 import functools

@@ -1,14 +1,14 @@
-"""A loss or a gradient that is not finite ends the run, with the batches it came from in the log.
+"""A loss or gradient that is not finite ends the run; the log has the batches that it came from.
 
-What fairseq does: a gradient that is not finite ends a run in fp32 and bf16, with a dump of all gradients but
-without a word about which update and which examples it was; with several GPUs it says that the gradients are
-"inconsistent between workers". In fp16 it halves the loss scale some thirty times first. A loss that is not finite
-but has finite gradients goes unnoticed.
+What fairseq does: a gradient that is not finite ends a run in fp32 and bf16, with a dump of all gradients but without
+the update and the examples; with several GPUs, the error says that the gradients are "inconsistent between workers". In
+fp16, the loss scale is halved about thirty times first. A loss that is not finite but has finite gradients is not
+detected.
 
-The patch: every process logs the update, the ids of its examples (their indices in the binarised data, as fairseq's
-batches have them) and the loss of each micro-batch. In fp16 an overflow of the gradients is still answered by
-another loss scale, but no scale helps where the loss itself is not finite: it ends the run at once. fairseq's crash.pt
-and its search for the module where it began stay as they are.
+The patch: every process logs the update, the ids of its examples (their indices in the binarized data, from fairseq's
+batches) and the loss of each micro-batch. In fp16, a gradient overflow still lowers the loss scale, but no scale helps
+if the loss itself is not finite: it ends the run at once. fairseq's crash.pt and its search for the module that caused
+the value (NanDetector) are not changed.
 """
 
 import functools
@@ -32,7 +32,7 @@ class NotFiniteError(UserError, FloatingPointError):
 
 
 class _Update:
-    """One call of the trainer's train_step: what this process has in its hands."""
+    """One call of the trainer's train_step: its examples and losses on this process."""
 
     def __init__(self, trainer: Trainer, samples: list[Any]) -> None:
         self.number = trainer.get_num_updates() + 1
@@ -41,21 +41,21 @@ class _Update:
         self._logged = False
 
     def take_loss(self, _module: Any, _inputs: Any, output: Any) -> None:
-        """Keep a loss: a forward hook of the criterion. What fairseq computes again comes after the micro-batches."""
+        """Store a loss: a forward hook of the criterion. Losses that fairseq recomputes come after the others."""
         self._losses.append(output[0].detach())
 
     def _values(self) -> list[float]:
         return [loss.double().sum().item() for loss in self._losses[: len(self._samples)]]
 
     def finite_everywhere(self) -> bool:
-        """Tell whether the losses are finite on every process; all of them have to call it."""
+        """Return whether the losses are finite on all processes; all must call it."""
         bad = torch.tensor([float(not all(map(math.isfinite, self._values())))], device=self._trainer.device)
         if self._trainer.data_parallel_world_size > 1:
             utils.all_reduce(bad, group=self._trainer.data_parallel_process_group)
         return not bad.item()
 
     def log(self) -> None:
-        """Say once which examples there were."""
+        """Log the examples, once."""
         if self._logged:
             return
         self._logged = True
@@ -73,14 +73,14 @@ class _Update:
         what = "the gradient" if all(map(math.isfinite, self._values())) else "the loss"
         raise NotFiniteError(
             f"update {self.number}: {what} is not finite on process {self._trainer.data_parallel_rank} or another one. "
-            "The log above names the examples of each micro-batch. The checkpoints saved before are kept. A lower "
-            "learning rate, a longer warm-up or --clip-norm helps where it diverged; otherwise look at these examples"
+            "The log above lists the examples of each micro-batch. Earlier checkpoints are kept. If training "
+            "diverged, a lower learning rate, a longer warm-up or --clip-norm helps; otherwise inspect these examples"
         )
 
 
 def _ids(sample: Any) -> Any:
     if not sample:
-        return "none (a batch that only fills up)"
+        return "none (a dummy batch)"
     ids = sample.get("id")
     return ids.tolist() if isinstance(ids, torch.Tensor) else "unknown"
 
@@ -93,7 +93,7 @@ def _with_batches_named(train_step: Callable[..., Any]) -> Callable[..., Any]:
         hook = self.criterion.register_forward_hook(update.take_loss)
         try:
             output = train_step(self, samples, *args, **kwargs)
-        except NotFiniteError:  # amp tries a batch again from within
+        except NotFiniteError:  # amp retries a batch recursively
             raise
         except Exception as error:
             if not _is_floating_point(error):
@@ -102,7 +102,7 @@ def _with_batches_named(train_step: Callable[..., Any]) -> Callable[..., Any]:
         finally:
             hook.remove()
             vars(self).pop(_UPDATE, None)
-        # No output in fp16 is an overflow, on every process: rare enough to ask the others about their losses.
+        # In fp16, no output means an overflow, on all processes: rare enough for a collective call.
         scaled = self.cfg.common.fp16 or self.cfg.common.amp
         finite = math.isfinite(output.get("loss", 0.0)) if output else not scaled or update.finite_everywhere()
         if not finite:
@@ -113,7 +113,7 @@ def _with_batches_named(train_step: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_floating_point(error: BaseException | None) -> bool:
-    """Tell whether it began with one, also where fairseq's search for the module, or its crash.pt, failed then."""
+    """Return whether the error or one in its context is a FloatingPointError: fairseq's handling can fail, too."""
     while error is not None:
         if isinstance(error, FloatingPointError):
             return True
@@ -124,7 +124,7 @@ def _is_floating_point(error: BaseException | None) -> bool:
 def _named_before_crash(save_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(save_checkpoint)
     def save(self: Trainer, *args: Any, **kwargs: Any) -> Any:
-        # The first process may be ended by the end of another one while it writes a large crash.pt.
+        # The end of another process may end the first one while it writes a large crash.pt.
         if isinstance(sys.exception(), FloatingPointError) and hasattr(self, _UPDATE):
             getattr(self, _UPDATE).log()
         return save_checkpoint(self, *args, **kwargs)

@@ -1,11 +1,11 @@
-"""A finetuning whose loss stays where guessing leaves it says so.
+"""A finetuning that does not learn its task logs a warning.
 
-What fairseq does: nothing; a model that answers every example alike ends a run in order, with an accuracy that looks
-like a result.
+What fairseq does: nothing; a run whose model predicts the same class for all examples ends normally, with an accuracy
+that looks like a result.
 
-The patch: when the run validates, once the warm-up is over, it compares the mean training loss of the epoch with the
-entropy of the classes, which is what their frequencies alone give (ln(classes) where all are equally frequent), and
-warns where the loss is not lower.
+The patch: at each validation after the warm-up, the mean training loss of the epoch is compared with the entropy of the
+class frequencies, the loss of a model that knows nothing else (ln(classes) if all are equally frequent); if the loss is
+not lower, a warning is logged.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from fairseq.logging import metrics
 from linformer_fairseq.training.run_report import LOG
 
 _LEARNED = 0.98
-"""A loss below this share of the entropy is more than guessing."""
+"""A loss below this fraction of the entropy is better than guessing."""
 _EXAMPLES = 10_000
-"""The most labels that are counted."""
+"""Maximum number of labels to count."""
 
 
 def entropy(labels: list[int]) -> float:
-    """Return the entropy of the frequencies of classes, in bits, as fairseq logs losses."""
+    """Return the entropy of the class frequencies in bits, the unit of fairseq's logged losses."""
     counts = Counter(labels).values()
     return -sum(count / len(labels) * math.log2(count / len(labels)) for count in counts)
 
@@ -44,14 +44,14 @@ def _look(cfg: Any, trainer: Any, task: Any) -> None:
     if not classifies or trainer.get_num_updates() <= getattr(cfg.lr_scheduler, "warmup_updates", 0):
         return
     loss = metrics.get_smoothed_value("train", "loss")
-    if loss < _LEARNED * math.log2(task.cfg.num_classes) / 2:  # far below what any usual frequencies give
+    if loss < _LEARNED * math.log2(task.cfg.num_classes) / 2:  # far below the entropy of usual frequencies
         return
     guessing = entropy(_labels(task.dataset("train")))
     if loss >= _LEARNED * guessing:
         LOG.warning(
-            f"update {trainer.get_num_updates()}: the training loss is {loss:.3f}, and knowing nothing but how "
-            f"frequent the classes are gives {guessing:.3f}: the model has not learned the task so far. Another "
-            "learning rate, more updates or a longer pretraining may help"
+            f"update {trainer.get_num_updates()}: the training loss is {loss:.3f}, and the entropy of the class "
+            f"frequencies is {guessing:.3f}: the model has not learned the task so far. Another learning rate, "
+            "more updates or a longer pretraining may help"
         )
 
 

@@ -1,9 +1,9 @@
 """``--sample-break-mode eos`` runs with numpy 2.
 
-What fairseq does: its token blocks of one sentence each ask for ``numpy.compat.long``, which numpy 2 no longer has:
-"AttributeError: module 'numpy' has no attribute 'compat'". So does the length of translation pairs.
+What fairseq does: its token blocks of one sentence each use ``numpy.compat.long``, which numpy 2 no longer has:
+"AttributeError: module 'numpy' has no attribute 'compat'". So do the lengths of translation pairs.
 
-The patch: the two modules see a numpy with that name, as int64 where numpy has none; numpy itself stays as it is.
+The patch: the two modules use a numpy with that name, int64 if numpy has none; numpy itself is not changed.
 """
 
 import types
@@ -14,7 +14,7 @@ from fairseq.data import language_pair_dataset, token_block_dataset
 
 
 class _NumpyWithLong(types.ModuleType):
-    """numpy, and ``compat.long`` too."""
+    """numpy with ``compat.long``."""
 
     compat = getattr(np, "compat", types.SimpleNamespace(long=np.int64))
 

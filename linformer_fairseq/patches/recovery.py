@@ -1,13 +1,13 @@
-"""A run goes on from a checkpoint that is whole, or says why it cannot.
+"""A run resumes from a valid checkpoint, or fails with the reason.
 
-What fairseq does: it takes ``checkpoint_last.pt`` as it is. A damaged one ends every restart, however many sound
-ones lie beside it; a missing one, or a ``--restore-file`` that does not exist, means training from the beginning
-without a word.
+What fairseq does: it loads ``checkpoint_last.pt`` without a check. If it is damaged, every restart fails, even if there
+are valid checkpoints; if it, or a ``--restore-file``, does not exist, training starts from the beginning without a
+warning.
 
-The patch: the file is compared with its checksum first. In place of a damaged or missing ``checkpoint_last.pt`` the
-newest sound one of the folder is used, and the damaged file is kept under another name. Files that the user named
-are never replaced by others. Checkpoints in several parts (sharded, model parallel) and remote paths are left to
-fairseq: their parts have to be of the same update.
+The patch: the checksum of the file is verified first. Instead of a damaged or missing ``checkpoint_last.pt``, the
+newest valid one of the folder is used, and the damaged file is renamed. Files that the user named are never replaced by
+others. Checkpoints in several parts (sharded, model parallel), which have to be of the same update, and remote paths
+are left to fairseq.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ def _from_sound_file(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
         with already_checked(whole.path, whole.found) if whole else contextlib.nullcontext():
             loaded = load_checkpoint(cfg, trainer, **more)
         if cfg.no_last_checkpoints:
-            # The run will not renew the copy, and a later start must not take it for the newest.
+            # The run will not update the copy, and a later start must not take it for the newest one.
             wait()
             if prepared.copied:
                 last_checkpoint(Path(cfg.save_dir), trainer.checkpoint_suffix).unlink()
@@ -70,26 +70,26 @@ class Prepared:
     """What was done before fairseq loads a checkpoint."""
 
     whole: Examined | None = None
-    """The file that fairseq will load, where it was read and found whole."""
+    """The file that fairseq will load, if it was read and is not damaged."""
     copied: bool = False
     """Whether another checkpoint was copied to checkpoint_last.pt."""
 
 
 def prepare(cfg: Any, suffix: str) -> Prepared:
-    """Make sure that what fairseq will load is whole.
+    """Make sure that fairseq will load an undamaged checkpoint.
 
     Args:
-        cfg: fairseq's options of checkpoints.
-        suffix: of the names of checkpoint files.
+        cfg: fairseq's checkpoint options.
+        suffix: suffix of the names of checkpoint files.
 
     Raises:
-        CheckpointError: if it is damaged or missing and nothing can take its place.
+        CheckpointError: if it is damaged or missing and there is no other one to use.
         OSError: if a file cannot be read, renamed or copied.
     """
     local = not PathManager.path_requires_pathmanager(cfg.save_dir)
     folder = Path(cfg.save_dir)
     for path in remove_unfinished(folder) if local else ():
-        LOG.info(f"removed {path}, left by a save that did not end")
+        LOG.info(f"removed {path}, left by an unfinished save")
     if cfg.restore_file != _DEFAULT:
         return _check_named(cfg.restore_file.replace(".pt", suffix + ".pt"), "--restore-file")
     if not local:
@@ -120,7 +120,7 @@ def _go_on_from(choice: Choice, folder: Path, suffix: str) -> Prepared:
 def _nothing_sound(choice: Choice, folder: Path) -> str:
     files = "; ".join(f"{examined.path}: {examined.reason}" for examined in choice.passed_over)
     return (
-        f"no sound checkpoint is in {folder} to go on from. {files}. Bring a sound one back as {_DEFAULT}, "
+        f"no sound checkpoint is in {folder} to go on from. {files}. Restore a sound one as {_DEFAULT}, "
         "or, to train from the beginning, move these files away or give another --save-dir."
     )
 
@@ -129,10 +129,12 @@ def _check_named(path: str, option: str) -> Prepared:
     if PathManager.path_requires_pathmanager(path):
         return Prepared()
     if not Path(path).is_file():
-        raise CheckpointError(f"{option} {path}: no such file (from {Path.cwd()}); expected a checkpoint of fairseq")
+        raise CheckpointError(
+            f"{option} {path}: no such file (working directory: {Path.cwd()}); expected a fairseq checkpoint"
+        )
     examined = examine(Path(path))
     if examined.state is State.DAMAGED:
-        raise CheckpointError(f"{option} {path}: damaged, {examined.reason}. Give another one")
+        raise CheckpointError(f"{option} {path}: damaged, {examined.reason}. Give another file")
     return Prepared(whole=examined)
 
 

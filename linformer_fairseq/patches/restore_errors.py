@@ -1,9 +1,9 @@
-"""Why a checkpoint does not fit the model is said last, where one looks.
+"""If a checkpoint does not fit the model, the error has the reason.
 
-What fairseq does: ``Trainer.load_checkpoint`` answers every error from ``load_state_dict`` with "Cannot load
-model parameters from checkpoint ...; please ensure that the architectures match." The reason (which matrix
-has which size, which option differs) stands only in an earlier traceback. ``load_model_ensemble_and_task``, which the
-hub reads with, gives the reason and not the file.
+What fairseq does: ``Trainer.load_checkpoint`` replaces every error of ``load_state_dict`` by "Cannot load model
+parameters from checkpoint ...; please ensure that the architectures match." The reason (which matrix has which
+size, which option differs) is only in an earlier traceback. The error of ``load_model_ensemble_and_task``, which the
+hub interface uses, has the reason without the file.
 
 The patch: one error with both.
 """
@@ -17,7 +17,7 @@ from fairseq.trainer import Trainer
 
 from linformer_fairseq.checkpoints.reading import CheckpointError
 
-# torch's own, and what our attention says where a tensor's shape alone would not tell.
+# torch's message, and that of our attention for differences that shapes do not show.
 _MODELS_SAY = ("Error(s) in loading state_dict", "the checkpoint does not fit the model")
 _FAIRSEQ_SAYS = "Cannot load model parameters from checkpoint"
 
@@ -50,7 +50,7 @@ def _naming_the_files(load_model_ensemble_and_task: Callable[..., Any]) -> Calla
 
 
 def does_not_fit(name: str, error: Exception) -> str:
-    """Make the message for weights that a model refuses."""
+    """Return the message for weights that do not fit a model."""
     return f"{name}: its parameters do not fit the model that the options describe: {' '.join(str(error).split())}"
 
 

@@ -1,11 +1,11 @@
-"""A run that is asked to stop saves a checkpoint at the next update and ends with a status that says so.
+"""A run that is stopped by a signal saves a checkpoint after the update and exits with status 85.
 
-What fairseq does: nothing; SIGTERM and SIGUSR1 end it at once, and what it learned since the last checkpoint is lost.
-Started again, a run that has done all its updates makes one more.
+What fairseq does: nothing; SIGTERM and SIGUSR1 end it at once, and the updates since the last checkpoint are lost. A
+finished run that is started again makes one more update.
 
-The patch: ``fairseq_cli.train.validate_and_save`` is called after every update. There the processes agree whether one
-of them was asked to stop, at the same update for all. How far the run came is kept in `training.run_report.PROGRESS`,
-and a run that is complete makes no update.
+The patch: ``fairseq_cli.train.validate_and_save`` is called after every update. After it, the processes agree whether
+one of them received a signal, so that all stop at the same update. The run's progress is stored in
+`training.run_report.PROGRESS`, and a finished run makes no update.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def _save_and_stop(cfg: Any, trainer: Any, epoch_itr: Any, number: int) -> NoRet
     updates = trainer.get_num_updates()
     checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, None)
     first = trainer.is_data_parallel_master
-    # The others wait here until the first process has saved, and end with 0: srun kills all at the first status that is
-    # not, and reports the highest.
+    # The others wait here until the first process has saved, and exit with 0: srun kills all at the first nonzero
+    # status, and reports the highest.
     leave()
     stopped = Stopped(STOPPED_STATUS if first else 0, updates, number)
     say = logger.warning if first else logger.debug
@@ -51,7 +51,7 @@ def _stopping(validate_and_save: Callable[..., Any]) -> Callable[..., Any]:
     def validate_save_and_look(cfg: Any, trainer: Any, task: Any, epoch_itr: Any, *rest: Any) -> Any:
         valid_losses, should_stop = validate_and_save(cfg, trainer, task, epoch_itr, *rest)
         PROGRESS.last = trainer.get_num_updates()
-        # After the usual work, so that an update which ends the run, or has just been saved, is treated as ever.
+        # After fairseq's own work, so that an update that ends the run or was just saved is handled as usual.
         number = highest(signals.received())
         if number and not should_stop:
             _save_and_stop(cfg, trainer, epoch_itr, number)
@@ -68,7 +68,7 @@ def _listening(train: Callable[..., Any]) -> Callable[..., Any]:
         if PROGRESS.first is None:
             PROGRESS.first = updates
             PROGRESS.parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
-        # fairseq looks at max_update after an update only: started again, a finished run would get one more
+        # fairseq checks max_update only after an update: a finished run, if started again, would make one more
         if cfg.optimization.max_update and updates >= cfg.optimization.max_update:
             logger.info("nothing is left to do: %d of %d updates are done", updates, cfg.optimization.max_update)
             PROGRESS.last, PROGRESS.complete = updates, True

@@ -1,4 +1,4 @@
-"""What a run will cost, from its config: parameters, operations, tokens, hours, memory, disk."""
+"""The cost of a run, from its config: parameters, FLOPs, tokens, hours, memory, disk."""
 
 from linformer_fairseq.planning.flops import Flops, flops_of
 from linformer_fairseq.planning.plan import Plan, plan

@@ -1,4 +1,4 @@
-"""What the data of a run say about its cost: how many symbols, how many tokens, how long the sequences."""
+"""The sizes of a run's data, which determine its cost: symbols, tokens, lengths of sequences."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ ASSUMED_VOCABULARY = 50_265  # RoBERTa's: GPT-2's byte pairs, fairseq's special 
 
 @dataclass(frozen=True)
 class Data:
-    """What is known of the training data; None where they are not there."""
+    """Sizes of the training data; None if the data do not exist."""
 
     vocabulary: int
     """Rows of the model's token embedding: symbols, ``<mask>`` included."""
     vocabulary_source: str
     tokens: int | None
-    """Tokens of the training split; those of a task are counted as it is read: cut to n, with separators."""
+    """Tokens of the training split; those of a task as fairseq reads it: truncated to n, with separators."""
     sequences: int | None
     """Examples of a task; None in pretraining, which cuts the text into blocks."""
     problem: str | None = None
@@ -33,9 +33,9 @@ class Data:
 
 
 def data_of(config: DictConfig) -> Data:
-    """Look at the folder (folders, with colons between them) that ``task.data`` names."""
+    """Read the sizes from the folder of ``task.data`` (or folders, separated by colons)."""
     if OmegaConf.is_missing(config.task, "data"):
-        return Data(ASSUMED_VOCABULARY, "assumed, RoBERTa's: no task.data is given", None, None)
+        return Data(ASSUMED_VOCABULARY, "RoBERTa's, assumed because no task.data is given", None, None)
     folders = [Path(part) for part in str(config.task.data).split(":")]
     classifies = config.task._name in SENTENCE_PREDICTION
     dictionary = folders[0] / ("input0/dict.txt" if classifies else "dict.txt")
@@ -43,7 +43,7 @@ def data_of(config: DictConfig) -> Data:
         vocabulary = embedding_rows(dictionary, str(config.model.get("_name")).startswith(MODEL))
         source = str(dictionary)
     except UserError:
-        vocabulary, source = ASSUMED_VOCABULARY, f"assumed, RoBERTa's: {dictionary} cannot be read"
+        vocabulary, source = ASSUMED_VOCABULARY, f"RoBERTa's, assumed because {dictionary} cannot be read"
     split = str(config.dataset.train_subset)
     first = folders[0] / ("input0" if classifies else "") / split
     if not first.with_suffix(".idx").exists() and not first.with_suffix(".bin").exists():

@@ -1,4 +1,4 @@
-"""Checkpoints of a run: how large, how many, and what is free where they go."""
+"""Size and number of a run's checkpoints, and free disk space."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from linformer_fairseq.planning.sizes import Sizes
 
 @dataclass(frozen=True)
 class Disk:
-    """Bytes of the checkpoints, and what is free where they go."""
+    """Size of the checkpoints and free space, in bytes."""
 
     checkpoint: int
     kept: int | None
-    """Most that are there at once; None where it depends on data that are not there."""
+    """Maximum number at a time; None if it depends on data that do not exist."""
     free: int
     folder: Path
-    """The existing folder whose file system it is."""
+    """An existing folder on their file system."""
 
     @property
     def suffices(self) -> bool:
-        """Whether all of them find room, as far as their number is known."""
+        """Whether there is space for all; True if their number is not known."""
         return self.checkpoint * (self.kept or 0) <= self.free
 
 
 def disk_of(config: DictConfig, sizes: Sizes, epochs: float | None) -> Disk:
-    """Room that a run's checkpoints need.
+    """Disk space that a run's checkpoints need.
 
     Args:
         config: of the run.
         sizes: of its model.
-        epochs: over the data; None where they are not there.
+        epochs: number of epochs; None if not known.
     """
     folder = Path(config.checkpoint.save_dir).absolute()
     while not folder.is_dir():
@@ -47,20 +47,20 @@ def disk_of(config: DictConfig, sizes: Sizes, epochs: float | None) -> Disk:
 
 
 def checkpoint_bytes(config: DictConfig, sizes: Sizes) -> int:
-    """Size of one checkpoint: fairseq writes all numbers as fp32, and Adam's moments with them."""
+    """Size of one checkpoint: fairseq writes parameters and Adam's moments, all in fp32."""
     model = sizes.parameters + sizes.frozen
     if not sizes.options.untie_weights_roberta and (is_half(config) or not config.common.cpu):
-        # The output layer is the embedding, but brought to the CPU as fp32 they become two tensors.
+        # The output layer is tied to the embedding, but copied to the CPU as fp32 they become two tensors.
         model += sizes.vocabulary * sizes.width
     moments = 0 if config.checkpoint.no_save_optimizer_state else ADAM_MOMENTS * sizes.parameters
     return 4 * (model + moments)
 
 
 def checkpoints_kept(config: DictConfig, epochs: float | None) -> int | None:
-    """Most checkpoints that are there at once, the one being written included.
+    """Maximum number of checkpoints at a time, including the one being written.
 
     Returns:
-        their number; None where it depends on a number of epochs that is not known.
+        the number; None if it depends on a number of epochs that is not known.
     """
     options = config.checkpoint
     if options.no_save:

@@ -1,8 +1,8 @@
-"""Bytes that training needs on one device: an estimate.
+"""Estimate of the memory for training on one device.
 
-State is counted as fairseq keeps it. With fp16 and bf16 its FP16Optimizer holds an fp32 copy of parameters and
-gradients beside those of the model; Adam's two moments are fp32 always. Activations are what the backward pass needs of
-a layer, tensor by tensor, as if dropout were on. On a CPU (4 and 6 layers, width 256 and 512, n = 512) the estimate was
+State is counted as in fairseq. With fp16 and bf16, its FP16Optimizer has fp32 copies of parameters and gradients in
+addition to those of the model; Adam's two moments are always fp32. Activations are the tensors of a layer that the
+backward pass needs, as if dropout were on. On a CPU (4 and 6 layers, width 256 and 512, n = 512), the estimate was
 within a fifth of the measured peak.
 """
 
@@ -19,13 +19,13 @@ from linformer_fairseq.planning.sizes import Sizes
 
 GIB = 2**30
 ADAM_MOMENTS = 2
-# What a process needs beside its tensors: the program itself, on a GPU the CUDA context, cuBLAS and cuDNN.
+# Memory of a process in addition to its tensors: the program itself; on a GPU, the CUDA context, cuBLAS and cuDNN.
 _PROGRAM = GIB
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes on one device; ``device`` is what it has."""
+    """Bytes on one device; ``device`` is its total memory."""
 
     parameters: float
     gradients: float
@@ -42,7 +42,7 @@ class Memory:
 
     @property
     def fits(self) -> bool:
-        """Whether a tenth of the device stays free, which fragmentation takes."""
+        """Whether a tenth of the device stays free, for fragmentation."""
         return self.total <= 0.9 * self.device
 
 
@@ -52,13 +52,13 @@ def memory_of(config: DictConfig, sizes: Sizes, batch: float, length: float, mas
     Args:
         config: of the run.
         sizes: of its model.
-        batch: sequences on the device at once.
+        batch: sequences in a batch on the device.
         length: positions of each.
-        masked: positions of each that the masked-language-model head sees.
+        masked: positions of each for the masked-language-model head.
     """
     count, half = sizes.parameters, is_half(config)
     width = 2 if half else 4
-    # The reducer of several processes has buckets as large as the gradients.
+    # With several processes, the buckets of the gradient reducer are as large as the gradients.
     copies = 2 if config.distributed_training.distributed_world_size > 1 else 1
     efficient = config.common.memory_efficient_fp16 or config.common.memory_efficient_bf16
     master = 8 * count if half and not efficient else 0
@@ -69,7 +69,7 @@ def memory_of(config: DictConfig, sizes: Sizes, batch: float, length: float, mas
         parameters=float(width * (count + sizes.frozen)),
         gradients=float(width * count * copies),
         optimizer=float(master + 4 * ADAM_MOMENTS * count),
-        # An update takes place after the backward pass and has temporaries as large as the fp32 parameters.
+        # The optimizer step comes after the backward pass and needs temporary tensors as large as the fp32 parameters.
         activations=max(batch * sequence, 4.0 * count),
         program=float(_PROGRAM),
         device=device,
@@ -78,7 +78,7 @@ def memory_of(config: DictConfig, sizes: Sizes, batch: float, length: float, mas
 
 
 def size_text(count: float) -> str:
-    """A number of bytes, in MiB below a GiB."""
+    """A number of bytes as text, in MiB below 1 GiB."""
     return f"{count / GIB:,.1f} GiB" if count >= GIB else f"{count / 2**20:,.0f} MiB"
 
 
@@ -89,9 +89,9 @@ def is_half(config: DictConfig) -> bool:
 
 
 def _activations(sizes: Sizes, length: float, masked: float, width: int, on_cpu: bool) -> float:
-    """Bytes that the backward pass of one sequence needs; ``width`` is that of an element."""
+    """Bytes that are stored for the backward pass of one sequence; ``width``: bytes of an element."""
     c, options = sizes.width, sizes.options
-    mask = width if on_cpu else 1  # torch's dropout keeps its mask as numbers on a CPU
+    mask = width if on_cpu else 1  # on a CPU, torch stores dropout masks as floating-point numbers
     dropouts = 2 * mask * (options.dropout > 0)
     # Inputs of q_proj, q itself, the heads' outputs before and after they are joined, and the inputs of the two layer
     # norms and of fc1; between fc1 and fc2, the input of gelu (of which fairseq's own keeps an fp32 copy) and of fc2.
@@ -101,17 +101,17 @@ def _activations(sizes: Sizes, length: float, masked: float, width: int, on_cpu:
         rows, keys_values = length, 2 * length
     else:
         rows = max(max(dims) for dims in sizes.settings.dims)
-        # X without its padding, E X (where W comes first, W X of all positions), and the keys and values made of it.
+        # X with zeros at padding, E X (or W X of all positions, if W is applied first), and the keys and values.
         projected = {"none": 2 * length, "headwise": 2 * rows}.get(sizes.settings.sharing, rows)
         keys_values = length + projected + 2 * rows
     layer += width * keys_values * c
     if on_cpu and options.attention_dropout > 0:
-        # Without a fused kernel P is kept in fp32: after the softmax, its dropout mask, and after the dropout.
+        # Without a fused kernel, P is stored in fp32: after the softmax, its dropout mask, and after dropout.
         layer += 3 * 4 * sizes.heads * length * rows
-    # One more, for what the backward pass of a layer has in work.
+    # One more, for temporary tensors of a layer's backward pass.
     layers = (sizes.layers + 1) * layer
     if getattr(options, "checkpoint_activations", False):
-        # The input of each layer, and of a Linformer's what its blocks of positions attend to.
+        # The input of each layer, and in a Linformer's the tensors up to the projected keys and values.
         kept = length
         if sizes.settings is not None and not options.offload_activations:
             kept = keys_values + (length if options.encoder_normalize_before else 0)
@@ -134,7 +134,7 @@ def _device(config: DictConfig) -> tuple[float, str]:
 
 
 def _machine_memory() -> float:
-    """Physical memory, or what a container may use of it."""
+    """Physical memory, or the limit of a container."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit = Path("/sys/fs/cgroup/memory.max")
     text = limit.read_text().strip() if limit.is_file() else "max"

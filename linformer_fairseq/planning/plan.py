@@ -46,41 +46,41 @@ class Plan:
 
     @property
     def parameters(self) -> int:
-        """Trained numbers of the model."""
+        """Number of trained parameters."""
         return self.sizes.parameters
 
     @property
     def tokens_per_update(self) -> float:
-        """Positions that an update sees, on all devices together."""
+        """Positions per update, over all devices."""
         return self.sequences_per_update * self.length
 
     @property
     def total_tokens(self) -> float:
-        """Positions that the run sees."""
+        """Positions in the whole run."""
         return self.updates * self.tokens_per_update
 
     @property
     def flops_per_update(self) -> float:
-        """Operations of an update, forward and backward, on all devices together."""
+        """FLOPs per update, forward and backward, over all devices."""
         return self.sequences_per_update * self.flops.training
 
 
 def plan(config: DictConfig) -> Plan:
-    """Estimate the cost of a run without building its model. Padding is not counted, nor is validation.
+    """Estimate the cost of a run without building its model. Padding and validation are not counted.
 
     Args:
-        config: as `launch.compose` or `launch.complete` gives it.
+        config: from `launch.compose` or `launch.complete`.
 
     Raises:
-        ValueError: options that contradict each other, or a model whose cost is not known.
+        ValueError: contradictory options, or a model whose cost is not known.
     """
     config = with_defaults(config)
     data = data_of(config)
-    with warnings.catch_warnings(record=True) as of_settings:  # of a k that does not suit n
+    with warnings.catch_warnings(record=True) as of_settings:  # such as those about k and n
         warnings.simplefilter("always")
         sizes = sizes_of(config, data.vocabulary)
     pretraining = not sizes.classes
-    # Blocks are full; a task's examples are as long as they are, where they are known.
+    # Blocks of pretraining are full; examples of a task have their mean length, if known.
     length: float = config.task.tokens_per_sample if pretraining else sizes.n
     if data.sequences:
         assert data.tokens is not None
@@ -117,7 +117,7 @@ def plan(config: DictConfig) -> Plan:
 
 
 def _batch(config: DictConfig, length: float) -> float:
-    """Sequences on a device at once."""
+    """Sequences in a batch on one device."""
     if config.dataset.batch_size is not None:
         return float(config.dataset.batch_size)
     if config.dataset.max_tokens is not None:
@@ -155,7 +155,7 @@ def _warnings(
     if data.tokens is not None and data.tokens < sequences * (length if data.sequences else length - 1):
         found.append(
             f"the data have {data.tokens:,} tokens, fewer than an update of {sequences * length:,.0f}: fairseq ends an "
-            "update at the end of an epoch, so that updates will be smaller than said here"
+            "update at the end of an epoch, so updates will be smaller than estimated here"
         )
     if not memory.fits:
         lower = "run.tokens_per_batch" if not sizes.classes else "dataset.batch_size"

@@ -10,7 +10,7 @@ _PREFIXES = ("", "k", "M", "G", "T", "P", "E", "Z")
 
 
 def report(plan: Plan) -> list[str]:
-    """Lines with a label in front of each, numbers with separators of thousands; warnings last."""
+    """Lines that begin with a label, numbers with thousands separators; warnings last."""
     rows = {
         "run": f"{plan.name} ({plan.stage})",
         "model": _model(plan),
@@ -18,7 +18,7 @@ def report(plan: Plan) -> list[str]:
         "per token": _per_token(plan),
         "update": f"{plan.sequences_per_update:,} {_sequences(plan)} = {plan.tokens_per_update:,.0f} tokens, "
         f"{_flops(plan.flops_per_update)} forward and backward",
-        "in all": f"{plan.updates:,} updates, {plan.total_tokens:,.0f} tokens, "
+        "total": f"{plan.updates:,} updates, {plan.total_tokens:,.0f} tokens, "
         f"{_flops(plan.updates * plan.flops_per_update)}",
         "data": _data(plan),
         "time": _time(plan),
@@ -31,7 +31,7 @@ def report(plan: Plan) -> list[str]:
 
 
 def _model(plan: Plan) -> str:
-    """The model's sizes, and what its attention is."""
+    """The model's sizes and attention."""
     sizes = plan.sizes
     text = f"{sizes.layers} layers, width {sizes.width:,}, {sizes.heads} heads, n {sizes.n:,}, "
     if sizes.settings is None:
@@ -42,7 +42,7 @@ def _model(plan: Plan) -> str:
 
 
 def _flops(count: float) -> str:
-    """A number of operations with the prefix that suits it."""
+    """A number of FLOPs with an SI prefix."""
     power = next((p for p in range(len(_PREFIXES) - 1) if count < 1000 ** (p + 1)), len(_PREFIXES) - 1)
     return f"{count / 1000**power:,.1f} {_PREFIXES[power]}FLOPs"
 
@@ -79,7 +79,7 @@ def _data(plan: Plan) -> str:
 def _time(plan: Plan) -> str:
     devices = f"{plan.world_size:,} device{'s' if plan.world_size > 1 else ''}"
     if plan.time is None:
-        return f"not known on {devices}: measure it, then say run.plan.tokens_per_second=NUMBER (of one device)"
+        return f"not known on {devices}: measure it, then set run.plan.tokens_per_second=NUMBER (of one device)"
     device_hours = plan.time.hours * plan.world_size
     return f"{plan.time.hours:,.1f} hours on {devices} ({device_hours:,.1f} device hours) {plan.time.basis}"
 
@@ -96,7 +96,7 @@ def _memory(plan: Plan) -> str:
 
 def _disk(plan: Plan) -> str:
     disk = plan.disk
-    one, free = f"{size_text(disk.checkpoint)} a checkpoint", f"{size_text(disk.free)} free in {disk.folder}"
+    one, free = f"{size_text(disk.checkpoint)} per checkpoint", f"{size_text(disk.free)} free in {disk.folder}"
     if disk.kept is None:
-        return f"{one}, one an epoch; {free}"
+        return f"{one}, one per epoch; {free}"
     return f"{one}, at most {disk.kept:,} at a time: {size_text(disk.kept * disk.checkpoint)}; {free}"

@@ -1,4 +1,4 @@
-"""The sizes of a model and its number of parameters, from its options alone: nothing is built."""
+"""The sizes of a model and its number of parameters, from its options, without building it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROBERTA = "roberta"
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the costs of an encoder depend on."""
+    """The sizes that determine an encoder's cost."""
 
     layers: int
     width: int
@@ -32,45 +32,45 @@ class Sizes:
     classes: int
     """Classes of the classification head; 0 without one."""
     settings: LinformerSettings | None
-    """Settings of Linformer's attention; None where attention is n x n."""
+    """Settings of Linformer's attention; None if attention is n x n."""
     options: Namespace
     """All options of the model, with defaults filled in."""
 
     @property
     def projections(self) -> int:
-        """Numbers in all E and F, frozen ones included."""
+        """Number of weights in all E and F, including frozen ones."""
         return count_projection_parameters(self.settings) if self.settings else 0
 
     @property
     def frozen(self) -> int:
-        """Numbers that are no parameters because ``freeze_projection`` keeps them as they were drawn."""
+        """Number of weights that are not parameters, because of ``freeze_projection``."""
         return self.projections if self.settings and self.settings.freeze_projection else 0
 
     @property
     def parameters(self) -> int:
-        """Trained numbers, exactly; the masked-language-model head is part of the model in finetuning too."""
+        """Exact number of trained parameters; includes the masked-language-model head, also in finetuning."""
         c = self.width
         norm, options = 2 * c, self.options
-        embeddings = (self.vocabulary + self.n + 2) * c  # fairseq's positions begin after the padding symbol's id, 1
+        embeddings = (self.vocabulary + self.n + 2) * c  # fairseq's position ids begin after the padding symbol's, 1
         embeddings += norm * bool(options.layernorm_embedding)
         attention = 4 * (c * c + c)
         layer = attention + norm + (c * self.ffn + self.ffn) + (self.ffn * c + c) + norm
         head = (c * c + c) + norm + self.vocabulary + self.vocabulary * c * bool(options.untie_weights_roberta)
         last_norm = norm * bool(options.encoder_normalize_before)
-        noise = c * c * (options.quant_noise_pq > 0)  # a linear map of the embeddings, which fairseq adds then
+        noise = c * c * (options.quant_noise_pq > 0)  # fairseq then adds a linear layer after the embeddings
         classifier = c * c + c + (c + 1) * self.classes if self.classes else 0
         return embeddings + noise + self.layers * layer + last_norm + head + classifier + self.projections - self.frozen
 
 
 def sizes_of(config: DictConfig, vocabulary: int) -> Sizes:
-    """Sizes of the model that a run's config describes, with those of its architecture filled in.
+    """Sizes of the model that a run's config describes, including those of its architecture.
 
     Args:
         config: of the run, from `launch.options.with_defaults`.
         vocabulary: number of symbols, ``<mask>`` included.
 
     Raises:
-        ValueError: another model than ours or fairseq's RoBERTa, or options that contradict each other.
+        ValueError: the model is neither ours nor fairseq's RoBERTa, or options are contradictory.
     """
     given: Any = OmegaConf.to_container(config.model, resolve=True, enum_to_str=True)
     model = OmegaConf.create(given)

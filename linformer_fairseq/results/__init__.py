@@ -1,4 +1,4 @@
-"""Results: rows from run folders, Table 2 and Figure 3 of the paper from rows. Needs neither torch nor fairseq."""
+"""Makes rows from run folders, and the paper's Table 2 and Figure 3 from rows, without torch and fairseq."""
 
 from linformer_fairseq.results.collect import Collected, collect
 from linformer_fairseq.results.rows import Row

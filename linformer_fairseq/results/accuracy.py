@@ -1,4 +1,4 @@
-"""Accuracy of any finetunings, seeds together: a table by model and task, with the time that they took."""
+"""Accuracy and training time of any finetunings: a table by model and task, with medians over seeds."""
 
 from __future__ import annotations
 
@@ -28,36 +28,36 @@ _CONTROLS = (
 
 @dataclass(frozen=True)
 class Control:
-    """What needs no pretrained model, on one task."""
+    """Baselines without a pretrained model, on one task."""
 
     task: str
     bag_of_words: float
     """Accuracy in percent of tf-idf with logistic regression."""
     majority: float
-    """Accuracy in percent of the answer that is most frequent in train."""
+    """Accuracy in percent of always predicting train's most frequent class."""
 
 
 def read_controls(paths: Iterable[Path]) -> list[Control]:
     """Read the files that ``python -m scripts.reproduce_tools.bag_of_words`` writes.
 
     Raises:
-        UserError: a file cannot be read, or is no such file.
+        UserError: a file cannot be read, or is another kind of file.
     """
     controls = []
     for path in paths:
         try:
             controls.append(load(Control, read_object(path)))
         except ValueError as error:
-            raise UserError(f"{path}: {error}; expected what scripts.reproduce_tools.bag_of_words writes") from None
+            raise UserError(f"{path}: {error}; expected a file of scripts.reproduce_tools.bag_of_words") from None
     return controls
 
 
 def accuracy_table(rows: Iterable[Row], controls: Sequence[Control] = ()) -> tuple[list[Table], list[str]]:
-    """The table and the notes below it; unfinished runs are named there and do not count.
+    """The table and the notes below it; unfinished runs are listed there and not counted.
 
     Args:
         rows: of any runs.
-        controls: put above the models, for the tasks that there are finetunings of.
+        controls: shown above the models, for tasks with finetunings.
     """
     runs, notes = newest(row for row in rows if row.stage == "finetuning" and row.task)
     unfinished = [row.name for row in runs if not row.finished or row.accuracy is None]
@@ -81,7 +81,7 @@ def accuracy_table(rows: Iterable[Row], controls: Sequence[Control] = ()) -> tup
 
 
 def spread(values: Sequence[float], digits: int = 1) -> str:
-    """Such as "74.9 (73.7 to 75.2, 5)": median, lowest, highest and how many; a dash for none."""
+    """Such as "74.9 (73.7 to 75.2, 5)": median, minimum, maximum and count; a dash for none."""
     if not values:
         return "-"
     more = f" ({min(values):,.{digits}f} to {max(values):,.{digits}f}, {len(values)})" if len(values) > 1 else ""

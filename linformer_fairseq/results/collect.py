@@ -1,4 +1,4 @@
-"""Collects the runs below folders as rows, with remarks about those that are incomplete."""
+"""Collects the runs in folders as rows, with remarks about incomplete ones."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Collected:
     left_out: list[str] = field(default_factory=list)
     """A sentence for each run folder that could not be read; it begins with the folder."""
     remarks: list[str] = field(default_factory=list)
-    """The same for runs that were taken with a reservation: unfinished ones and copies."""
+    """The same for unfinished runs, which were collected, and for copies."""
 
 
 def collect(folders: Iterable[Path]) -> Collected:
     """Read all runs in and below ``folders``.
 
     Raises:
-        UserError: one of them is no folder.
+        UserError: one of them is not a folder.
     """
     found = Collected()
     best: dict[tuple[str, str], tuple[Row, Path]] = {}
@@ -53,7 +53,7 @@ def collect(folders: Iterable[Path]) -> Collected:
 
 
 def _run_folders(folders: Iterable[Path]) -> list[Path]:
-    runs: dict[Path, Path] = {}  # by where they really are: a folder may be given twice, or within another
+    runs: dict[Path, Path] = {}  # by resolved path: a folder may be given twice, or within another
     for folder in folders:
         if not folder.is_dir():
             raise UserError(f"{folder}: {'is a file' if folder.exists() else 'no such folder'}; give a folder of runs")

@@ -1,4 +1,4 @@
-"""Figures to PNG and SVG files; equal rows give equal files."""
+"""Draws figures as PNG and SVG; equal rows give equal files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from linformer_fairseq.files.atomic import atomic_open
 from linformer_fairseq.results.figure3 import FIRST_SHARE, Figure, Panel
 from linformer_fairseq.results.perplexity_axes import label_axes
 
-# Colours that people with colour blindness tell apart (Okabe and Ito), each with a mark of its own.
+# Colours that colour-blind readers can distinguish (Okabe and Ito), each with its own marker.
 _LINFORMERS = (
     ("#0072b2", "o"),
     ("#d55e00", "s"),
@@ -29,7 +29,7 @@ _LINFORMERS = (
 )
 _BASELINES = (("#000000", "x"), ("#777777", "+"), ("#444444", "1"), ("#aaaaaa", "2"))
 _CAPTION_WIDTH = 150
-"""Characters of a line."""
+"""Characters per line."""
 
 
 def draw(figure: Figure, folder: Path) -> list[Path]:
@@ -70,7 +70,7 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
             color=colour,
             marker=mark,
             markersize=4,
-            markevery=(number % marks, marks),  # curves that lie on each other show their marks beside each other
+            markevery=(number % marks, marks),  # so that markers of overlapping curves do not coincide
             linewidth=1.2,
             linestyle="--" if curve.is_baseline else "-",
             label=curve.label,
@@ -82,13 +82,13 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
 
 
 def _shown(panel: Panel) -> list[float]:
-    """Perplexities that the axes must hold: the fall at the beginning would press the rest together."""
+    """Perplexities that determine the limits: the initial decrease would compress the rest."""
     last = max(update for curve in panel.curves for update, _ in curve.points)
     return [p for curve in panel.curves for update, p in curve.points if update >= FIRST_SHARE * last]
 
 
 def _save(canvas: Canvas, path: Path) -> Path:
-    # Neither the date nor the version that draws: the file is to change with its rows alone.
+    # Without the date and matplotlib's version: the file changes only with its rows.
     metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
     with atomic_open(path, "wb") as stream:
         canvas.savefig(stream, format=path.suffix[1:], dpi=130, metadata=metadata)

@@ -1,4 +1,4 @@
-"""The paper's Figure 3 from our runs: which curves belong into which panel of which figure."""
+"""The paper's Figure 3 from our runs: assigns curves to panels and figures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from linformer_fairseq.results.rows import Row
 from linformer_fairseq.results.selection import model_name, newest, provenance
 
 FIRST_SHARE = 0.2
-"""The part of the updates, from the first, in which curves may be above the axes."""
+"""The first fraction of the updates, in which curves may exceed the axes."""
 
 
 @dataclass(frozen=True)
@@ -18,11 +18,11 @@ class Curve:
     """One run."""
 
     label: str | None
-    """None for further seeds of a model, which look like the first."""
+    """None for further seeds of a model, which have the style of the first."""
     model: str
     is_baseline: bool
     points: list[tuple[float, float]]
-    """What the panel's curves run over and validation perplexity; at least one."""
+    """Pairs of x value and validation perplexity; at least one."""
 
 
 @dataclass(frozen=True)
@@ -37,23 +37,23 @@ class Panel:
 
 @dataclass(frozen=True)
 class Figure:
-    """All runs of one scale; runs of another get a figure of their own."""
+    """All runs of one scale; runs of another scale are in another figure."""
 
     stem: str
-    """Name of its files, without the ending."""
+    """Name of its files, without the extension."""
     title: str
     caption: str
     panels: list[Panel]
 
 
 def figures(rows: Iterable[Row]) -> tuple[list[Figure], list[str]]:
-    """What is to be drawn.
+    """The figures to draw.
 
     Args:
-        rows: of all runs; others than pretrainings that name a panel (run.paper.figure3) are passed over.
+        rows: of all runs; only pretrainings with a panel (run.paper.figure3) are used.
 
     Returns:
-        A figure for each scale, or an empty one where there are no runs; and remarks.
+        A figure for each scale, or an empty one if there are no runs; and remarks.
     """
     pretrainings = [row for row in rows if row.stage == "pretraining"]
     runs, notes = newest(row for row in pretrainings if set(row.figure3) & PANELS.keys())
@@ -76,7 +76,7 @@ def figures(rows: Iterable[Row]) -> tuple[list[Figure], list[str]]:
 
 
 def points(row: Row) -> list[tuple[float, float]]:
-    """Updates and validation perplexity, where it is a finite number."""
+    """Updates and validation perplexity, if it is finite."""
     return [(update, perplexity) for update, perplexity in row.curve if update is not None and perplexity is not None]
 
 
@@ -125,7 +125,7 @@ def _curves(runs: Sequence[Row]) -> list[Curve]:
 
 
 def _label(name: str, group: Sequence[Row]) -> str:
-    """Name, last perplexity, and what a reader must know: more seeds than one, or that a run is not finished."""
+    """Name and last perplexity; also the number of seeds if there are several, and unfinished runs."""
     last = ", ".join(f"{points(row)[-1][1]:,.4g}" for row in group)
     seeds = f", {len(group)} seeds" * (len(group) > 1)
     unfinished = ", ".join(f"{row.updates:,} of {row.max_update:,} updates" for row in group if not row.finished)

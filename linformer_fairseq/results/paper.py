@@ -1,4 +1,4 @@
-"""What the paper reports: Wang et al. 2020, "Linformer: Self-Attention with Linear Complexity", arXiv 2006.04768 v3."""
+"""The paper's results: Wang et al. 2020, "Linformer: Self-Attention with Linear Complexity", arXiv 2006.04768 v3."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class PaperRow:
     scores: tuple[float, float, float, float]
     average: float
     reproduced: bool = True
-    """False for the paper's comparisons that are no runs of this project."""
+    """False for comparisons of the paper that this project does not run."""
 
 
 TABLE2 = (
@@ -56,4 +56,4 @@ PANELS = {
 """The panels of Figure 3: what is varied in each, and what is fixed in the paper."""
 
 SHARINGS = ("none", "headwise", "key_value", "layerwise")
-"""Kinds of sharing, from no projection shared to one for all."""
+"""Modes of sharing, from no shared projection to one for all layers."""

@@ -1,4 +1,4 @@
-"""Perplexity of any pretrainings, seeds together: a table, and curves over tokens and over hours."""
+"""Perplexity of any pretrainings: a table of medians over seeds, and curves over tokens and hours."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LEGEND = (
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ in their seed alone."""
+    """Runs that differ only in their seed."""
 
     name: str
     rows: list[Row]
@@ -53,13 +53,13 @@ class Group:
         return {update: statistics.median(curve[update] for curve in found) for update in common}
 
     def after(self, hours: float) -> float | None:
-        """The median perplexity after so many hours, between two validations by a straight line."""
+        """The median perplexity after so many hours, interpolated linearly between validations."""
         found = [perplexity for row in self.rows if (perplexity := _after(row, hours)) is not None]
         return statistics.median(found) if found else None
 
 
 def groups(rows: Iterable[Row]) -> tuple[list[Group], list[str]]:
-    """Pretrainings by model and length, baselines first; and remarks. Options that differ are in the names."""
+    """Pretrainings by name, baselines first; and remarks. Names contain the options that differ."""
     runs, notes = newest(row for row in rows if row.stage == "pretraining" and not is_untrained(row))
     found: dict[str, list[Row]] = {}
     for row, name in sorted(zip(runs, distinct_names(runs), strict=True), key=lambda pair: _order(pair[0])):

@@ -17,7 +17,7 @@ _ENOUGH = 4
 
 
 def label_axes(axes: Axes, perplexities: Iterable[float]) -> None:
-    """Scale, limits, ticks and grid of ``axes`` that are to hold these perplexities (at least one)."""
+    """Set scale, limits, ticks and grid of ``axes`` for these perplexities (at least one)."""
     values = list(perplexities)
     low, high = min(values), max(values)
     margin = max(1.02, (high / low) ** 0.05)

@@ -16,7 +16,7 @@ _LATEX = {
 
 
 def markdown(tables: Sequence[Table], notes: Sequence[str]) -> str:
-    """Tables that read well as plain text too, and the notes as a list."""
+    """Tables that are also readable as plain text, and the notes as a list."""
     parts = []
     for table in tables:
         columns = range(len(table.rows[0]))
@@ -25,7 +25,7 @@ def markdown(tables: Sequence[Table], notes: Sequence[str]) -> str:
 
 
 def latex(tables: Sequence[Table], notes: Sequence[str]) -> str:
-    r"""A ``table`` for each, and the notes as a paragraph; needs ``\usepackage{booktabs}``."""
+    r"""A ``table`` for each table, and the notes as a paragraph; needs ``\usepackage{booktabs}``."""
     lines = [r"% \usepackage{booktabs}"]
     for table in tables:
         lines += [r"\begin{table}", r"\centering", rf"\caption{{{_escape(table.title)}}}"]

@@ -1,4 +1,4 @@
-"""A row of results: what is kept of one run, as one line of JSON (results/README.md describes it to readers)."""
+"""A row of results: the data of one run, as one line of JSON (described in results/README.md)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ProjectedDim = int | list[int] | list[list[int]]
 
 @dataclass(frozen=True)
 class Model:
-    """Which model, as far as tables and figures tell models apart."""
+    """The properties by which tables and figures distinguish models."""
 
     architecture: str
     """fairseq's name for it, such as linformer_roberta_base."""
@@ -28,25 +28,25 @@ class Model:
     width: int
     heads: int
     n: int
-    """Positions: the longest input, and for a Linformer the columns of E."""
+    """Maximum input length, and for a Linformer the columns of E."""
     k: ProjectedDim | None
     sharing: str | None
     projection: str | None
     parameters: int | None
     options: dict[str, str | float] = field(default_factory=dict)
-    """Further options of a Linformer that determine what it computes and starts from."""
+    """Further options of a Linformer's computation and initialization."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How large the experiment is: that of its pretraining, also in the row of a finetuning."""
+    """The scale of the experiment: that of its pretraining, also in the row of a finetuning."""
 
     layers: int
     width: int
     max_update: int | None
-    """Updates that pretraining was to take; None where the pretraining is not known."""
+    """Planned updates of the pretraining; None if the pretraining is not known."""
     updates: int | None
-    """Updates that it has taken."""
+    """Updates that were made."""
     tokens_per_update: int | None
     paper: bool
     """The paper's: 12 layers x 768, and 250,000 updates done."""
@@ -55,7 +55,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class Pretrained:
-    """What a finetuning started from."""
+    """The checkpoint that a finetuning started from."""
 
     run: str
     """Name of the pretraining's run."""
@@ -71,14 +71,14 @@ class Score:
     """Value of the last validation; None if it was not finite."""
     best: float
     update: int
-    """The first update with the best."""
+    """The first update with the best value."""
     f1: float | None = None
-    """F1 in percent at that update, where it was logged."""
+    """F1 in percent at that update, if it was logged."""
 
 
 @dataclass(frozen=True)
 class Hardware:
-    """What an attempt ran on."""
+    """The hardware of an attempt."""
 
     processor: str
     accelerator: str
@@ -92,7 +92,7 @@ class Row:
 
     schema: int
     identity: str
-    """Stays the same when the run is resumed, and differs when a run of the same name is begun anew."""
+    """Stays the same when the run is resumed; differs if a run of the same name is started again."""
     name: str
     stage: str
     experiment: str | None
@@ -115,7 +115,7 @@ class Row:
     tokens: int | None
     """Tokens seen in training, without padding."""
     curve: list[list[int | float | None]]
-    """[update, validation perplexity] in order; null where the perplexity is no finite number."""
+    """[update, validation perplexity] in order; null if the perplexity is not finite."""
     perplexity: Score | None
     accuracy: Score | None
     started: str
@@ -145,7 +145,7 @@ def from_line(line: str) -> Row:
     """Read a line.
 
     Raises:
-        ValueError: it is not JSON, of another schema, or a field is missing or wrong; the text says which.
+        ValueError: it is not JSON, has another schema, or a field is missing or wrong; the message says which.
     """
     try:
         value: Any = json.loads(line)

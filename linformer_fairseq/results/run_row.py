@@ -1,4 +1,4 @@
-"""Reads the row of a run from its folder: from run.json and train.log."""
+"""Makes the row of a run from run.json and train.log in its folder."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Options:
 
 
 def find_runs(folder: Path) -> list[Path]:
-    """All run folders in and below ``folder``; those of finetunings lie in that of their pretraining."""
+    """All run folders in and below ``folder``; those of finetunings are in that of their pretraining."""
     return sorted(path.parent for path in folder.rglob(run_record.NAME))
 
 
@@ -53,10 +53,10 @@ def read_run(folder: Path, seen: dict[Path, Row] | None = None) -> Row:
 
     Args:
         folder: the run's.
-        seen: pretrainings that were read already, by folder; more are put in. Many finetunings ask for one of them.
+        seen: cache of pretrainings by folder, extended here: many finetunings share a pretraining.
 
     Raises:
-        UserError: run.json is damaged, or the run was never started; the text names the folder and says what.
+        UserError: run.json is damaged, or the run was never started; the message names the folder.
     """
     record = read_record(folder)
     if not record.attempts:
@@ -121,7 +121,7 @@ def _model(record: Record) -> Model:
     options = load(Options, record.model, "model")
     is_linformer = options._name.startswith("linformer")
     k = options.projected_dim
-    if isinstance(k, str):  # as fairseq-train's command line has it
+    if isinstance(k, str):  # as on fairseq-train's command line
         try:
             k = load(ProjectedDim, json.loads(k), "model.projected_dim")
         except json.JSONDecodeError:
@@ -142,14 +142,14 @@ def _model(record: Record) -> Model:
 
 
 def _pretraining(folder: Path, record: Record, seen: dict[Path, Row]) -> tuple[Row | None, Pretrained | None]:
-    """The row of the pretraining that a finetuning started from, where its folder is at hand, and what is known."""
+    """The row of the pretraining that a finetuning started from, if its folder exists, and what is known."""
     if record.stage != "finetuning":
         return None, None
     checkpoint = Path(record.pretrained) if record.pretrained else None
     name = record.name.rpartition("/")[0]
     for candidate in ([checkpoint.parent] if checkpoint else []) + [folder.parent]:
         if candidate not in seen and (candidate / run_record.NAME).is_file():
-            with suppress(UserError):  # it is reported where it is collected itself
+            with suppress(UserError):  # it is reported when it is collected itself
                 if read_record(candidate).stage == "pretraining":
                     seen[candidate] = read_run(candidate)
         if candidate in seen:
@@ -178,18 +178,18 @@ def _score(values: dict[int, float], best: Any, f1: dict[int, float] | None = No
     finite = {update: value for update, value in sorted(values.items()) if math.isfinite(value)}
     if not finite:
         return None
-    update = best(finite, key=finite.__getitem__)  # of equal ones the first
+    update = best(finite, key=finite.__getitem__)  # the first of equal ones
     return Score(finite.get(max(values)), finite[update], update, (f1 or {}).get(update))
 
 
 def _seconds(attempt: Attempt) -> float | None:
-    """How long an attempt took; None where its end is not known: it was killed, or goes on."""
+    """Duration of an attempt; None if its end is not known: it was killed or is running."""
     start = datetime.fromisoformat(attempt.start)
     return (datetime.fromisoformat(attempt.end) - start).total_seconds() if attempt.end else None
 
 
 def _hardware(attempts: Iterable[Attempt]) -> list[Hardware]:
-    found = {}  # in order, each once
+    found = {}  # in order, without duplicates
     for a in attempts:
         found[Hardware(a.hardware.processor, a.hardware.accelerator or "none", a.world_size, len(a.hardware.hosts))] = 1
     return list(found)

@@ -1,4 +1,4 @@
-"""Which rows count, what they are called, and where they come from: for the table and the figure alike."""
+"""Selection, names and provenance of rows, for tables and figures."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from linformer_fairseq.results.rows import Model, Row
 
 
 def newest(rows: Iterable[Row]) -> tuple[list[Row], list[str]]:
-    """One row of each run: where several have one name and one size, a finished one before others, then the newest.
+    """One row per run: of several with the same name and size, the newest finished one, otherwise the newest.
 
     Returns:
-        The rows that count, and a sentence for each name that has others.
+        The selected rows, and a note for each name with several rows.
     """
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
@@ -41,7 +41,7 @@ def model_name(model: Model, with_n: bool = False) -> str:
 
 
 def distinct_names(rows: Sequence[Row]) -> list[str]:
-    """For each row its model's name with whatever else tells it from rows that differ in more than their seed."""
+    """For each row, its model's name and what distinguishes it from rows that differ in more than the seed."""
     return [_distinct_name(row, rows) for row in rows]
 
 
@@ -61,12 +61,12 @@ def _distinct_name(row: Row, rows: Sequence[Row]) -> str:
 
 
 def is_untrained(row: Row) -> bool:
-    """Whether it stands for no pretraining: the first weights, stored after one update that moves nothing."""
+    """Whether its model is untrained: initial weights, stored after one update that changes nothing."""
     return row.scale.max_update == 1
 
 
 def training_hours(row: Row) -> float | None:
-    """Time in training alone: its tokens by the median speed of the log; None where the log says neither."""
+    """Hours of training alone: tokens divided by the log's median speed; None if the log lacks either."""
     return row.tokens / row.tokens_per_second / 3600 if row.tokens and row.tokens_per_second else None
 
 

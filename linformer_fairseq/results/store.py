@@ -1,7 +1,7 @@
-"""The file of rows: one run a line, replaced as a whole.
+"""The file of rows: one line per run, written atomically.
 
-A row may replace an earlier one of the same run, so nothing is appended: under a lock the file is read, merged and
-written anew. A reader sees the file before or after, never half a line; of two collectors at once the second waits.
+A row may replace an earlier one of the same run, so nothing is appended: under a lock, the file is read, merged and
+rewritten. Readers see the old or the new file, never half a line; of two concurrent writers, the second waits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def read_rows(path: Path) -> list[Row]:
     """The rows of a file, in its order.
 
     Raises:
-        UserError: there is no such file, or a line is no row; the text names the line.
+        UserError: there is no such file, or a line is not a row; the message names the line.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -37,10 +37,10 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def merge_rows(path: Path, rows: Iterable[Row]) -> tuple[int, int]:
-    """Put rows into a file, each in the place of the earlier row of the same run.
+    """Merge rows into a file; each replaces the earlier row of the same run.
 
     Returns:
-        How many are new, and how many replaced one.
+        The number of new rows and of replaced ones.
 
     Raises:
         UserError: the file cannot be read or written.

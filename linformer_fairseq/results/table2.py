@@ -1,4 +1,4 @@
-"""The paper's Table 2 beside our runs: accuracy on four development sets."""
+"""The paper's Table 2 and our runs: accuracy on four development sets."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def table2(rows: Iterable[Row]) -> tuple[list[Table], list[str]]:
     """The tables and the notes below them.
 
     Args:
-        rows: of all runs; others than finetunings on the table's tasks are passed over.
+        rows: of all runs; only finetunings on the table's tasks are used.
 
     Returns:
-        The paper's table with ours beside it, one more for each other scale that there are runs of; and sentences.
+        The paper's table with our results, one table for each other scale of our runs; and notes.
     """
     runs, notes = newest(row for row in rows if row.stage == "finetuning" and row.task in TASKS)
     models: dict[tuple[str, str], list[Row]] = {}
@@ -116,7 +116,7 @@ def _cell(runs: Sequence[Row], notes: list[str]) -> Cell:
     for row, accuracy in scored:
         if row.max_update == longest:
             rates.setdefault(row.lr, []).append(accuracy)
-    # A rate with fewer seeds could win by luck alone.
+    # A learning rate with fewer seeds could be the best by chance.
     most = max(map(len, rates.values()))
     lr, values = max(
         ((lr, values) for lr, values in rates.items() if len(values) == most),
@@ -134,7 +134,7 @@ def _percent(value: float) -> str:
 
 
 def _about(runs: Sequence[Row]) -> list[str]:
-    """How long was finetuned, and where ours come from."""
+    """The lengths of the finetunings, and our provenance."""
     if not runs:
         return ["Ours: no finetuning runs."]
     lengths = []

@@ -1,9 +1,9 @@
-"""Reading the log that fairseq writes with ``common.log_format=json common.log_file=FILE``.
+"""Reads the log that fairseq writes with ``common.log_format=json common.log_file=FILE``.
 
-One JSON object a line, its numbers as text, among other lines: every ``log_interval`` updates the training, at
-validations ``valid_*``, at the end of an epoch ``train_*``. fairseq writes each line once more per epoch, and the
-file is appended to: after an interrupted run was resumed, updates behind its last checkpoint are there twice. The
-last line of an update counts, and where the log goes back, what stood behind is void.
+One JSON object per line, with numbers as text, among other lines: training statistics every ``log_interval`` updates,
+``valid_*`` at validations, ``train_*`` at the end of an epoch. fairseq writes each line once more per epoch, and
+appends to the file: if a run is resumed, updates after its last checkpoint occur twice. The last line of an update
+counts; if the number of updates decreases, the values from there on are discarded.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from typing import Any
 
 @dataclass
 class TrainingLog:
-    """What is known of a run from its log, by the number of updates done."""
+    """Values from the log of a run, by number of updates."""
 
     perplexity: dict[int, float] = field(default_factory=dict)
-    """Validation perplexity of masked tokens (pretraining); inf or nan where training diverged."""
+    """Validation perplexity of masked tokens (pretraining); inf or nan if training diverged."""
     accuracy: dict[int, float] = field(default_factory=dict)
     """Validation accuracy in percent, with the one decimal that fairseq writes (classification)."""
     f1: dict[int, float] = field(default_factory=dict)
-    """Validation F1 in percent, where the criterion reports it."""
+    """Validation F1 in percent, if the criterion reports it."""
     speed: dict[int, float] = field(default_factory=dict)
     """Tokens per second of the interval that ends at this update."""
     tokens_per_update: dict[int, float] = field(default_factory=dict)
     """Tokens of one update over all processes, without padding: the mean of the interval that ends at this update."""
     updates: int = 0
-    """Updates done by the last line that says so."""
+    """Number of updates in the last line that has one."""
 
     @property
     def tokens_per_second(self) -> float | None:
-        """Median over the intervals: those that hold a validation or the start are slower. None without one."""
+        """Median over the intervals: those with a validation or the start are slower. None without any."""
         return statistics.median(self.speed.values()) if self.speed else None
 
     @property
     def tokens(self) -> int | None:
-        """Tokens that training has seen; None where the log has no training line."""
+        """Tokens of training; None if the log has no training statistics."""
         if not self.tokens_per_update:
             return None
         total, before, mean = 0.0, 0, 0.0
@@ -59,7 +59,7 @@ class TrainingLog:
 
 
 def read_log(path: Path) -> TrainingLog:
-    """Read ``path``; lines that cannot be read, such as a last one that was cut off, are passed over.
+    """Read ``path``; lines that cannot be read, such as a truncated last one, are skipped.
 
     Raises:
         OSError: the file cannot be read.
@@ -81,7 +81,7 @@ def _add(log: TrainingLog, stats: dict[str, Any]) -> None:
     elif "num_updates" in stats:
         count = stats["num_updates"]
         curves = {"wps": log.speed, "wpb": log.tokens_per_update}
-    else:  # of an epoch; the intervals have said it already, but for the end of a run that fits no interval
+    else:  # of an epoch: has the last update; its tokens are used only if no interval was logged
         count = stats.get("train_num_updates")
         curves = {} if log.tokens_per_update else {"train_wpb": log.tokens_per_update}
     update = _number(count)

@@ -1,8 +1,8 @@
-"""What a training run needs beside fairseq, without replacing anything of it.
+"""Support for training runs that replaces nothing in fairseq.
 
-* `joining` makes the processes meet, and `process_group` carries their messages beside gradients;
-* `signals` remembers that the run was asked to stop, and has the exit status that says so;
-* `run_report` has the run's log and its progress.
+* `joining` forms the default process group, `process_group` one for messages other than gradients;
+* `signals` records signals that ask the run to stop, and has its exit status;
+* `run_report` has the run's logger and its progress.
 
 `linformer_fairseq.patches` and `linformer_fairseq.launch` use them.
 """

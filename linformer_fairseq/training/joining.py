@@ -1,6 +1,6 @@
-"""The processes of a run meet, or say who is missing.
+"""Joins the processes of a run, or fails with a reason.
 
-fairseq itself would wait for half an hour, and then say that a socket timed out.
+fairseq itself would wait for half an hour, and then report a socket timeout.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from linformer_fairseq.training.process_group import gather
 
 logger = logging.getLogger(__name__)
 
-# Between updates processes may wait long for each other: rank 0 reads and writes checkpoints alone.
+# Between updates, processes may have to wait for rank 0, which alone reads and writes checkpoints.
 _COLLECTIVE = timedelta(minutes=30)
 
 
 class JoinError(UserError, RuntimeError):
-    """Not all processes of a run came."""
+    """Not all processes of a run joined."""
 
 
 def join(backend: str, init_method: str, rank: int, world_size: int, seconds: int) -> list[str]:
-    """Form torch.distributed's default group of all processes.
+    """Initialize the default process group of torch.distributed.
 
     Args:
         backend: ``nccl`` or ``gloo``.
-        init_method: ``tcp://HOST:PORT``, or ``env://`` where torchrun holds the meeting.
+        init_method: ``tcp://HOST:PORT``, or ``env://`` with torchrun.
         rank: of this process.
-        world_size: how many there must be.
-        seconds: how long to wait for the last one.
+        world_size: number of processes.
+        seconds: timeout for all to join.
 
     Returns:
         each process's host and process id, by rank.
 
     Raises:
-        JoinError: some did not come in that time, or others came in their place.
+        JoinError: some did not join in that time, or not ``world_size`` different ones did.
     """
     limit = timedelta(seconds=seconds)
     try:
@@ -54,6 +54,6 @@ def join(backend: str, init_method: str, rank: int, world_size: int, seconds: in
             f"{seconds} s (run.join_timeout): {reason}. Were all started, and can they reach that host and port?"
         ) from error
     if len(set(here)) != world_size:
-        raise JoinError(f"{world_size} processes were expected, but {len(set(here))} came: {', '.join(here)}")
+        raise JoinError(f"{world_size} processes were expected, but {len(set(here))} joined: {', '.join(here)}")
     logger.info("%d of %d processes joined: %s", len(here), world_size, "; ".join(here))
     return here

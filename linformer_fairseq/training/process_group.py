@@ -1,6 +1,6 @@
-"""The process group for messages beside gradients: small numbers and texts, over the CPU.
+"""The process group for messages other than gradients: small numbers and texts, on the CPU.
 
-It is a group of its own on gloo, so that asking all processes after each update does not make a GPU wait.
+It is a separate group on gloo, so that communication after each update does not make a GPU wait.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from linformer_fairseq.training.run_report import LOG
 
 Result = TypeVar("Result")
 
-# How gloo and NCCL word it; torch has an own exception for some of their errors only.
+# Messages of gloo and NCCL; torch has its own exception for only some of their errors.
 _SIGNS = (
     *("closed by peer", "socket closed", "unexpectedly closed", "reset by peer", "remote process exited"),
     *("broken pipe", "connection refused", "timed out"),
@@ -30,7 +30,7 @@ def _group() -> Any:
 
 
 def highest(value: int) -> int:
-    """Return the highest of all processes' values; every process has to call it."""
+    """Return the maximum over all processes; all must call it."""
     if not (dist.is_available() and dist.is_initialized()):
         return value
     tensor = torch.tensor([value], dtype=torch.int64)
@@ -40,12 +40,12 @@ def highest(value: int) -> int:
 
 
 def wait() -> None:
-    """Return once every process is here."""
+    """Wait until all processes call this."""
     highest(0)
 
 
 def leave() -> None:
-    """Once every process is here, take down all process groups, whose threads can abort a process that ends."""
+    """Wait for all processes, then destroy all process groups: their threads can abort a process that exits."""
     wait()
     if dist.is_available() and dist.is_initialized():
         dist.destroy_process_group()
@@ -53,7 +53,7 @@ def leave() -> None:
 
 
 def gather(text: str) -> list[str]:
-    """Return all processes' texts, by rank; every process has to call it."""
+    """Return the texts of all processes, by rank; all must call it."""
     if not (dist.is_available() and dist.is_initialized()):
         return [text]
     texts: list[Any] = [None] * dist.get_world_size()
@@ -66,15 +66,15 @@ def on_first_rank(look: Callable[[], Result], failed: type[Exception]) -> Result
     """Run ``look`` on the first process, while the others wait for it.
 
     Args:
-        look: what only the first process does, and all of them have to know of.
-        failed: what the others raise where it fails.
+        look: a function that only the first process calls.
+        failed: the exception of the others if it fails.
 
     Returns:
-        what ``look`` returned, on the first process; None on every other one.
+        the result of ``look`` on the first process; None on the others.
 
     Raises:
-        Exception: what ``look`` raised, on the first process.
-        failed: with the same text, on every other one.
+        Exception: that of ``look``, on the first process.
+        failed: with the same text, on the others.
     """
     result: Result | None = None
     failure: Exception | None = None
@@ -93,10 +93,10 @@ def on_first_rank(look: Callable[[], Result], failed: type[Exception]) -> Result
 
 @contextmanager
 def naming_lost_process(where: str) -> Iterator[None]:
-    """Log in words that another process is gone, where that is why something fails; the error goes on.
+    """Log if an error is caused by the loss of another process; the error is raised again.
 
     Args:
-        where: what the log begins with, as ``update 7``.
+        where: beginning of the message, such as ``update 7``.
     """
     try:
         yield
@@ -104,8 +104,8 @@ def naming_lost_process(where: str) -> Iterator[None]:
         if dist.is_initialized() and dist.get_world_size() > 1 and _is_of_connection(error):
             LOG.error(
                 f"{where}: process {dist.get_rank()} of {dist.get_world_size()} lost its connection to another one and "
-                "ends. That one was killed (memory, preemption) or failed; its own output says more. The checkpoints "
-                "saved before are kept, and the same command goes on from the last one"
+                "ends. That one was killed (memory, preemption) or failed; see its own output. Earlier "
+                "checkpoints are kept, and the same command resumes from the last one"
             )
         raise
 

@@ -1,7 +1,7 @@
-"""What a training process says about itself: what happened to it, and how far it came.
+"""The logger and the progress of a training process.
 
-fairseq's ``--log-file`` gets what its own training program logs and nothing else. A logger below that program's
-is heard there, on the console and by Hydra alike.
+fairseq's ``--log-file`` gets only what its own training program logs. A child of that program's logger reaches this
+file, the console and Hydra.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ LOG = logging.getLogger("fairseq_cli.train.linformer")
 
 @dataclass
 class Progress:
-    """How far a run came, which fairseq's own training program does not say: not even that nothing was trained."""
+    """Progress of a run; fairseq's own training program does not report it, not even if nothing was trained."""
 
     parameters: int | None = None
-    """The model's parameters, shared ones counted once."""
+    """Number of the model's parameters; shared ones count once."""
     first: int | None = None
-    """Updates that the run had when it began, those before a checkpoint included."""
+    """Number of updates at the start, including those of the checkpoint."""
     last: int | None = None
-    """Updates that it has now."""
+    """Number of updates now."""
     complete: bool = False
-    """Whether it had reached max_update before it began."""
+    """Whether max_update was reached at the start."""
 
     @property
     def trained(self) -> bool:
-        """Whether updates happened, or none were left to do."""
+        """Whether updates were made, or none were left to do."""
         return self.complete or (self.first is not None and self.last is not None and self.last > self.first)
 
 
 PROGRESS = Progress()
-"""The progress of this process, which trains once; `patches.stopping` fills it while fairseq trains."""
+"""The progress of this process, which trains once; `patches.stopping` updates it while fairseq trains."""

@@ -1,7 +1,7 @@
-"""A signal that asks a run to stop is remembered, and the run looks when it suits it.
+"""Records signals that ask a run to stop; the run checks for them between updates.
 
-SIGTERM and SIGUSR1 are what people, SLURM (``sbatch --signal``) and torchrun send. SIGUSR2 is submitit's: where
-submitit has put its own handler, that handler is called after the checkpoint is written, and requeues the job.
+SIGTERM and SIGUSR1 are sent by users, SLURM (``sbatch --signal``) and torchrun. SIGUSR2 is submitit's: if submitit has
+installed its handler, it is called after the checkpoint is written, and requeues the job.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import threading
 from types import FrameType
 from typing import Any
 
-# Not one that Python, a shell or SLURM uses themselves: batch scripts take it for "requeue me".
+# Not used by Python, shells or SLURM themselves: the batch scripts requeue the job if they see it.
 STOPPED_STATUS = 85
 """The exit status of a run that was stopped and has saved a checkpoint."""
 STOPPING = (signal.SIGTERM, signal.SIGUSR1)
@@ -23,12 +23,12 @@ _before: dict[int, Any] = {}
 
 
 class Stopped(SystemExit):
-    """The run ended because a signal asked for it.
+    """The run was stopped by a signal.
 
     Args:
         exit_code: of the process: 85 with a checkpoint saved, 128 + the signal's number before the first update.
-        updates: done in all.
-        number: the signal's.
+        updates: total number of updates.
+        number: number of the signal.
     """
 
     def __init__(self, exit_code: int, updates: int, number: int) -> None:
@@ -38,9 +38,9 @@ class Stopped(SystemExit):
 
 
 def listen() -> None:
-    """Remember the signals from now on instead of ending the process; calling it again changes nothing.
+    """Record the signals from now on instead of ending the process; another call has no effect.
 
-    Outside the main thread nothing happens: Python allows handlers only there.
+    Does nothing outside the main thread: Python allows handlers only there.
     """
     if threading.current_thread() is not threading.main_thread():
         return
@@ -62,15 +62,15 @@ def _remember(number: int, frame: FrameType | None) -> None:
 
 
 def received() -> int:
-    """Return the number of the first signal that came, 0 without one."""
+    """Return the number of the first signal received, 0 if none."""
     return _received[0] if _received else 0
 
 
 def hand_on(number: int) -> None:
-    """Call what was there for a signal before `listen`, if that was a function: submitit's handler, which requeues.
+    """Call the handler that a signal had before `listen`, if any: submitit's, which requeues the job.
 
-    From here on the process ends, and further signals are ignored: at its exit Python puts the default handlers back,
-    and a second one would change its status.
+    The process then ends, and further signals are ignored: at exit, Python restores the default handlers, and a second
+    signal would change the status.
     """
     for other in STOPPING:
         signal.signal(other, signal.SIG_IGN)
