@@ -118,7 +118,7 @@ def check_bytes(file: Path | BinaryIO) -> tuple[Bytes, str]:
             found = _digest(file, size - _DIGITS)
             if found == comment[-_DIGITS:]:
                 return Bytes.SOUND, ""
-            return Bytes.DAMAGED, "its bytes do not give the SHA-256 that stands in it"
+            return Bytes.DAMAGED, "its bytes do not match the SHA-256 stored in it"
         reason = _bad_entry(file)
         return (Bytes.DAMAGED, reason) if reason else (Bytes.NO_CHECKSUM, "")
     finally:
@@ -147,7 +147,7 @@ def _without_end(file: BinaryIO, size: int) -> tuple[Bytes, str]:
         return Bytes.NOTHING, ""
     if start.startswith(b"PK"):
         return Bytes.DAMAGED, "it is truncated, or something was appended to it"
-    return Bytes.DAMAGED, "it does not begin and end as torch.save writes files"
+    return Bytes.DAMAGED, "it does not begin and end like a file written by torch.save"
 
 
 def _digest(file: BinaryIO, length: int) -> bytes:

@@ -41,7 +41,7 @@ _REFUSALS = (
 # Precedes the reason in a message of that unpickler, after advice to execute the file.
 _UNPICKLER = "WeightsUnpickler error:"
 _LONGEST_REASON = 200
-_REMEDY = "If it was one, put it aside and give another one (fairseq-train takes it with --restore-file)."
+_REMEDY = "If it was one, move it away and use another one (fairseq-train takes it with --restore-file)."
 
 # Keys that fairseq requires in a checkpoint; old files have the second name.
 _NEEDED = (("model",), ("cfg", "args"), ("optimizer_history", "best_loss"), ("extra_state", "epoch"))
@@ -123,7 +123,7 @@ def _refuse_damaged(file: BinaryIO, name: str) -> Bytes:
     if found is Bytes.DAMAGED:
         raise CheckpointError(f"{name}: cannot be read as a checkpoint: {reason}. {_REMEDY}")
     if found is Bytes.NOTHING:
-        logger.warning(f"{name}: written by torch before 1.6, without a checksum; damage in it may go unnoticed")
+        logger.warning(f"{name}: written by torch before 1.6, without a checksum; damage may go unnoticed")
     return found
 
 

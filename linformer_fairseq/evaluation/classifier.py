@@ -88,7 +88,7 @@ def _check_dictionaries(checkpoint: Path, state: dict[str, Any], classes: int, d
     """
     if classes != len(data.labels):
         raise UserError(
-            f"{checkpoint}: its head tells {classes} classes apart, but {data.folder} has {len(data.labels)} "
+            f"{checkpoint}: its head has {classes} classes, but {data.folder} has {len(data.labels)} "
             f"({', '.join(data.labels)}); was it finetuned on another task?"
         )
     hint = "prepare the task with the tokenizer of the checkpoint's own training data"

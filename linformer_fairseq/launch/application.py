@@ -96,7 +96,8 @@ def launch(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | Non
         attempts = _attempts(path)
         if forwarded_signal == signal.SIGINT:
             raise KeyboardInterrupt
-        if exit_code and len(attempts) > len(before) and attempts[-1]["status"] == "stopped":
+        last: Mapping[str, object] = attempts[-1] if len(attempts) > len(before) else {}
+        if exit_code and last.get("status") == "stopped" and last.get("updates_at_end"):  # else it has saved nothing
             logger.warning("stopped by a signal; the same command resumes from %s", path)
             return STOPPED_STATUS
         return 128 + forwarded_signal if exit_code and forwarded_signal else exit_code

@@ -153,7 +153,7 @@ def resolved(config: DictConfig) -> DictConfig:
     """
     try:
         if missing := sorted(OmegaConf.missing_keys(config)):
-            raise UserError(f"{', '.join(missing)}: not given; say {missing[0]}=VALUE")
+            raise UserError(f"{', '.join(missing)}: not given; use {missing[0]}=VALUE")
         copy = OmegaConf.create(OmegaConf.to_container(config, resolve=True, enum_to_str=True))
     except OmegaConfBaseException as error:
         raise UserError(plain(error)) from None

@@ -53,7 +53,7 @@ def detect_rank(environment: Mapping[str, str], world_size: int) -> RankInfo | N
             f"{info.started_by} started {info.world_size} processes, but the config is for {world_size} "
             f"(distributed_training.distributed_world_size, by run_config): "
             + (
-                f"{info.world_size} copies would train side by side"
+                f"{info.world_size} copies would train independently"
                 if world_size == 1
                 else f"{world_size} would wait for each other"
             )
@@ -104,10 +104,10 @@ def first_host(nodes: str) -> str:
         head, _, rest = nodes.partition("[")
         numbers, closed, tail = rest.partition("]")
         if not closed:
-            raise UserError(f"SLURM_STEP_NODELIST={nodes}: cannot be read; say MASTER_ADDR=HOST")
+            raise UserError(f"SLURM_STEP_NODELIST={nodes}: cannot be read; set MASTER_ADDR=HOST")
         head += numbers.split(",")[0].split("-")[0] + tail.split(",")[0]
     if not head or "[" in head:
-        raise UserError(f"SLURM_STEP_NODELIST={nodes}: cannot be read; say MASTER_ADDR=HOST")
+        raise UserError(f"SLURM_STEP_NODELIST={nodes}: cannot be read; set MASTER_ADDR=HOST")
     return head
 
 

@@ -69,7 +69,7 @@ def run_of(checkpoint: str | None) -> str:
         ValueError: no checkpoint is given.
     """
     if not checkpoint:
-        raise ValueError("pretrained: not given; say pretrained=runs/NAME/checkpoint_best.pt")
+        raise ValueError("pretrained: not given; use pretrained=runs/NAME/checkpoint_best.pt")
     return Path(find_weights(checkpoint)).absolute().parent.name
 
 
@@ -80,7 +80,9 @@ def slurm_tasks() -> int:
         ValueError: there is none.
     """
     if (tasks := os.environ.get("SLURM_NTASKS")) is None:
-        raise ValueError("this is no SLURM job: SLURM_NTASKS is not set; run_config=srun is for scripts/slurm/*.sbatch")
+        raise ValueError(
+            "this is not a SLURM job: SLURM_NTASKS is not set; run_config=srun is for scripts/slurm/*.sbatch"
+        )
     return int(tasks)
 
 

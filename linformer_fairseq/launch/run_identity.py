@@ -30,8 +30,8 @@ def check_same_run(path: Path, record: Mapping[str, Any], facts: Mapping[str, An
     for (key, ours), (_, theirs) in zip(_identity(facts), _identity(record), strict=True):
         if ours != theirs:
             raise UserError(
-                f"{path} holds a run with {key} {theirs!r}, but this one has {ours!r}; say another run.name, or move "
-                "its run.json away to continue with the new value"
+                f"{path} holds a run with {key} {theirs!r}, but this one has {ours!r}; choose another run.name, or "
+                "move its run.json away to continue with the new value"
             )
 
 

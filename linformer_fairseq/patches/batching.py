@@ -22,9 +22,9 @@ _NAMES = {
     "processes": "processes",
     "batch_size": "batch_size (sequences per process)",
     "max_tokens": "max_tokens (per process)",
-    "update_freq": "update_freq (micro-batches of an update)",
+    "update_freq": "update_freq (micro-batches per update)",
     "tokens_per_sample": "tokens_per_sample",
-    "length_window": "length_window (examples ordered by length at a time)",
+    "length_window": "length_window (examples sorted by length together)",
 }
 
 Batching = dict[str, Any]
@@ -56,7 +56,7 @@ def difference(before: Batching, now: Batching, epoch: int) -> str | None:
     same_batches = set(changed) <= {"processes", "update_freq"}
     were, are = _batches(before, epoch), _batches(now, epoch)
     lines = [
-        "this run goes on from a checkpoint of another setup: "
+        "this run resumes from a checkpoint with another setup: "
         + ", ".join(f"{_NAMES[name]} {before.get(name)} -> {now[name]}" for name in changed),
         "preserved: parameters, optimizer state, number of updates and so the position in the learning rate "
         "schedule, best score, epoch",
@@ -67,14 +67,14 @@ def difference(before: Batching, now: Batching, epoch: int) -> str | None:
     else:
         lines.append("approximate: the position in the epoch; the same fraction of it counts as seen")
         lines.append(
-            "not preserved: which examples make a batch and their order, so some of this epoch are seen twice or not "
+            "not preserved: the composition and order of batches, so some examples of this epoch are seen twice or not "
             "at all; the random numbers of dropout"
         )
     if same_batches and were == are:
-        lines.append(f"preserved: the batch of an update, {_effective(now, epoch)}")
+        lines.append(f"preserved: the batch size of an update, {_effective(now, epoch)}")
     else:
         lines.append(
-            f"not preserved: the batch of an update, {_effective(before, epoch)} -> {_effective(now, epoch)}; the "
+            f"not preserved: the batch size of an update, {_effective(before, epoch)} -> {_effective(now, epoch)}; the "
             "learning rate and the number of updates are not adapted to it"
         )
     return "\n  ".join(lines)

@@ -79,7 +79,7 @@ def _explain(error: OSError, cfg: Any, suffix: str) -> str:
     if cfg.restore_file != "checkpoint_last.pt":
         command += f" without --restore-file {cfg.restore_file}"
     return (
-        f"{said}The newest sound one is {chosen.path} ({chosen.updates} updates): {remedy} and start {command} again "
+        f"{said}The newest valid one is {chosen.path} ({chosen.updates} updates): {remedy} and start {command} again "
         "to resume from it."
     )
 

@@ -4,7 +4,7 @@ What fairseq does: nothing; a run whose model predicts the same class for all ex
 that looks like a result.
 
 The patch: at each validation after the warm-up, the mean training loss of the epoch is compared with the entropy of the
-class frequencies, the loss of a model that knows nothing else (ln(classes) if all are equally frequent); if the loss is
+class frequencies, the loss of a model that knows nothing else (log2(classes) if all are equally frequent); if the loss is
 not lower, a warning is logged.
 """
 
@@ -24,7 +24,7 @@ from linformer_fairseq.training.run_report import LOG
 _LEARNED = 0.98
 """A loss below this fraction of the entropy is better than guessing."""
 _EXAMPLES = 10_000
-"""Maximum number of labels to count."""
+"""About as many labels are counted; at most twice as many."""
 
 
 def entropy(labels: list[int]) -> float:

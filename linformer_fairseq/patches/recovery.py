@@ -113,14 +113,14 @@ def _go_on_from(choice: Choice, folder: Path, suffix: str) -> Prepared:
         LOG.warning(f"{examined.path}: damaged, {examined.reason}. It is kept as {path}")
     if not choice.passed_over and not choice.missing:
         return Prepared(whole=choice.chosen)
-    LOG.warning(f"going on from {choice.chosen.path} ({choice.chosen.updates} updates), the newest sound checkpoint")
+    LOG.warning(f"resuming from {choice.chosen.path} ({choice.chosen.updates} updates), the newest valid checkpoint")
     return Prepared(copied=True)
 
 
 def _nothing_sound(choice: Choice, folder: Path) -> str:
     files = "; ".join(f"{examined.path}: {examined.reason}" for examined in choice.passed_over)
     return (
-        f"no sound checkpoint is in {folder} to go on from. {files}. Restore a sound one as {_DEFAULT}, "
+        f"no valid checkpoint in {folder} to resume from. {files}. Restore a valid one as {_DEFAULT}, "
         "or, to train from the beginning, move these files away or give another --save-dir."
     )
 

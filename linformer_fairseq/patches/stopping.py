@@ -40,7 +40,7 @@ def _save_and_stop(cfg: Any, trainer: Any, epoch_itr: Any, number: int) -> NoRet
         *(stopped.signal, updates, STOPPED_STATUS),
         "Nothing was saved (no_save, no_last_checkpoints)."
         if cfg.checkpoint.no_save or cfg.checkpoint.no_last_checkpoints
-        else f"The checkpoint is in {cfg.checkpoint.save_dir}; the same command goes on from it.",
+        else f"The checkpoint is in {cfg.checkpoint.save_dir}; the same command resumes from it.",
     )
     signals.hand_on(number)
     raise stopped

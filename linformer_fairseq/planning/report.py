@@ -50,7 +50,7 @@ def _flops(count: float) -> str:
 def _parameters(plan: Plan) -> str:
     sizes = plan.sizes
     projections = f", {sizes.projections:,} of them in E and F" if sizes.projections and not sizes.frozen else ""
-    frozen = f" and {sizes.frozen:,} frozen numbers in E and F" if sizes.frozen else ""
+    frozen = f" and {sizes.frozen:,} frozen elements of E and F" if sizes.frozen else ""
     return f"{plan.parameters:,}{projections}{frozen}; vocabulary {sizes.vocabulary:,} ({plan.data.vocabulary_source})"
 
 
@@ -70,7 +70,7 @@ def _sequences(plan: Plan) -> str:
 
 def _data(plan: Plan) -> str:
     if plan.data.tokens is None or plan.epochs is None:
-        return "not there, so that epochs are not known"
+        return "not found, so the number of epochs is unknown"
     examples = f"{plan.data.sequences:,} examples, " if plan.data.sequences else ""
     epochs = f"{plan.epochs:,.2f}" if plan.epochs >= 0.01 else "less than 0.01"
     return f"{examples}{plan.data.tokens:,} tokens: {epochs} epochs"

@@ -77,7 +77,7 @@ def sizes_of(config: DictConfig, vocabulary: int) -> Sizes:
     name = given.get("_name")
     family = ARCH_MODEL_NAME_REGISTRY.get(name, name)
     if family not in (MODEL, ROBERTA):
-        raise ValueError(f"model._name is {name!r}: costs are known of the {MODEL} and {ROBERTA} models only")
+        raise ValueError(f"model._name is {name!r}: costs are known only for the {MODEL} and {ROBERTA} models")
     if name in ARCH_CONFIG_REGISTRY:
         ARCH_CONFIG_REGISTRY[name](model)
     classifies = config.task._name in SENTENCE_PREDICTION

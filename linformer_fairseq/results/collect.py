@@ -47,7 +47,7 @@ def collect(folders: Iterable[Path]) -> Collected:
         found.rows.append(row)
         if not row.finished:
             found.remarks.append(
-                f"{run}: taken as unfinished: {row.updates:,} of {row.max_update:,} updates ({row.status})"
+                f"{run}: counted as unfinished: {row.updates:,} of {row.max_update:,} updates ({row.status})"
             )
     return found
 

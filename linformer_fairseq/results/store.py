@@ -32,7 +32,7 @@ def read_rows(path: Path) -> list[Row]:
         try:
             rows.append(from_line(line))
         except ValueError as error:
-            raise UserError(f"{path}, line {number}: no row of results: {error}; fix or remove the line") from None
+            raise UserError(f"{path}, line {number}: not a row of results: {error}; fix or remove the line") from None
     return rows
 
 

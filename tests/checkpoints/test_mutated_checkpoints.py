@@ -27,7 +27,7 @@ SMALL, LARGE = 16, 1536
 """Width of the weights: files of 12 kB and of 19 MB."""
 MEMORY = 2**30
 """Bytes that loading may ask for, beside what the process has."""
-UNSEEN = "damage in it may go unnoticed"
+UNSEEN = "damage may go unnoticed"
 
 
 def with_checksum(state: dict[str, Any], path: Path) -> None:

@@ -161,8 +161,8 @@ def _only_model(path: Path) -> None:
     ("damage", "says"),
     [
         (_empty, "it is empty"),
-        (_text, "cannot be read as a checkpoint: it does not begin and end as torch.save writes files"),
-        (_markdown, "cannot be read as a checkpoint: it does not begin and end as torch.save writes files"),
+        (_text, "cannot be read as a checkpoint: it does not begin and end like a file written by torch.save"),
+        (_markdown, "cannot be read as a checkpoint: it does not begin and end like a file written by torch.save"),
         (_half, "truncated"),
         (_other_zip, "cannot be read as a checkpoint"),
         (_pickled_text, "holds a str"),
@@ -184,7 +184,7 @@ def test_what_torch_says_is_one_sentence_in_brackets(checkpoint: Path) -> None:
     said = str(error.value)
     assert "it is damaged or was never one [" in said and "\n" not in said
     assert said.endswith(
-        "]. If it was one, put it aside and give another one (fairseq-train takes it with --restore-file)."
+        "]. If it was one, move it away and use another one (fairseq-train takes it with --restore-file)."
     )
 
 

@@ -314,7 +314,7 @@ def test_checkpoints_that_do_not_fit(
     pretrained = write_checkpoint(data, tmp_path / "pretrained.pt", task="masked_lm")
     assert "has no classification head (its task is masked_lm); finetune it first" in fails(capsys, pretrained, data)
     three = write_checkpoint(data, tmp_path / "three.pt", classes=3)
-    assert "its head tells 3 classes apart, but" in fails(capsys, three, data)
+    assert "its head has 3 classes, but" in fails(capsys, three, data)
     state = torch.load(write_checkpoint(data, tmp_path / "roberta.pt"))
     del state["cfg"]["model"]["sharing"]  # what RoBERTa's options lack
     torch.save(state, tmp_path / "roberta.pt")
@@ -327,7 +327,7 @@ def test_checkpoints_that_do_not_fit(
     writing.write_checkpoint(torch.load(damaged), str(damaged))
     damage(damaged)
     message = fails(capsys, damaged, data)
-    assert f"{damaged}: cannot be read as a checkpoint: its bytes do not give the SHA-256 that stands in it" in message
+    assert f"{damaged}: cannot be read as a checkpoint: its bytes do not match the SHA-256 stored in it" in message
     regression = write_checkpoint(data, tmp_path / "numbers.pt", "--regression-target")
     assert "was trained to predict numbers" in fails(capsys, regression, data)
 

@@ -88,7 +88,7 @@ def test_damaged_runs_are_named_and_the_others_collected(
         (lambda f: run_folder(f / "bad", attempts=[]), ["collect", "bad"], "none of the runs there can be read"),
         (lambda f: None, ["table2"], "results/runs.jsonl: no such file; make it with: linformer results collect DIR"),
         (lambda f: None, ["figure3", "--runs", "x"], "x: no such file"),
-        (lambda f: (f / "x").write_text("{}\n"), ["table2", "--runs", "x"], "x, line 1: no row of results"),
+        (lambda f: (f / "x").write_text("{}\n"), ["table2", "--runs", "x"], "x, line 1: not a row of results"),
         (
             lambda f: [(f / "x").write_text(""), (f / "file").touch()],
             ["table2", "--runs", "x", "--out", "file/table"],

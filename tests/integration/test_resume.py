@@ -141,5 +141,5 @@ def test_what_the_user_of_a_bad_file_sees(train: Train, tiny_settings: Settings,
     for program in ("fairseq-train", "fairseq-hydra-train"):
         output = train(program, settings, tmp_path, status=1)
         error = output.splitlines()[-1]
-        assert f"CheckpointError: no sound checkpoint is in {tmp_path} to go on from" in error
+        assert f"CheckpointError: no valid checkpoint in {tmp_path} to resume from" in error
         assert f"{path}: it is truncated" in error

@@ -59,7 +59,7 @@ def test_cpu_takes_what_fairseq_needs_there() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "task.data: not given; say task.data=VALUE"),
+        ([], "task.data: not given; use task.data=VALUE"),
         (["task.data=x", "run.tokens_per_batch=1000"], "1,000 is not a whole multiple of 512"),
         (
             ["task.data=x", "distributed_training.distributed_world_size=3"],
@@ -70,7 +70,10 @@ def test_cpu_takes_what_fairseq_needs_there() -> None:
         (["experiment=nonsense"], "Could not find 'experiment/nonsense'"),
         (["optimization.max_update=abc"], "Value 'abc' of type 'str' could not be converted to Integer"),
         (["task.data=x", "run.precision=fp8"], "run.precision is 'fp8'; expected one of fp16, bf16, fp32"),
-        (["task.data=x", "run_config=srun"], "this is no SLURM job: SLURM_NTASKS is not set; run_config=srun is for"),
+        (
+            ["task.data=x", "run_config=srun"],
+            "this is not a SLURM job: SLURM_NTASKS is not set; run_config=srun is for",
+        ),
         (["task.data=x", "run.tokens_per_batch=0"], "0 and 512, but both must be at least 1"),
         (["a b"], "a b"),
     ],
@@ -104,7 +107,7 @@ def test_values_that_would_train_nothing_useful_are_refused(own_data: Path, word
 
 
 def test_a_finetuning_wants_a_checkpoint() -> None:
-    with pytest.raises(UserError, match="^pretrained: not given; say pretrained=runs/NAME/checkpoint_best.pt"):
+    with pytest.raises(UserError, match="^pretrained: not given; use pretrained=runs/NAME/checkpoint_best.pt"):
         resolved(compose("finetuning", ["task=sst2", "task.data=x"]))
 
 

@@ -52,7 +52,7 @@ def test_many_are_wanted_and_nothing_started_them() -> None:
 @pytest.mark.parametrize(
     ("environment", "world_size", "message"),
     [
-        (TORCHRUN, 1, "torchrun .* started 4 processes, but the config is for 1.*4 copies would train side by side"),
+        (TORCHRUN, 1, "torchrun .* started 4 processes, but the config is for 1.*4 copies would train independently"),
         (TORCHRUN, 8, "started 4 processes, but the config is for 8.*would wait for each other"),
         (SRUN, 1, "srun .* started 4 processes, but the config is for 1"),
         ({**SRUN, "SLURM_STEP_NUM_TASKS": "1"}, 4, "srun .* started 1 processes, but the config is for 4"),
@@ -80,7 +80,7 @@ def test_the_first_of_slurms_hosts(nodes: str, host: str | None) -> None:
     if host is not None:
         assert first_host(nodes) == host
         return
-    with pytest.raises(UserError, match="cannot be read; say MASTER_ADDR=HOST"):
+    with pytest.raises(UserError, match="cannot be read; set MASTER_ADDR=HOST"):
         first_host(nodes)
 
 

@@ -55,7 +55,7 @@ def test_how_a_model_is_computed_may_change(option: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"lr": 0.1}, "^runs/a holds a run with lr 0.0005, but this one has 0.1; say another run.name"),
+        ({"lr": 0.1}, "^runs/a holds a run with lr 0.0005, but this one has 0.1; choose another run.name"),
         ({"seed": 2}, "holds a run with seed 1, but this one has 2"),
         ({"task": "sst2"}, "holds a run with task None, but this one has 'sst2'"),
         ({"data": "/other"}, "holds a run with data '/data', but this one has '/other'"),

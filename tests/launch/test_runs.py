@@ -127,7 +127,7 @@ def test_a_stopped_run_goes_on_bit_for_bit(
     words += [f"distributed_training.distributed_world_size={processes}", "run.runs=stopped"]
     output = signal_after(process := start_linformer(*words, cwd=tmp_path), folder, 5, number)
     assert process.returncode == 85, output[-3000:]
-    assert "stopped after update" in output and "the same command goes on from it" in output
+    assert "stopped after update" in output and "the same command resumes from it" in output
     assert attempts(folder)[-1]["status"] == "stopped"
     done = attempts(folder)[-1]["updates_at_end"]
     assert isinstance(done, int) and 5 <= done < 60

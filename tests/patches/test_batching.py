@@ -34,21 +34,21 @@ def test_checkpoints_from_before_there_were_windows() -> None:
     before = {name: value for name, value in NOW.items() if name != "length_window"}
     assert difference(before, NOW, 1) is None
     told = difference(before, {**NOW, "length_window": 2048}, 1) or ""
-    assert "length_window (examples ordered by length at a time) None -> 2048" in told
+    assert "length_window (examples sorted by length together) None -> 2048" in told
 
 
 def test_other_processes_with_the_same_batch() -> None:
     told = _told(processes=2, update_freq=[4])
-    assert "processes 2 -> 4, update_freq (micro-batches of an update) [4] -> [2]" in told
+    assert "processes 2 -> 4, update_freq (micro-batches per update) [4] -> [2]" in told
     assert "preserved: the order of the batches and the position among them" in told
-    assert "\n  preserved: the batch of an update, 64 sequences" in told
+    assert "\n  preserved: the batch size of an update, 64 sequences" in told
     assert "optimizer state" in told and "best score" in told and "learning rate schedule" in told
     assert "not preserved: the batch" not in told and "approximate" not in told
 
 
 def test_other_processes_alone_change_the_batch() -> None:
     told = _told(processes=16)
-    assert "not preserved: the batch of an update, 256 sequences -> 64 sequences; the learning rate" in told
+    assert "not preserved: the batch size of an update, 256 sequences -> 64 sequences; the learning rate" in told
     assert "order of the batches" in told and "approximate" not in told
 
 
@@ -63,9 +63,9 @@ def test_other_processes_alone_change_the_batch() -> None:
 )
 def test_other_batches(before: dict[str, Any], words: str) -> None:
     told = _told(**before)
-    assert f"not preserved: the batch of an update, {words}" in told
+    assert f"not preserved: the batch size of an update, {words}" in told
     assert "approximate: the position in the epoch" in told
-    assert "not preserved: which examples make a batch and their order" in told
+    assert "not preserved: the composition and order of batches" in told
     assert "preserved: the order" not in told
 
 
@@ -90,7 +90,7 @@ def test_a_resumed_trainer_compares(
     second = make_trainer(tmp_path, change)
     checkpoint_utils.load_checkpoint(second.cfg.checkpoint, second)
     assert second.get_num_updates() == 1
-    assert ("this run goes on from a checkpoint of another setup" in caplog.text) == bool(change)
+    assert ("this run resumes from a checkpoint with another setup" in caplog.text) == bool(change)
     if "dataset.batch_size" in change:
         assert "8 sequences -> 4 sequences" in caplog.text
 

@@ -197,7 +197,7 @@ def test_the_run_ends_with_what_is_left(
     message = str(caught.value)
     assert f"{tmp_path}/checkpoint_1_4.pt: the checkpoint cannot be saved: {os.strerror(code)}" in message
     assert errno.errorcode[code] in message
-    assert f"The newest sound one is {tmp_path}/checkpoint_last.pt (2 updates)" in message
+    assert f"The newest valid one is {tmp_path}/checkpoint_last.pt (2 updates)" in message
     assert ("make room" in message) == (code != errno.EIO) and "start the same command again" in message
     assert message in caplog.text
     assert _names(tmp_path) == ["checkpoint_1_2.pt", "checkpoint_last.pt"]

@@ -1,4 +1,4 @@
-"""What a run goes on from: the last checkpoint, the newest sound one in its place, or an error."""
+"""What a run goes on from: the last checkpoint, the newest valid one in its place, or an error."""
 
 import logging
 from pathlib import Path
@@ -66,7 +66,7 @@ def test_a_damaged_last_one_is_replaced_by_the_newest(folder: Path, caplog: pyte
     assert (folder / "checkpoint_last.pt.damaged").read_bytes() == bad
     assert f"{folder}/checkpoint_last.pt: damaged, its bytes do not give the SHA-256" in caplog.text
     assert f"It is kept as {folder}/checkpoint_last.pt.damaged" in caplog.text
-    assert f"going on from {folder}/checkpoint_1_6.pt (6 updates)" in caplog.text
+    assert f"resuming from {folder}/checkpoint_1_6.pt (6 updates)" in caplog.text
     assert {record.levelno for record in caplog.records} == {logging.WARNING}
 
 
@@ -106,7 +106,7 @@ def test_a_missing_last_one(folder: Path, caplog: pytest.LogCaptureFixture) -> N
     (folder / "checkpoint_last.pt").unlink()
     assert prepare(_options(folder), "").copied
     assert _last(folder) == 6
-    assert "going on from" in caplog.text
+    assert "resuming from" in caplog.text
 
 
 def test_names_that_are_no_checkpoints_of_the_run(folder: Path) -> None:
@@ -139,7 +139,7 @@ def test_nothing_sound_is_an_error_and_stays_one(folder: Path) -> None:
         damage(path)
     before = _names(folder)
     for _ in range(2):
-        with pytest.raises(CheckpointError, match="no sound checkpoint is in .*checkpoint_last.pt: its bytes"):
+        with pytest.raises(CheckpointError, match="no valid checkpoint in .*checkpoint_last.pt: its bytes"):
             prepare(_options(folder), "")
     assert _names(folder) == before
 

@@ -143,7 +143,7 @@ def test_a_task_has_examples_of_its_own_lengths(run, tmp_path):
     assert run(num_classes=3, **options, **both)[0].length == (6 + 10 + N + 5) / 4
     found, text = run(num_classes=3, **options, **{"task.data": str(tmp_path / "none")})
     assert found.length == N and f"2 sequences of at most {N}" in text
-    assert not found.warnings and "not there, so that epochs are not known" in text
+    assert not found.warnings and "not found, so the number of epochs is unknown" in text
 
 
 def test_a_classification_counts_no_masked_positions(run):
@@ -183,7 +183,7 @@ def test_another_optimizer_is_warned_of(run):
 
 def test_frozen_recomputed_and_pooled_are_in_the_report(run):
     frozen = run(**{"model.projection": "linear", "model.freeze_projection": True})[1]
-    assert f" and {8 * N} frozen numbers in E and F" in frozen
+    assert f" and {8 * N} frozen elements of E and F" in frozen
     again = run(**{"model.checkpoint_activations": True})[1]
     assert "the layers' forward pass twice (checkpoint_activations)" in again
     assert "projection mean_pool" in run(**{"model.projection": "mean_pool"})[1]

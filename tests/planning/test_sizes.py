@@ -58,5 +58,5 @@ def test_only_fairseqs_roberta_has_rows_for_a_dictionarys_padding(small, tmp_pat
 
 
 def test_another_model_is_refused_by_name(small):
-    with pytest.raises(ValueError, match="model._name is 'transformer_lm': costs are known of"):
+    with pytest.raises(ValueError, match="model._name is 'transformer_lm': costs are known only for"):
         sizes_of(small("transformer_lm"), SYMBOLS)

@@ -24,7 +24,7 @@ def test_sound_damaged_and_unfinished_runs(tmp_path: Path) -> None:
     (tmp_path / "no_run").mkdir()
     found = collect([tmp_path])
     assert [(row.name, row.finished) for row in found.rows] == [("open", False), ("tiny_s1", True)]
-    assert found.remarks == [f"{tmp_path}/below/open: taken as unfinished: 7 of 20 updates (stopped)"]
+    assert found.remarks == [f"{tmp_path}/below/open: counted as unfinished: 7 of 20 updates (stopped)"]
     (left_out,) = found.left_out
     assert left_out.startswith(f"{tmp_path}/bad/run.json: not JSON")
 

@@ -51,8 +51,8 @@ def test_another_run_of_the_same_name_keeps_its_own_row(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", "line 2: no row of results: not JSON"),
-        ("", "line 2: no row of results: not JSON"),
+        ("{", "line 2: not a row of results: not JSON"),
+        ("", "line 2: not a row of results: not JSON"),
         (to_line(dataclasses.replace(row(), schema=2)).strip(), "schema 2; this program knows schema 1"),
         (to_line(row()).replace('"seed": 1', '"seed": "x"').strip(), "seed: expected a whole number, found 'x'"),
         (to_line(row()).replace('"scale"', '"skale"').strip(), "scale: missing"),

@@ -112,7 +112,7 @@ def test_no_room_for_a_checkpoint(
     updates = _updates(last)
     assert says(output, ".pt", "cannot be saved", "File too large", "attempt 2")
     assert says(output, ": the checkpoint cannot be saved", "File too large", "EFBIG")
-    assert says(output, "newest sound one", last, f"{updates} updates", "same command again")
+    assert says(output, "newest valid one", last, f"{updates} updates", "same command again")
     assert output.count("Traceback") > 0 and "checkpoint_saving.SavingError: " in output.splitlines()[-1]
     assert not list(folder.glob("*.tmp"))
     assert {examine(path).state for path in folder.glob("*.pt")} == {State.SOUND}
@@ -214,13 +214,13 @@ def test_two_processes_and_damaged_checkpoints(
     damage(last)
     settings["optimization.max_update"] = 6
     outputs = run(0)
-    assert f"{last}: damaged" in outputs[0] and f"going on from {folder}/checkpoint_1_4.pt" in outputs[0]
+    assert f"{last}: damaged" in outputs[0] and f"resuming from {folder}/checkpoint_1_4.pt" in outputs[0]
     assert _updates(last) == 6 and (folder / "checkpoint_last.pt.damaged").is_file()
 
     for path in folder.glob("checkpoint*.pt"):
         damage(path)
     for output in run(1):  # both say so, and none waits for the other
-        assert f"CheckpointError: no sound checkpoint is in {folder}" in output.splitlines()[-1]
+        assert f"CheckpointError: no valid checkpoint in {folder}" in output.splitlines()[-1]
 
 
 @pytest.mark.slow
