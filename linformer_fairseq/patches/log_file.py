@@ -1,7 +1,8 @@
 """Each line is written to the log file once.
 
 What fairseq does: every epoch and every validation adds another handler for ``--log-file`` to the same logger, so that
-a line is written once for each epoch and validation before it, and the result is a file whose size grows quadratically with the length of the run.
+a line is written once for each epoch and validation before it, and the size of the file grows quadratically with the
+length of the run.
 
 The patch: only the first handler of a file is kept.
 """

@@ -4,8 +4,8 @@ What fairseq does: nothing; a run whose model predicts the same class for all ex
 that looks like a result.
 
 The patch: at each validation after the warm-up, the mean training loss of the epoch is compared with the entropy of the
-class frequencies, the loss of a model that knows nothing else (log2(classes) if all are equally frequent); if the loss is
-not lower, a warning is logged.
+class frequencies, the loss of a model that knows nothing else (log2(classes) if all are equally frequent). If the loss
+is not lower, a warning is logged.
 """
 
 from __future__ import annotations
