@@ -82,7 +82,7 @@ def _inference(stem: str, result: Result, out: Path, draws: bool) -> list[str]:
         return [*lines, "<details><summary>All measurements</summary>", "", *tables.by_model(result), "", "</details>"]
     if preset == "table3" and ours_of(result):
         lines += [*tables.table3(result), ""]
-        if draws and cells_of(result, model=STORED):
+        if draws and cells_of(result, model=STORED, status="ok"):
             lines += _plot("heat_maps", result, out, f"{stem}_ratios")
         lines += ["<details><summary>All measurements</summary>", "", *tables.by_model(result), "", "</details>"]
     else:

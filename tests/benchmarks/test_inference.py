@@ -88,7 +88,7 @@ def test_short_inputs_are_padded_and_the_models_are_built_for_more(inference, mo
 
 
 def test_long_inputs_have_fewer_rounds_where_a_preset_says_so(inference, monkeypatch):
-    monkeypatch.setattr("benchmarks.efficiency.inference.LONG", 16)
+    monkeypatch.setattr("benchmarks.efficiency.presets.LONG", 16)
     words = ["--models", "roberta_sdpa_core", "--lengths", "16", "32"]
     result = inference(*words, "--rounds", "2", "--long-rounds", "1")
     assert [len(cell["all_seconds"]) for cell in result["cells"]] == [2, 1]
