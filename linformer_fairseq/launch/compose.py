@@ -173,9 +173,10 @@ def plain(error: BaseException, folder: Path | None = None) -> str:
     """The error in one line: its cause has Hydra's reason, its further lines are the search path."""
     lines = str(error).split("\n")
     text = lines[0]
-    text = re.sub(r"^\w+ raised while resolving interpolation: ", "", text)
+    text = re.sub(r"^\w+ raised while resolving interpolation: |^Error merging override \+*", "", text)
     cause = str(error.__cause__ or "").split("\n")[0]
     text = f"{text.removesuffix('.')}: {cause}" if cause and cause not in text else text
+    text = re.sub(r"Invalid value assigned: \w+ is not a ListConfig.*", "expected a list, such as [VALUE]", text)
     if isinstance(error, ValidationError) and error.full_key and error.full_key not in text:
         text = f"{error.full_key}: {text}"
     if missing := re.search(r"Could not find '(\w+)/([^']*)'", text):

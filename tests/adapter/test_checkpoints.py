@@ -144,7 +144,7 @@ def test_one_wrong_bit_is_refused_wherever_it_is_loaded(
     content = bytearray(path.read_bytes())
     content[content.index(weight.numpy().tobytes())] ^= 1
     path.write_bytes(content)
-    reason = "do not give the SHA-256" if checksum else "the CRC of 'model/data/.*' in its zip archive is wrong"
+    reason = "do not match the SHA-256" if checksum else "the CRC of 'model/data/.*' in its zip archive is wrong"
     with pytest.raises(ValueError, match=f"^{path}: cannot be read as a checkpoint: .*{reason}"):
         use(path, data)
 

@@ -95,7 +95,7 @@ def test_what_is_wrong_is_said(monkeypatch: pytest.MonkeyPatch, words: list[str]
         ("checkpoint.save_interval_updates=-3", "checkpoint.save_interval_updates=-3: expected at least 0"),
         ("model.sharing=foo", "sharing: Invalid value 'foo', expected one of"),
         ("task.data=", "task.data=: expected a folder"),
-        ("optimization.lr=abc", "optimization.lr"),
+        ("optimization.lr=abc", "optimization.lr=abc: expected a list"),
         ("run.name=''", "run.name=: expected the name of a folder in runs"),
         ("run.name=../../evil", "run.name=../../evil: expected the name of a folder in runs"),
         ("run.name=/evil", "run.name=/evil: expected the name of a folder in runs"),

@@ -64,7 +64,7 @@ def test_a_damaged_last_one_is_replaced_by_the_newest(folder: Path, caplog: pyte
     assert prepare(_options(folder), "").copied
     assert _last(folder) == 6
     assert (folder / "checkpoint_last.pt.damaged").read_bytes() == bad
-    assert f"{folder}/checkpoint_last.pt: damaged, its bytes do not give the SHA-256" in caplog.text
+    assert f"{folder}/checkpoint_last.pt: damaged, its bytes do not match the SHA-256" in caplog.text
     assert f"It is kept as {folder}/checkpoint_last.pt.damaged" in caplog.text
     assert f"resuming from {folder}/checkpoint_1_6.pt (6 updates)" in caplog.text
     assert {record.levelno for record in caplog.records} == {logging.WARNING}

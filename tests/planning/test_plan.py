@@ -91,7 +91,7 @@ def test_without_data_the_vocabulary_is_assumed_and_that_is_said(run):
     assert found.sizes.vocabulary == ASSUMED_VOCABULARY
     assert found.epochs is None
     assert says(text, "vocabulary 50,265", "assumed", "task.data")
-    assert says(text, "not there", "epochs")
+    assert says(text, "not found", "epochs")
 
 
 def test_data_give_vocabulary_and_epochs(run, tmp_path):
