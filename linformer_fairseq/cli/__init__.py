@@ -44,13 +44,16 @@ COMMANDS: dict[str, Command] = {
     ),
     "data": Command("prepare data for pretraining and finetuning, and inspect it", arguments.data, "data"),
     "doctor": Command("print versions, and problems of this environment", arguments.doctor, "doctor"),
+    "embed": Command("write vectors of texts", arguments.embed, "embed"),
     "evaluate": Command(
         "evaluate a finetuned checkpoint on a prepared task, and write its predictions", arguments.evaluate, "evaluate"
     ),
     "experiments": Command(
         "list the paper's runs (`linformer experiments list`)", arguments.experiments, "experiments"
     ),
+    "fill-mask": Command("print the most probable tokens for a mask", arguments.fill_mask, "fill_mask"),
     "finetune": Command("finetune a pretrained checkpoint on a prepared task", arguments.finetune, "training"),
+    "predict": Command("classify texts with a finetuned checkpoint", arguments.predict, "predict"),
     "pretrain": Command("pretrain a model: one of the paper's runs, or your own", arguments.pretrain, "training"),
     "results": Command(
         "collect results of runs, and make the paper's Table 2 and Figure 3", arguments.results, "results"
