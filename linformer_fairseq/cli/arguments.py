@@ -9,10 +9,7 @@ import argparse
 from pathlib import Path
 
 from benchmarks import PROGRAMS
-from linformer_fairseq.prediction.fitting import LONG
-from linformer_fairseq.prediction.inputs import FORMATS
-from linformer_fairseq.prediction.results import POOLINGS
-from linformer_fairseq.prediction.stream import BATCH_TOKENS
+from linformer_fairseq.prediction.options import BATCH_TOKENS, FORMATS, LONG, POOLINGS
 
 ROWS = Path("results/runs.jsonl")
 """Default file of result rows."""
@@ -108,8 +105,8 @@ def embed(parser: argparse.ArgumentParser) -> None:
         "--pooling",
         choices=POOLINGS,
         default="mean",
-        help="the vector of a text is the mean or maximum over all its tokens (special ones included), or the vector of "
-        "the first token (<s>); tokens: a vector for each token (default: %(default)s)",
+        help="the vector of a text is the mean or maximum over all its tokens (special ones included), or that of the "
+        "first token (<s>); tokens: a vector for each token (default: %(default)s)",
     )
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="name that ends with .npy or .parquet")
 
@@ -311,6 +308,7 @@ def _model(parser: argparse.ArgumentParser, kind: str) -> None:
     )
     parser.add_argument("--device", help="cpu, cuda, cuda:1 ... (default: a GPU if there is one)")
     parser.add_argument("--bf16", action="store_true", help="compute in bfloat16 (default: float32)")
+    parser.add_argument("--int8", action="store_true", help="compute linear layers in 8-bit integers (CPU only)")
     parser.add_argument(
         "--compile-encoder", action="store_true", help="use torch.compile; pays off for many thousands of texts"
     )

@@ -8,8 +8,7 @@ from functools import partial
 from linformer_fairseq.cli.loading import load_encoder
 from linformer_fairseq.cli.texts import TextStream
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.prediction.fitting import WINDOWS
-from linformer_fairseq.prediction.results import TOKENS
+from linformer_fairseq.prediction.options import TOKENS, WINDOWS
 from linformer_fairseq.prediction.vectors import open_vectors
 
 

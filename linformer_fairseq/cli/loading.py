@@ -7,12 +7,14 @@ import logging
 from argparse import Namespace
 from pathlib import Path
 
+import torch
+
 from linformer_fairseq.checkpoints.reading import unpickle
 from linformer_fairseq.checkpoints.released_folder import find_weights, shipped_models
 from linformer_fairseq.cli.devices import device_of
 from linformer_fairseq.evaluation import load_classifier, read_task
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.models import LinformerHubInterface, LinformerRobertaModel, hub_interface
+from linformer_fairseq.models import LinformerHubInterface, LinformerRobertaModel, hub_interface, quantize
 
 
 def load_finetuned(arguments: argparse.Namespace) -> tuple[LinformerHubInterface, str]:
@@ -26,7 +28,8 @@ def load_finetuned(arguments: argparse.Namespace) -> tuple[LinformerHubInterface
     try:
         task = read_task(data)
         found = load_classifier(weights, task, device, arguments.bf16, arguments.compile_encoder)
-        return hub_interface(found.model, found.task, [data, data / "input0", weights.parent]).to(device), found.head
+        hub = hub_interface(found.model, found.task, [data, data / "input0", weights.parent])
+        return _prepared(hub, arguments, device), found.head
     except (FileNotFoundError, ValueError) as error:
         raise UserError(str(error)) from error
 
@@ -48,7 +51,19 @@ def load_encoder(arguments: argparse.Namespace) -> LinformerHubInterface:
     except RuntimeError as error:
         reason = " ".join(str(error).split())
         raise UserError(f"{weights}: does not fit its options, or the dictionary in {data}: {reason}") from error
+    return _prepared(hub, arguments, device)
+
+
+def _prepared(hub: LinformerHubInterface, arguments: argparse.Namespace, device: torch.device) -> LinformerHubInterface:
+    """The model with the precision and on the device that were asked for."""
     hub.model.bfloat16() if arguments.bf16 else hub.model.float()
+    if arguments.int8:
+        if device.type != "cpu" or arguments.bf16 or arguments.compile_encoder:
+            raise UserError("--int8: needs --device cpu, and neither --bf16 nor --compile-encoder")
+        try:
+            quantize(hub.model)
+        except ValueError as error:
+            raise UserError(f"{arguments.checkpoint}: --int8: {error}") from error
     return hub.eval().to(device)
 
 

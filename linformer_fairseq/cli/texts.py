@@ -13,9 +13,9 @@ from typing import Any
 from linformer_fairseq.files.atomic import atomic_open
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.progress import Progress
-from linformer_fairseq.prediction.fitting import WINDOWS
 from linformer_fairseq.prediction.inputs import open_source
 from linformer_fairseq.prediction.items import Text
+from linformer_fairseq.prediction.options import WINDOWS
 
 Run = Callable[[Iterable[Text | ValueError]], Iterator[Any]]
 """Yields a result for each text, or its error."""

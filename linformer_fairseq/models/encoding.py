@@ -37,21 +37,23 @@ class TextEncoder:
         Args:
             text: the text. It is divided at spaces if it is long, which does not change the tokens; a word of more than
                 10,000 characters is divided, too.
-            at_most: stop when there are so many ids, or a few more; None: the whole text.
+            at_most: stop after so many ids, or some more; None: the whole text.
         """
-        found: list[int] = []
-        start = 0
-        while start < len(text) or not start:
+        found: list[Ids] = []
+        count = start = 0
+        while True:
             end = _end_of_piece(text, start)
             piece = text[start:end]
             if start and text[start] == " ":
                 piece = self._blank + piece[1:]
-            found += [self._indices.get(symbol, self._unknown) for symbol in self._bpe.encode(piece).split()]
+            ids = [self._indices.get(symbol, self._unknown) for symbol in self._bpe.encode(piece).split()]
+            found.append(np.array(ids, dtype=np.int64))
+            count += len(ids)
             start = end
-            if not end or (at_most is not None and len(found) >= at_most):
+            if start >= len(text) or (at_most is not None and count >= at_most):
                 break
         self._forget_words()
-        return np.array(found, dtype=np.int64)
+        return np.concatenate(found)
 
     def _forget_words(self) -> None:
         """Bound the cache of fairseq's GPT-2 BPE, which otherwise keeps every word that it has seen."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,10 @@ from torch import Tensor
 
 from linformer_fairseq.files.cutting import Ids
 from linformer_fairseq.files.dictionary import MASK, classes_of
-from linformer_fairseq.prediction.fitting import LONG, WINDOWS, Fitted, Frame, fit
-from linformer_fairseq.prediction.results import POOLINGS, TOKENS, Classification, Embedding
-from linformer_fairseq.prediction.stream import BATCH_TOKENS, Batching, compute_in_order
+from linformer_fairseq.prediction.fitting import Fitted, Frame, fit
+from linformer_fairseq.prediction.options import BATCH_TOKENS, LONG, POOLINGS, TOKENS, WINDOWS
+from linformer_fairseq.prediction.results import Classification, Embedding
+from linformer_fairseq.prediction.stream import Batching, compute_in_order
 
 from .encoding import TextEncoder
 
@@ -27,6 +28,19 @@ Floats = npt.NDArray[np.float32]
 
 _BLANK = "\u2581"  # sentencepiece's symbol for a space
 _ANCHOR = "\ue000"  # private-use character: no piece contains it together with another character
+
+
+_CHARACTERS = 100
+"""More characters per token than any text has."""
+
+
+class _Masked(NamedTuple):
+    """A text with a mask."""
+
+    rows: list[Ids]
+    """Its tokens, as a single row."""
+    before: str
+    after: str
 
 
 class TextStreams:
@@ -76,7 +90,7 @@ class TextStreams:
             if isinstance(entry, ValueError):
                 yield _kept(entry, keep_errors)
                 continue
-            _, fitted, found = entry
+            fitted, found = entry
             scores = np.mean(found, axis=0)
             best = int(scores.argmax())
             yield Classification(labels[best], float(scores[best]), scores, len(fitted.rows), fitted.long)
@@ -135,7 +149,7 @@ class TextStreams:
             if isinstance(entry, ValueError):
                 yield _kept(entry, keep_errors)
                 continue
-            _, fitted, found = entry
+            fitted, found = entry
             vectors = found[0] if len(found) == 1 else np.mean(found, axis=0)
             names = [symbols[i] for i in fitted.rows[0]] if tokens else None
             yield Embedding(vectors, names, len(fitted.rows), fitted.long)
@@ -163,14 +177,12 @@ class TextStreams:
         if topk < 1:
             raise ValueError(f"topk={topk}: expected at least 1")
         compute = partial(self._candidates, topk)
-        found = compute_in_order(texts, self._masked, compute, Batching(batch_tokens))
-        for entry in found:
+        for entry in compute_in_order(texts, self._masked, compute, Batching(batch_tokens)):
             if isinstance(entry, ValueError):
                 yield _kept(entry, keep_errors)
                 continue
-            text, _, [ranked] = entry
-            before, after = text.split(MASK)
-            yield [self._filled(before.rstrip(), after, *candidate) for candidate in ranked]
+            masked, [ranked] = entry
+            yield [self._filled(masked, *candidate) for candidate in ranked]
 
     @property
     def width(self) -> int:
@@ -240,19 +252,21 @@ class TextStreams:
             total = features.masked_fill(padding, 0.0).sum(dim=1)
             return (total / (~padding).sum(dim=1)).cpu().numpy()
 
-    def _masked(self, text: str) -> Fitted:
+    def _masked(self, text: str) -> _Masked:
         """The tokens of a text with a mask."""
+        n = self.model.max_positions()
         if text.count(MASK) != 1:
             raise ValueError(f"expected exactly one {MASK} in the text, found {text.count(MASK)}: {text[:200]!r}")
+        if len(text) > _CHARACTERS * n:  # tokenizing needs memory in proportion
+            raise ValueError(f"the text has {len(text):,} characters, but the model takes {n} tokens; shorten it")
         before, after = text.split(MASK)
-        # a space before the mask belongs to the token in its place
-        pieces = [*self.bpe.encode(before.rstrip()).split(), MASK, *self._pieces_after(after)]
+        before = before.rstrip()  # a space before the mask belongs to the token in its place
+        pieces = [*self.bpe.encode(before).split(), MASK, *self._pieces_after(after)]
         dictionary = self.task.source_dictionary
         ids = [dictionary.bos(), *map(dictionary.index, pieces), dictionary.eos()]
-        n = self.model.max_positions()
         if len(ids) > n:
             raise ValueError(f"the text has {len(ids):,} tokens, but the model was built for at most {n}; shorten it")
-        return Fitted([np.array(ids, dtype=np.int64)], False)
+        return _Masked([np.array(ids, dtype=np.int64)], before, after)
 
     def _candidates(self, topk: int, rows: list[Ids]) -> list[list[tuple[int, float]]]:
         """The best tokens for the mask in each row, with their probabilities."""
@@ -270,11 +284,11 @@ class TextStreams:
             for ids, values in zip(best.indices.tolist(), best.values.tolist(), strict=True)
         ]
 
-    def _filled(self, before: str, after: str, symbol: int, probability: float) -> tuple[str, float, str]:
+    def _filled(self, text: _Masked, symbol: int, probability: float) -> tuple[str, float, str]:
         piece = self.task.source_dictionary[symbol]
         # decode() strips the space before a word
         token = " " * piece.startswith(_BLANK) + self.bpe.decode(piece)
-        return (before + token).lstrip() + after, probability, token
+        return (text.before + token).lstrip() + text.after, probability, token
 
     def _pieces_after(self, text: str) -> list[str]:
         """The pieces of the text after a mask, without the space that sentencepiece puts before a text."""

@@ -7,12 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from linformer_fairseq.files.cutting import CUTS, Ids, cut, positions, shares
+from linformer_fairseq.files.cutting import Ids, cut, positions, shares
 from linformer_fairseq.files.dictionary import EOS
-
-WINDOWS = "windows"
-LONG = (*CUTS, WINDOWS)
-"""What to do with a long input."""
+from linformer_fairseq.prediction.options import WINDOWS
 
 
 class Frame(NamedTuple):
@@ -40,9 +37,9 @@ def fit(texts: Sequence[Ids], frame: Frame, limit: int, long: str) -> Fitted:
         texts: tokens of each text, without special tokens.
         frame: the special tokens.
         limit: n.
-        long: one of `LONG`. Of a pair, the longer text is truncated first, as in `linformer data task`. Windows have
-            the length of a truncated text and are spread evenly over the whole text; of a pair, over the longer text,
-            each with the other text, which is truncated at the end if it takes more than half of the positions.
+        long: one of `options.LONG`. Of a pair, the longer text is truncated first, as in `linformer data task`. Windows
+            have the length of a truncated text and are spread evenly over the whole text; of a pair, over the longer
+            text, each with the other text, which is truncated at its end if it takes more than half of the positions.
     """
     lengths = [len(text) for text in texts]
     if positions(lengths) <= limit:

@@ -20,7 +20,6 @@ from linformer_fairseq.prediction.parquet import open_parquet
 COMPRESSED = {".gz": "zcat", ".bz2": "bzcat", ".xz": "xzcat", ".zst": "zstdcat"}
 """Extensions of compressed files, and the programs that decompress them."""
 _FORMATS = {".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
-FORMATS = ("lines", "tsv", "jsonl", "parquet")
 
 
 def open_source(path: Path | None, stdin: IO[bytes], kind: str | None, fields: Sequence[str]) -> Source:
@@ -29,7 +28,7 @@ def open_source(path: Path | None, stdin: IO[bytes], kind: str | None, fields: S
     Args:
         path: a file, or a folder with a document in each file; None: ``stdin``.
         stdin: standard input.
-        kind: one of `FORMATS`; None: by the file name's extension, otherwise lines.
+        kind: one of `options.FORMATS`; None: by the file name's extension, otherwise lines.
         fields: names of one or two columns of a TSV file with a header or of a parquet file, or keys of JSON lines.
             Empty: of JSON lines and parquet, ``text``; a TSV file has no header then, and its lines are a text, or a
             text, a tab and another text.

@@ -7,10 +7,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-TOKENS = "tokens"
-POOLINGS = ("mean", "first", "max", TOKENS)
-"""How the vectors of tokens become that of a text; ``tokens``: not at all."""
-
 
 class Classification(NamedTuple):
     """The class of a text."""

@@ -7,16 +7,23 @@ back into order. Memory therefore does not depend on the length of the stream.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from linformer_fairseq.files.cutting import Ids
-from linformer_fairseq.prediction.fitting import Fitted
+from linformer_fairseq.prediction.options import BATCH_TOKENS
+
+
+class Encoded(Protocol):
+    """A text as the model gets it."""
+
+    @property
+    def rows(self) -> list[Ids]:
+        """The text, (T,), or its windows."""
+
 
 T = TypeVar("T")
+E = TypeVar("E", bound=Encoded)
 R = TypeVar("R")
-
-BATCH_TOKENS = 8192
-"""Tokens of a batch, with padding."""
 
 
 class Batching(NamedTuple):
@@ -30,55 +37,51 @@ class Batching(NamedTuple):
 
 def compute_in_order(
     texts: Iterable[T | ValueError],
-    encode: Callable[[T], Fitted],
+    encode: Callable[[T], E],
     compute: Callable[[list[Ids]], Sequence[R]],
     batching: Batching,
-) -> Iterator[tuple[T, Fitted, list[R]] | ValueError]:
+) -> Iterator[tuple[E, list[R]] | ValueError]:
     """Compute every text.
 
     Args:
         texts: the texts. An error in place of a text is passed on in its place.
-        encode: makes the rows of a text.
+        encode: makes the rows of a text. The text itself is not kept: it can be much longer than its rows.
         compute: makes a result for each row of a batch.
         batching: see `Batching`.
 
     Yields:
-        For each text, in order: the text, its rows and their results; or the ValueError that ``encode`` raised.
+        For each text, in order: what ``encode`` made of it and the results of its rows; or the ValueError that
+        ``encode`` raised.
     """
     for pool in _pools(texts, encode, batching.tokens * batching.batches):
-        rows = [row for entry in pool if not isinstance(entry, ValueError) for row in entry[1].rows]
+        rows = [row for entry in pool if not isinstance(entry, ValueError) for row in entry.rows]
         results = iter(_in_batches(rows, compute, batching.tokens))
         for entry in pool:
             if isinstance(entry, ValueError):
                 yield entry
             else:
-                text, fitted = entry
-                yield text, fitted, [next(results) for _ in fitted.rows]
+                yield entry, [next(results) for _ in entry.rows]
 
 
-def _pools(
-    texts: Iterable[T | ValueError], encode: Callable[[T], Fitted], tokens: int
-) -> Iterator[list[tuple[T, Fitted] | ValueError]]:
-    pool: list[tuple[T, Fitted] | ValueError] = []
+def _pools(texts: Iterable[T | ValueError], encode: Callable[[T], E], tokens: int) -> Iterator[list[E | ValueError]]:
+    pool: list[E | ValueError] = []
     held = 0
     for text in texts:
-        if isinstance(text, ValueError):
-            pool.append(text)
-            held += 1
-        else:
-            try:
-                fitted = encode(text)
-            except ValueError as error:
-                pool.append(error)
-                held += 1
-            else:
-                pool.append((text, fitted))
-                held += sum(map(len, fitted.rows))
+        entry = text if isinstance(text, ValueError) else _encoded(text, encode)
+        pool.append(entry)
+        held += 1 if isinstance(entry, ValueError) else sum(map(len, entry.rows))
         if held >= tokens:
             yield pool
             pool, held = [], 0
     if pool:
         yield pool
+
+
+def _encoded(text: T, encode: Callable[[T], E]) -> E | ValueError:
+    try:
+        return encode(text)
+    except ValueError as error:
+        return error
 
 
 def _in_batches(rows: list[Ids], compute: Callable[[list[Ids]], Sequence[R]], tokens: int) -> list[R]:
