@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from linformer_fairseq.cli import arguments
@@ -96,10 +97,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     parser = build_parser()
     given, more = parser.parse_known_args(argv)
-    # Hydra's overrides may come before and after an option; argparse takes only the first group
-    if getattr(given, "takes_more", False):
-        given.overrides += [word for word in more if not word.startswith("-")]
-        more = [word for word in more if word.startswith("-")]
+    # Hydra's overrides, and the input of a prediction, may come after an option; argparse takes only the first group
+    # of words, and the default if there is none in it
+    words = [word for word in more if word == "-" or not word.startswith("-")]
+    if getattr(given, "takes_more", None) == "overrides":
+        given.overrides += words
+        more = [word for word in more if word not in words]
+    elif getattr(given, "takes_more", None) == "input" and len(words) == 1 and given.input == arguments.STDIN:
+        given.input = Path(words[0])
+        more.remove(words[0])
     if more:
         parser.error(f"unrecognized arguments: {' '.join(more)}")
     try:

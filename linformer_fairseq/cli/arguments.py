@@ -13,6 +13,8 @@ from linformer_fairseq.prediction.options import BATCH_TOKENS, FORMATS, LONG, PO
 
 ROWS = Path("results/runs.jsonl")
 """Default file of result rows."""
+STDIN = Path("-")
+"""The input of a prediction if none is named."""
 
 
 def benchmark(parser: argparse.ArgumentParser) -> None:
@@ -324,8 +326,9 @@ def _model(parser: argparse.ArgumentParser, kind: str) -> None:
 def _texts(parser: argparse.ArgumentParser) -> None:
     """The input of `predict`, `embed` and `fill-mask`."""
     parser.add_argument(
-        "input", type=Path, nargs="?", default=Path("-"), metavar="FILE", help="file, folder, or - (stdin; default)"
+        "input", type=Path, nargs="?", default=STDIN, metavar="FILE", help="file, folder, or - (stdin; default)"
     )
+    parser.set_defaults(takes_more="input")
     parser.add_argument(
         "--format", choices=FORMATS, help="default: by the extension of FILE (.tsv, .jsonl, .parquet), otherwise lines"
     )
@@ -367,7 +370,7 @@ def _training(parser: argparse.ArgumentParser) -> None:
         "-m", "--multirun", action="store_true", help="run every combination of comma-separated values (lr=1e-5,2e-5)"
     )
     parser.add_argument("--config-dir", type=Path, metavar="DIR", help="configs of your own in place of the project's")
-    parser.set_defaults(takes_more=True)
+    parser.set_defaults(takes_more="overrides")
 
 
 def user_dir(parser: argparse.ArgumentParser) -> None:

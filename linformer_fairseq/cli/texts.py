@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from linformer_fairseq.cli.arguments import STDIN
 from linformer_fairseq.files.atomic import atomic_open
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.progress import Progress
@@ -35,7 +36,7 @@ class TextStream:
         """
         if arguments.batch_tokens < 1:
             raise UserError(f"--batch-tokens {arguments.batch_tokens}: expected at least 1")
-        path = None if str(arguments.input) == "-" else arguments.input
+        path = None if arguments.input == STDIN else arguments.input
         self._source = open_source(path, sys.stdin.buffer, arguments.format, arguments.fields or [])
         self._texts = self._failed = self._long = 0
 

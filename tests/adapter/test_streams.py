@@ -22,6 +22,7 @@ from tests.cli.test_evaluate import qqp, write_checkpoint
 from tests.data_prep.small_tokenizers import make_gpt2, make_sentencepiece, text
 
 N = 64
+SIZES = ("--max-positions", "512", "--tokens-per-sample", "512")
 TEXTS = [line for line in text(40).split("\n") if line][:60]
 LONG = " ".join(TEXTS[:8])
 
@@ -156,7 +157,7 @@ def test_a_head_without_names_has_numbers(hub: Any) -> None:
 def tokenized(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """A hub interface with either kind of tokenizer."""
     data = request.param(tmp_path / "tokenizer")
-    path = write_checkpoint(data, tmp_path / "model.pt", "--max-positions", "128", task="masked_lm")
+    path = write_checkpoint(data, tmp_path / "model.pt", *SIZES, task="masked_lm")
     return LinformerRobertaModel.from_pretrained(tmp_path, path.name, data)
 
 
@@ -176,7 +177,7 @@ def test_a_long_text_is_encoded_in_pieces_to_the_same_ids(tokenized: Any, monkey
 
 def test_words_are_not_cached_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = make_gpt2(tmp_path / "tokenizer")
-    path = write_checkpoint(data, tmp_path / "model.pt", "--max-positions", "128", task="masked_lm")
+    path = write_checkpoint(data, tmp_path / "model.pt", *SIZES, task="masked_lm")
     hub = LinformerRobertaModel.from_pretrained(tmp_path, path.name, data)
     monkeypatch.setattr(encoding, "_CACHED_WORDS", 50)
 

@@ -20,7 +20,7 @@ from tests.conftest import REPOSITORY
 from tests.data_prep.small_tokenizers import make_sentencepiece, text
 from tests.messages import says
 
-N = 128
+N = 256
 TEXTS = [line for line in text(60).split("\n") if line][:50]
 
 Predict = Callable[..., list[list[str]]]
@@ -78,14 +78,14 @@ def test_neither_batches_nor_the_kind_of_checkpoint_change_anything(
     assert [row[0] for row in expected] == [str(number) for number in range(1, 51)]
     assert {row[1] for row in expected} == {"0", "1"}, "this model would show nothing"
     runs = [
-        predict(lines, "--batch-tokens", "1"),
-        predict(lines, "--batch-tokens", "100"),
-        predict(lines, checkpoint="run/checkpoint.pt"),
-        predict(lines, "--data", folder / "task", checkpoint="run/checkpoint.pt"),
+        (1e-5, predict(lines, "--batch-tokens", "1")),
+        (1e-5, predict(lines, "--batch-tokens", "100")),
+        (0.01, predict(lines, checkpoint="run/checkpoint.pt")),  # a released model has half precision
+        (0.01, predict(lines, "--data", folder / "task", checkpoint="run/checkpoint.pt")),
     ]
-    for found in runs:
+    for tolerance, found in runs:
         assert [row[:2] for row in found] == [row[:2] for row in expected]
-        assert [float(row[2]) for row in found] == pytest.approx([float(row[2]) for row in expected], abs=2e-3)
+        assert [float(row[2]) for row in found] == pytest.approx([float(row[2]) for row in expected], abs=tolerance)
 
 
 def test_scores_and_json_lines(lines: Path, folder: Path, predict: Predict, capsys: pytest.CaptureFixture[str]) -> None:
@@ -173,9 +173,9 @@ def test_what_cannot_be_done_is_said(
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_file(folder: Path, tmp_path: Path) -> None:
-    """Peak memory of a process for 2 MB and for 32 MB of text; a text that alone is 1 MB is among them."""
+    """Peak memory of a process for 2 MB and for 16 MB of text; half of it is in lines of half a MB."""
     peaks = []
-    for megabytes in (2, 32):
+    for megabytes in (2, 16):
         path = tmp_path / f"{megabytes}.txt"
         with path.open("w") as stream:
             for _ in range(megabytes):
