@@ -176,6 +176,7 @@ def hugging_face(
     from transformers import RobertaConfig, RobertaForSequenceClassification, pipeline
 
     tokenizer = _tokenizer(bpe)
+    more: dict[str, Any] = {"attn_implementation": "sdpa", "num_labels": _CLASSES}
     config = RobertaConfig(
         vocab_size=size.vocabulary,
         hidden_size=size.width,
@@ -183,14 +184,13 @@ def hugging_face(
         num_attention_heads=size.heads,
         intermediate_size=size.ffn,
         max_position_embeddings=n + 2,
-        num_labels=_CLASSES,
         pad_token_id=PAD,
         bos_token_id=BOS,
         eos_token_id=EOS,
-        **{"attn_implementation": "sdpa"},
+        **more,
     )
-    model = RobertaForSequenceClassification(config).to(dtype).eval()
-    classify: Any = pipeline("text-classification", model=model, tokenizer=tokenizer, device=device)
+    model: Any = RobertaForSequenceClassification(config).eval()
+    classify: Any = pipeline("text-classification", model=model.to(dtype), tokenizer=tokenizer, device=device)
 
     def program(batch: int, path: Path) -> int:
         with path.open(encoding="utf-8") as stream:

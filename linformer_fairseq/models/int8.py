@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
-from torch import nn
 from torch.ao.quantization import per_channel_dynamic_qconfig, quantize_dynamic
 
 from linformer_fairseq.modules import LinformerEncoder
@@ -13,7 +13,7 @@ _LAYERS = ("self_attn.q_proj", "self_attn.out_proj", "fc1", "fc2")
 """The linear layers that compute every position. W_k and W_v are also used without their bias, and compute k rows."""
 
 
-def quantize(model: nn.Module) -> None:
+def quantize(model: Any) -> None:
     """Replace linear layers of a model on a CPU by torch's dynamically quantized ones, in place.
 
     Weights become 8-bit integers, with a scale for each output; activations are rounded to 8 bits in each call.

@@ -190,10 +190,10 @@ class TextStreams:
         return int(self.model.encoder.sentence_encoder.embed_tokens.embedding_dim)
 
     def _head(self, name: str | None) -> str:
-        heads = list(self.model.classification_heads)
+        heads = list(map(str, self.model.classification_heads))
         if name is None and len(heads) == 1:
-            return str(heads[0])
-        if name not in heads:
+            return heads[0]
+        if name is None or name not in heads:
             known = f"this model has: {', '.join(heads) or 'none'}"
             raise ValueError(f"there is no classification head {name!r}; {known}" if name else f"name a head; {known}")
         return name
@@ -228,15 +228,15 @@ class TextStreams:
             padded[number, : len(row)] = row
         return torch.from_numpy(padded).to(self.device)
 
-    def _probabilities(self, head: str, rows: list[Ids]) -> Floats:
-        """(B, classes)."""
+    def _probabilities(self, head: str, rows: list[Ids]) -> list[Floats]:
+        """(classes,) for each row."""
         with torch.inference_mode(), utils.model_eval(self.model):
             features, _ = self.model(self._padded(rows), features_only=True)
             logits = self.model.classification_heads[head](features)
-            return logits.softmax(dim=-1, dtype=torch.float32).cpu().numpy()
+            return list(logits.softmax(dim=-1, dtype=torch.float32).cpu().numpy())
 
-    def _vectors(self, pooling: str, rows: list[Ids]) -> Floats | list[Floats]:
-        """(B, C), or (T, C) for each row."""
+    def _vectors(self, pooling: str, rows: list[Ids]) -> list[Floats]:
+        """(C,), or (T, C), for each row."""
         tokens = self._padded(rows)
         with torch.inference_mode(), utils.model_eval(self.model):
             features, _ = self.model(tokens, features_only=True)
@@ -244,13 +244,14 @@ class TextStreams:
             if pooling == TOKENS:
                 whole = features.cpu().numpy()
                 return [whole[number, : len(row)].copy() for number, row in enumerate(rows)]
-            if pooling == "first":
-                return features[:, 0].cpu().numpy()
             padding = tokens.eq(self.task.source_dictionary.pad()).unsqueeze(-1)
-            if pooling == "max":
-                return features.masked_fill(padding, float("-inf")).amax(dim=1).cpu().numpy()
-            total = features.masked_fill(padding, 0.0).sum(dim=1)
-            return (total / (~padding).sum(dim=1)).cpu().numpy()
+            if pooling == "first":
+                pooled = features[:, 0]
+            elif pooling == "max":
+                pooled = features.masked_fill(padding, float("-inf")).amax(dim=1)
+            else:
+                pooled = features.masked_fill(padding, 0.0).sum(dim=1) / (~padding).sum(dim=1)
+            return list(pooled.cpu().numpy())
 
     def _masked(self, text: str) -> _Masked:
         """The tokens of a text with a mask."""
