@@ -198,7 +198,7 @@ def predict(parser: argparse.ArgumentParser) -> None:
     """Classify texts with a finetuned checkpoint.
 
       linformer predict RUN/checkpoint_best.pt reviews.txt --out classes.tsv
-      zcat reviews.jsonl.gz | linformer predict my_model - --format jsonl --fields body --jsonl
+      zcat reviews.jsonl.gz | linformer predict my_model - --format jsonl --field body --jsonl
 
     The input is a file with a text on each line, TSV, JSON lines, parquet, a folder with a document in each file, or
     standard input. It is read as a stream: memory does not depend on its size. The output has a line for each text, in
@@ -333,11 +333,12 @@ def _texts(parser: argparse.ArgumentParser) -> None:
         "--format", choices=FORMATS, help="default: by the extension of FILE (.tsv, .jsonl, .parquet), otherwise lines"
     )
     parser.add_argument(
-        "--fields",
-        nargs="+",
+        "--field",
+        action="append",
+        default=[],
         metavar="NAME",
-        help="column or key of the text, or two for pairs (JSON lines and parquet: text; TSV: without names, the file "
-        "has no header, and each line is a text, or two with a tab between them)",
+        help="column or key of the text; give it twice for pairs (default for JSON lines and parquet: text; a TSV file "
+        "has no header then, and each line is a text, or two with a tab between them)",
     )
 
 

@@ -37,7 +37,7 @@ class TextStream:
         if arguments.batch_tokens < 1:
             raise UserError(f"--batch-tokens {arguments.batch_tokens}: expected at least 1")
         path = None if arguments.input == STDIN else arguments.input
-        self._source = open_source(path, sys.stdin.buffer, arguments.format, arguments.fields or [])
+        self._source = open_source(path, sys.stdin.buffer, arguments.format, arguments.field)
         self._texts = self._failed = self._long = 0
 
     def results(self, run: Run, label: str) -> Results:

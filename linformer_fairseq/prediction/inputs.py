@@ -38,10 +38,10 @@ def open_source(path: Path | None, stdin: IO[bytes], kind: str | None, fields: S
             not fit together.
     """
     if len(fields) > 2:
-        raise UserError(f"--fields {' '.join(fields)}: expected the names of one or two columns")
+        raise UserError(f"--field {', '.join(fields)}: expected one name, or two for pairs")
     if path is not None and path.is_dir():
         if kind or fields:
-            raise UserError(f"{path}: is a folder of documents, for which --format and --fields have no meaning")
+            raise UserError(f"{path}: is a folder of documents, for which --format and --field have no meaning")
         return _folder(path)
     if path is not None and not path.exists():
         raise UserError(f"{path}: no such file or folder")
@@ -50,7 +50,7 @@ def open_source(path: Path | None, stdin: IO[bytes], kind: str | None, fields: S
         raise UserError(f"{path}: is compressed; decompress it with: {program} {path} | linformer ... -")
     kind = kind or (_FORMATS.get(path.suffix.lower(), "lines") if path else "lines")
     if fields and kind == "lines":
-        raise UserError(f"--fields {' '.join(fields)}: lines have no columns; give --format tsv or jsonl")
+        raise UserError(f"--field {', '.join(fields)}: lines have no columns; give --format tsv or jsonl")
     if kind == "parquet":
         if path is None:
             raise UserError("--format parquet: cannot be read from standard input; name the file")
@@ -129,7 +129,7 @@ def _because(line: _Line | None) -> str:
 def _one_or_two(line: str) -> Text:
     cells = line.split("\t")
     if len(cells) > 2:
-        raise ValueError(f"expected a text, or two with a tab between them, found {len(cells)} columns; name: --fields")
+        raise ValueError(f"expected a text, or two with a tab between them, found {len(cells)} columns; name: --field")
     return cells[0] if len(cells) == 1 else (cells[0], cells[1])
 
 

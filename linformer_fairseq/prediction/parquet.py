@@ -29,9 +29,7 @@ def open_parquet(path: Path, fields: Sequence[str]) -> Source:
     schema = file.schema_arrow
     for field in fields:
         if field not in schema.names:
-            raise UserError(
-                f"{path}: no column {field!r}; it has: {', '.join(schema.names)}; name the column: --fields"
-            )
+            raise UserError(f"{path}: no column {field!r}; it has: {', '.join(schema.names)}; name the column: --field")
         kind = schema.field(field).type
         value = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
         if not (pyarrow.types.is_string(value) or pyarrow.types.is_large_string(value)):

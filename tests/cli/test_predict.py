@@ -61,7 +61,7 @@ def lines(tmp_path: Path) -> Path:
 
 def test_predictions_are_those_of_evaluate(folder: Path, tmp_path: Path, predict: Predict) -> None:
     """GLUE's file of the same pairs that `evaluate` reads in fairseq's format."""
-    found = predict(folder / "QQP" / "dev.tsv", "--fields", "question1", "question2")
+    found = predict(folder / "QQP" / "dev.tsv", "--field", "question1", "--field", "question2")
     expected = tmp_path / "expected.tsv"
     words = ["evaluate", str(folder / "model"), str(folder / "task"), "--device", "cpu", "--out", str(expected)]
     assert cli.main(words) == 0

@@ -60,7 +60,7 @@ def test_tsv_without_a_header_is_texts_or_pairs(tmp_path: Path) -> None:
     assert read(opened(path)) == [
         ("1", "one"),
         ("2", ("a", "b")),
-        ("3", "expected a text, or two with a tab between them, found 3 columns; name: --fields"),
+        ("3", "expected a text, or two with a tab between them, found 3 columns; name: --field"),
         ("4", ("", "b")),
         ("5", "no text"),
     ]
@@ -123,7 +123,7 @@ def test_what_cannot_be_opened_is_said(tmp_path: Path) -> None:
         (tmp_path / "absent", (), None, "no such file"),
         (gz, (), None, "zcat .*some.txt.gz"),
         (path, ("text",), None, "lines have no columns"),
-        (path, ("a", "b", "c"), "tsv", "one or two columns"),
+        (path, ("a", "b", "c"), "tsv", "--field a, b, c: expected"),
         (tmp_path, (), "tsv", "is a folder of documents"),
         (None, (), "parquet", "standard input"),
         (write(tmp_path / "empty.tsv", ""), ("text",), None, "the file is empty"),
