@@ -46,11 +46,10 @@ def load_encoder(arguments: argparse.Namespace) -> LinformerHubInterface:
         hub = LinformerRobertaModel.from_pretrained(
             weights.parent.absolute(), weights.name, data.absolute(), compile_encoder=arguments.compile_encoder
         )
-    except (FileNotFoundError, ValueError) as error:  # CheckpointError among them
+    except FileNotFoundError as error:
         raise UserError(str(error)) from error
-    except RuntimeError as error:
-        reason = " ".join(str(error).split())
-        raise UserError(f"{weights}: does not fit its options, or the dictionary in {data}: {reason}") from error
+    except ValueError as error:  # CheckpointError among them; weights may not fit the dictionary
+        raise UserError(f"{error} (with the dictionary in {data})") from error
     return _prepared(hub, arguments, device)
 
 

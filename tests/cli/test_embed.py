@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,8 @@ pytest.importorskip("sentencepiece")
 
 from linformer_fairseq import cli
 from linformer_fairseq.models import LinformerRobertaModel
+from tests.cli.test_evaluate import write_checkpoint
+from tests.data_prep.small_tokenizers import make_sentencepiece
 from tests.messages import says
 
 MODEL = "linformer-small"
@@ -80,3 +83,23 @@ def test_masks_are_filled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     first, second, third = map(json.loads, capsys.readouterr().out.splitlines())
     assert first["candidates"][0]["token"] == " door" and third["candidates"][0]["token"] == " published"
     assert "found 0" in second["error"]
+
+
+def test_a_checkpoint_finds_the_data_of_its_training(
+    texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = make_sentencepiece(tmp_path / "data")
+    sizes = ("--max-positions", "512", "--tokens-per-sample", "512")
+    (tmp_path / "run").mkdir()
+    checkpoint = write_checkpoint(data, tmp_path / "run" / "checkpoint.pt", *sizes, task="masked_lm")
+    words = ["embed", str(checkpoint), str(texts), "--out", str(tmp_path / "v.npy"), "--device", "cpu"]
+    assert cli.main(words) == 1, "the empty line"
+    assert np.load(tmp_path / "v.npy").shape == (4, 16)
+    capsys.readouterr()
+    other = make_sentencepiece(tmp_path / "other", byte_fallback=False)
+    assert cli.main([*words, "--data", str(other)]) == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and says(said, "linformer embed: error:", checkpoint, "size mismatch", other)
+    shutil.rmtree(data)
+    assert cli.main(words) == 1
+    assert says(capsys.readouterr().err, f"{data}: no dict.txt", checkpoint, "--data")
