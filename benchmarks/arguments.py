@@ -99,6 +99,36 @@ def training(parser: argparse.ArgumentParser) -> None:
     sizes.add_arguments(parser)
 
 
+def prediction(parser: argparse.ArgumentParser) -> None:
+    """Speed of `linformer predict` and of a Hugging Face pipeline with a RoBERTa of the same size, on the same files.
+
+        LINFORMER_DATA=DIR linformer benchmark prediction --dtype bfloat16
+        linformer benchmark prediction --bpe DIR --documents FILE --sentences FILE
+
+    Both read a file with a text on each line, encode it with the same GPT-2 BPE, truncate it to n tokens and write the
+    classes. Weights are random. The pipeline runs with each of several batch sizes; ours with its default. All run once
+    in each of several rounds, after an untimed run on a few texts. The files are made of LINFORMER_DATA unless they are
+    given: articles of Wikipedia of at least 4,000 characters, and SST-2's development set.
+    """
+    _device(parser)
+    parser.add_argument("--dtype", choices=DTYPES, default="float32", help="(%(default)s)")
+    parser.add_argument(
+        "--bpe", type=Path, metavar="DIR", help="encoder.json, vocab.bpe, dict.txt (LINFORMER_DATA/bpe)"
+    )
+    parser.add_argument("--documents", type=Path, metavar="FILE", help="a long text on each line")
+    parser.add_argument("--sentences", type=Path, metavar="FILE", help="a sentence on each line")
+    parser.add_argument("--texts", type=int, default=64, metavar="N", help="texts taken of each file (%(default)s)")
+    parser.add_argument("--positions", type=int, default=512, metavar="N", help="n of the models (%(default)s)")
+    parser.add_argument("--projected-dim", type=int, default=128, metavar="K", help="k of the Linformer (%(default)s)")
+    parser.add_argument(
+        "--batch-sizes", type=int, nargs="+", default=[1, 8, 32], metavar="B", help="of the pipeline (1 8 32)"
+    )
+    parser.add_argument("--rounds", type=int, default=5, help="(%(default)s)")
+    _threads(parser)
+    _out(parser, "prediction_...json")
+    sizes.add_arguments(parser, vocabulary=False)
+
+
 def ablation(parser: argparse.ArgumentParser) -> None:
     """Time of one layer with one part changed at a time.
 

@@ -15,8 +15,9 @@ from typing import Any
 from datasets import load_dataset
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
+SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 END, FIRST = 2, 4
-"""fairseq's ids of </s> and of the first line of dict.txt."""
+"""fairseq's special symbols, the id of </s>, and that of the first line of dict.txt."""
 
 
 def load_tokenizer(bpe: Path) -> Tokenizer:
@@ -25,6 +26,7 @@ def load_tokenizer(bpe: Path) -> Tokenizer:
     ids = {symbol: FIRST + number for number, symbol in enumerate(symbols)}
     encoder = json.loads((bpe / "encoder.json").read_text(encoding="utf-8"))
     vocabulary = {token: ids[str(number)] for token, number in encoder.items()}
+    vocabulary |= {symbol: number for number, symbol in enumerate(SPECIAL)}
     lines = (bpe / "vocab.bpe").read_text(encoding="utf-8").splitlines()
     merges = [(left, right) for left, right in (line.split(" ") for line in lines if not line.startswith("#version"))]
     tokenizer = Tokenizer(models.BPE(vocabulary, merges))

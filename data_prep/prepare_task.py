@@ -21,11 +21,11 @@ import argparse
 from pathlib import Path
 
 from data_prep.support.program import program_parser, run_program
-from data_prep.tasks.cutting import CUTS
 from data_prep.tasks.definitions import TASKS
 from data_prep.tasks.examples import Limit
 from data_prep.tasks.prepare import open_source, prepare
 from data_prep.tasks.report import summary
+from linformer_fairseq.files.cutting import CUTS
 
 
 def parser(prog: str | None = None) -> argparse.ArgumentParser:

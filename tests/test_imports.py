@@ -20,18 +20,19 @@ MAY_IMPORT = {
     "training": {"training", "files"},
     "patches": {"patches", "checkpoints", "training", "files"},
     "modules": {"core", "modules", "files"},
-    "models": {"core", "modules", "checkpoints", "models", "files"},
+    "prediction": {"prediction", "files"},
+    "models": {"core", "modules", "checkpoints", "models", "prediction", "files"},
     "optim": {"optim"},
     "tasks": {"tasks"},
     "evaluation": {"evaluation", "models", "tasks", "files"},
     "launch": {"launch", "training", "patches", "checkpoints", "models", "tasks", "core", "files"},
     "planning": {"planning", "launch", "models", "core", "tasks", "files"},
     "results": {"results", "files"},
-    "cli": {"cli", "launch", "planning", "evaluation", "results", "checkpoints", "files"},
+    "cli": {"cli", "launch", "planning", "evaluation", "models", "prediction", "results", "checkpoints", "files"},
     "": {"patches", "optim"},
 }
-# What core and files may need from elsewhere, beside the standard library.
-NEEDS = {"core": {"torch"}, "files": {"numpy"}}
+# What these may need from elsewhere, beside the standard library.
+NEEDS = {"core": {"torch"}, "files": {"numpy"}, "prediction": {"numpy", "pyarrow"}}
 # The same for data_prep, whose every part may import linformer_fairseq.files; a program may import every part, and
 # `prepare_pretraining` puts other programs together.
 DATA_PREP = ROOT / "data_prep"

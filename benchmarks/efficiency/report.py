@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.efficiency import ablation, optimizer, padding, profile, selfcheck, tables
+from benchmarks.efficiency import ablation, optimizer, padding, prediction, profile, selfcheck, tables
 from benchmarks.efficiency.store import read
 from benchmarks.efficiency.tables import STORED, Result, cells_of, ours_of
 from linformer_fairseq.files.atomic import write_file
@@ -28,6 +28,7 @@ TABLES: dict[str, Callable[[Result], list[str]]] = {
     "profile": profile.table,
     "optimizer": optimizer.table,
     "padding": padding.table,
+    "prediction": prediction.table,
 }
 """Functions that make the table for a result file, by its kind; all kinds but inference."""
 

@@ -28,10 +28,13 @@ class Sizes:
             raise UserError(f"--vocabulary is {self.vocabulary}; expected at least 16")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add an option for each size."""
+def add_arguments(parser: argparse.ArgumentParser, vocabulary: bool = True) -> None:
+    """Add an option for each size; without ``vocabulary``, that one keeps its default."""
     group = parser.add_argument_group("size of the models")
     for name, value in asdict(Sizes()).items():
+        if name == "vocabulary" and not vocabulary:
+            parser.set_defaults(vocabulary=value)
+            continue
         group.add_argument(f"--{name}", type=int, default=value, help="(%(default)s)")
 
 

@@ -10,9 +10,9 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
-from data_prep.tasks.cutting import cut, positions, shares
 from data_prep.tasks.rows import Reject, Row, strip
 from data_prep.tokenizers import Ids, Tokenizer
+from linformer_fairseq.files.cutting import cut, positions, shares
 from linformer_fairseq.files.dictionary import EOS
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.mmap_dataset import element_type

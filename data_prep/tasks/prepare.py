@@ -6,7 +6,6 @@ from typing import Any
 
 from data_prep.binarizing.inputs import SPLITS
 from data_prep.support.step import Step
-from data_prep.tasks.cutting import CUTS, smallest
 from data_prep.tasks.definitions import Task
 from data_prep.tasks.examples import Examples, Limit, collect
 from data_prep.tasks.glue import GlueSource
@@ -17,6 +16,7 @@ from data_prep.tasks.rows import Source
 from data_prep.tasks.tsv import TsvSource
 from data_prep.tasks.writing import write_examples
 from data_prep.tokenizers import load_tokenizer
+from linformer_fairseq.files.cutting import CUTS, smallest
 from linformer_fairseq.files.errors import UserError
 
 HUB = "hub"

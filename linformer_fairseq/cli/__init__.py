@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from linformer_fairseq.cli import arguments
@@ -44,13 +45,16 @@ COMMANDS: dict[str, Command] = {
     ),
     "data": Command("prepare data for pretraining and finetuning, and inspect it", arguments.data, "data"),
     "doctor": Command("print versions, and problems of this environment", arguments.doctor, "doctor"),
+    "embed": Command("write vectors of texts", arguments.embed, "embed"),
     "evaluate": Command(
         "evaluate a finetuned checkpoint on a prepared task, and write its predictions", arguments.evaluate, "evaluate"
     ),
     "experiments": Command(
         "list the paper's runs (`linformer experiments list`)", arguments.experiments, "experiments"
     ),
+    "fill-mask": Command("print the most probable tokens for a mask", arguments.fill_mask, "fill_mask"),
     "finetune": Command("finetune a pretrained checkpoint on a prepared task", arguments.finetune, "training"),
+    "predict": Command("classify texts with a finetuned checkpoint", arguments.predict, "predict"),
     "pretrain": Command("pretrain a model: one of the paper's runs, or your own", arguments.pretrain, "training"),
     "results": Command(
         "collect results of runs, and make the paper's Table 2 and Figure 3", arguments.results, "results"
@@ -93,10 +97,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     parser = build_parser()
     given, more = parser.parse_known_args(argv)
-    # Hydra's overrides may come before and after an option; argparse takes only the first group
-    if getattr(given, "takes_more", False):
-        given.overrides += [word for word in more if not word.startswith("-")]
-        more = [word for word in more if word.startswith("-")]
+    # Hydra's overrides, and the input of a prediction, may come after an option; argparse takes only the first group
+    # of words, and the default if there is none in it
+    words = [word for word in more if word == "-" or not word.startswith("-")]
+    if getattr(given, "takes_more", None) == "overrides":
+        given.overrides += words
+        more = [word for word in more if word not in words]
+    elif getattr(given, "takes_more", None) == "input" and len(words) == 1 and given.input == arguments.STDIN:
+        given.input = Path(words[0])
+        more.remove(words[0])
     if more:
         parser.error(f"unrecognized arguments: {' '.join(more)}")
     try:

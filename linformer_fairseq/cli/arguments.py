@@ -9,9 +9,12 @@ import argparse
 from pathlib import Path
 
 from benchmarks import PROGRAMS
+from linformer_fairseq.prediction.options import BATCH_TOKENS, FORMATS, LONG, POOLINGS
 
 ROWS = Path("results/runs.jsonl")
 """Default file of result rows."""
+STDIN = Path("-")
+"""The input of a prediction if none is named."""
 
 
 def benchmark(parser: argparse.ArgumentParser) -> None:
@@ -86,6 +89,30 @@ def doctor(parser: argparse.ArgumentParser) -> None:
     """
 
 
+def embed(parser: argparse.ArgumentParser) -> None:
+    """Write vectors of texts: the output of a model's last layer, pooled for each text, or for each token.
+
+      linformer embed linformer-small texts.txt --out vectors.npy
+
+    Texts are read as by `linformer predict`. The .npy file has shape (texts, C); the vector of a text that could not be
+    read is NaN. With --pooling tokens it has shape (tokens of all texts, C), and NAME.lengths.npy beside it has the
+    number of tokens of each text. A parquet file has the columns id and vector, or id, tokens and vectors.
+
+    Exit status: 0 all texts have vectors, 1 some could not be read, or nothing was written.
+    """
+    _model(parser, "checkpoint of a pretraining or finetuning")
+    _texts(parser)
+    _long(parser)
+    parser.add_argument(
+        "--pooling",
+        choices=POOLINGS,
+        default="mean",
+        help="the vector of a text is the mean or maximum over all its tokens (special ones included), or that of the "
+        "first token (<s>); tokens: a vector for each token (default: %(default)s)",
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="name that ends with .npy or .parquet")
+
+
 def evaluate(parser: argparse.ArgumentParser) -> None:
     """Evaluate a finetuned checkpoint on a task prepared with `linformer data task`.
 
@@ -137,6 +164,20 @@ def experiments(parser: argparse.ArgumentParser) -> None:
     action.add_argument("--config-dir", type=Path, metavar="DIR", help="configs of your own in place of the project's")
 
 
+def fill_mask(parser: argparse.ArgumentParser) -> None:
+    """Print the most probable tokens for the <mask> in each text.
+
+      echo "He opened the <mask> and walked into the room." | linformer fill-mask linformer-small
+
+    Texts are read as by `linformer predict`. A text that has no <mask>, several, or more tokens than the model takes,
+    is reported on stderr with its number, and the exit status is 1.
+    """
+    _model(parser, "checkpoint of a pretraining")
+    _texts(parser)
+    _lines_out(parser)
+    parser.add_argument("--top", type=int, default=5, metavar="N", help="candidates per text (default: %(default)s)")
+
+
 def finetune(parser: argparse.ArgumentParser) -> None:
     """Finetune a pretrained checkpoint on a task made by `linformer data task`.
 
@@ -151,6 +192,26 @@ def finetune(parser: argparse.ArgumentParser) -> None:
     signal N before the first update.
     """
     _training(parser)
+
+
+def predict(parser: argparse.ArgumentParser) -> None:
+    """Classify texts with a finetuned checkpoint.
+
+      linformer predict RUN/checkpoint_best.pt reviews.txt --out classes.tsv
+      zcat reviews.jsonl.gz | linformer predict my_model - --format jsonl --field body --jsonl
+
+    The input is a file with a text on each line, TSV, JSON lines, parquet, a folder with a document in each file, or
+    standard input. It is read as a stream: memory does not depend on its size. The output has a line for each text, in
+    the order of the input: its id (number of the line or row, or name of the document), label and probability.
+
+    A text that cannot be read is reported on stderr with its number; its line in the output has no label.
+    Exit status: 0 all texts have a class, 1 some could not be read, or the command failed.
+    """
+    _model(parser, "checkpoint of a finetuning with --task sentence_prediction")
+    _texts(parser)
+    _long(parser)
+    _lines_out(parser)
+    parser.add_argument("--scores", action="store_true", help="also write the probability of every class")
 
 
 def pretrain(parser: argparse.ArgumentParser) -> None:
@@ -234,6 +295,70 @@ def results(parser: argparse.ArgumentParser) -> None:
         )
 
 
+def _model(parser: argparse.ArgumentParser, kind: str) -> None:
+    """The model of `predict`, `embed` and `fill-mask`, and how it is computed."""
+    parser.add_argument(
+        "checkpoint",
+        help=f"{kind}, a folder made by `linformer checkpoint release`, or a model that comes with the package",
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="folder with the model's dictionary, tokenizer and labels (default: the checkpoint's folder if it has "
+        "them, otherwise the data folder of the training)",
+    )
+    parser.add_argument("--device", help="cpu, cuda, cuda:1 ... (default: a GPU if there is one)")
+    parser.add_argument("--bf16", action="store_true", help="compute in bfloat16 (default: float32)")
+    parser.add_argument("--int8", action="store_true", help="compute linear layers in 8-bit integers (CPU only)")
+    parser.add_argument(
+        "--compile-encoder", action="store_true", help="use torch.compile; pays off for many thousands of texts"
+    )
+    parser.add_argument(
+        "--batch-tokens",
+        type=int,
+        default=BATCH_TOKENS,
+        metavar="N",
+        help="tokens per batch, with padding (default: %(default)s)",
+    )
+
+
+def _texts(parser: argparse.ArgumentParser) -> None:
+    """The input of `predict`, `embed` and `fill-mask`."""
+    parser.add_argument(
+        "input", type=Path, nargs="?", default=STDIN, metavar="FILE", help="file, folder, or - (stdin; default)"
+    )
+    parser.set_defaults(takes_more="input")
+    parser.add_argument(
+        "--format", choices=FORMATS, help="default: by the extension of FILE (.tsv, .jsonl, .parquet), otherwise lines"
+    )
+    parser.add_argument(
+        "--field",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="column or key of the text; give it twice for pairs (default for JSON lines and parquet: text; a TSV file "
+        "has no header then, and each line is a text, or two with a tab between them)",
+    )
+
+
+def _long(parser: argparse.ArgumentParser) -> None:
+    """What is done with long texts."""
+    parser.add_argument(
+        "--long",
+        choices=LONG,
+        default=LONG[0],
+        help="texts with more tokens than the model takes: truncate them, keeping the beginning, the end or both, or "
+        "divide them into windows and average what the model says of each (default: %(default)s)",
+    )
+
+
+def _lines_out(parser: argparse.ArgumentParser) -> None:
+    """The output of `predict` and `fill-mask`."""
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write to a file (default: stdout)")
+    parser.add_argument("--jsonl", action="store_true", help="write JSON lines (default: TSV with a header)")
+
+
 def _training(parser: argparse.ArgumentParser) -> None:
     """The options of `pretrain` and `finetune`."""
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="overrides of the config, in Hydra's syntax")
@@ -246,7 +371,7 @@ def _training(parser: argparse.ArgumentParser) -> None:
         "-m", "--multirun", action="store_true", help="run every combination of comma-separated values (lr=1e-5,2e-5)"
     )
     parser.add_argument("--config-dir", type=Path, metavar="DIR", help="configs of your own in place of the project's")
-    parser.set_defaults(takes_more=True)
+    parser.set_defaults(takes_more="overrides")
 
 
 def user_dir(parser: argparse.ArgumentParser) -> None:

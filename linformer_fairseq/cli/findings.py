@@ -193,6 +193,7 @@ COMPONENTS = (
     Component("sentencepiece", distribution("sentencepiece"), "no sentencepiece vocabulary (the default tokenizer)"),
     Component("tiktoken", distribution("tiktoken"), "no fast GPT-2 BPE"),
     Component("datasets", distribution("datasets"), "no corpora or tasks from the Hugging Face hub"),
+    Component("pyarrow", distribution("pyarrow"), "no parquet files"),
     Component("matplotlib", distribution("matplotlib"), "no figures"),
     Component("tensorboard", distribution("tensorboard"), "no --tensorboard-logdir"),
     Component("apex", apex, "no fused LayerNorm and Adam on GPUs; torch's own are used"),

@@ -61,8 +61,13 @@ def read_labels(path: Path) -> list[str]:
     Raises:
         UserError: see `read_symbols`.
     """
-    labels = read_symbols(path)
-    while labels and _FILLER.fullmatch(labels[-1]):
+    return classes_of(read_symbols(path))
+
+
+def classes_of(symbols: Sequence[str]) -> list[str]:
+    """The classes among the symbols of a label dictionary, without what fairseq added behind them."""
+    labels = list(symbols)
+    while labels and (labels[-1] == MASK or _FILLER.fullmatch(labels[-1])):
         labels.pop()
     return labels
 

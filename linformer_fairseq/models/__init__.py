@@ -5,7 +5,8 @@ from linformer_fairseq.checkpoints.reading import register_upgrade
 
 from . import architectures
 from .config import LinformerRobertaConfig
-from .hub import LinformerHubInterface
+from .hub import LinformerHubInterface, hub_interface
+from .int8 import quantize
 from .legacy_checkpoint import complete_options, upgrade_legacy_checkpoint
 from .roberta import LinformerRobertaModel
 
@@ -13,4 +14,4 @@ architectures.register()
 register_upgrade(upgrade_legacy_checkpoint)
 register_upgrade(complete_options)
 
-__all__ = ["LinformerHubInterface", "LinformerRobertaConfig", "LinformerRobertaModel"]
+__all__ = ["LinformerHubInterface", "LinformerRobertaConfig", "LinformerRobertaModel", "hub_interface", "quantize"]

@@ -1,4 +1,4 @@
-"""Using a trained model from Python: fairseq's RoBERTa hub interface, extended to batches."""
+"""Using a trained model from Python: fairseq's RoBERTa hub interface, extended to batches and streams of texts."""
 
 from __future__ import annotations
 
@@ -6,28 +6,27 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-from fairseq import file_utils, hub_utils, utils
+from fairseq import file_utils, hub_utils
 from fairseq.data.data_utils import collate_tokens
-from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
 from fairseq.models.roberta import RobertaHubInterface
+from omegaconf import OmegaConf
 from torch import Tensor
 
 from linformer_fairseq.checkpoints.released_folder import WEIGHTS
 from linformer_fairseq.files.tokenizers import find_tokenizer
 
+from .streams import TextStreams
+
 Tokens = Tensor | Sequence[Tensor]
 
-_MASK = "<mask>"
-_BLANK = "\u2581"  # sentencepiece's symbol for a space
-_ANCHOR = "\ue000"  # private-use character: no piece contains it together with another character
 
-
-class LinformerHubInterface(RobertaHubInterface):
+class LinformerHubInterface(TextStreams, RobertaHubInterface):
     """``encode``, ``decode``, ``extract_features``, ``fill_mask``, ``predict``, ``register_classification_head``.
 
-    Each method accepts what fairseq's interface accepts, or a batch: a list of texts, a list of 1-d token tensors, or a
-    (B, T) tensor padded on the right.
+    Each of these accepts what fairseq's interface accepts, or a batch: a list of texts, a list of 1-d token tensors, or
+    a (B, T) tensor padded on the right.
+
+    `TextStreams` adds ``classify``, ``embed`` and ``fill_masks``, for any number of texts.
     """
 
     def encode(self, sentence: str | Sequence[str], *addl_sentences: str, no_separator: bool = False) -> Tensor:
@@ -105,43 +104,31 @@ class LinformerHubInterface(RobertaHubInterface):
         space before it.
 
         Raises:
-            ValueError: a text has no ``<mask>`` or several, or ``topk`` is below 1.
+            ValueError: a text has no ``<mask>`` or several, or is longer than n, or ``topk`` is below 1.
         """
-        if topk < 1:
-            raise ValueError(f"topk={topk}: expected at least 1")
-        if not isinstance(masked_input, str):
-            return [self.fill_mask(text, topk) for text in masked_input]
-        if masked_input.count(_MASK) != 1:
-            raise ValueError(
-                f"expected exactly one {_MASK} in the text, found {masked_input.count(_MASK)}: {masked_input!r}"
-            )
-        before, after = masked_input.split(_MASK)
-        before = before.rstrip()  # a space belongs to the token that follows it
-        pieces = self.bpe.encode(before).split()
-        dictionary = self.task.source_dictionary
-        line = " ".join([dictionary[dictionary.bos()], *pieces, _MASK, *self._pieces_after(after), dictionary.eos_word])
-        tokens = dictionary.encode_line(line, append_eos=False, add_if_not_exist=False).long()
-        with torch.no_grad(), utils.model_eval(self.model):
-            logits, _ = self.model(self.batch(tokens))
-        probabilities = logits[0, 1 + len(pieces)].float().softmax(0)
-        special = {*range(dictionary.nspecial), dictionary.index(_MASK)}
-        ranked = [i for i in probabilities.argsort(descending=True).tolist() if i not in special]
-        filled = []
-        for i in ranked[:topk]:
-            # decode() strips the space before a word
-            token = " " * dictionary[i].startswith(_BLANK) + self.bpe.decode(dictionary[i])
-            filled.append(((before + token).lstrip() + after, float(probabilities[i]), token))
-        return filled
-
-    def _pieces_after(self, text: str) -> list[str]:
-        """The pieces of the text after a mask, without the space that sentencepiece puts before a text."""
-        if not isinstance(self.bpe, SentencepieceBPE):
-            return list(self.bpe.encode(text.rstrip()).split())
-        return list(self.bpe.encode(_ANCHOR + text).split()[len(self.bpe.encode(_ANCHOR).split()) :])
+        if isinstance(masked_input, str):
+            return list(next(self.fill_masks([masked_input], topk)))
+        return list(self.fill_masks(masked_input, topk))
 
     @property
     def _padding_idx(self) -> int:
         return int(self.task.source_dictionary.pad())
+
+
+def hub_interface(model: Any, task: Any, folders: Sequence[Path]) -> LinformerHubInterface:
+    """The interface to a model that has been loaded.
+
+    Args:
+        model: the model.
+        task: its fairseq task.
+        folders: where to look for the tokenizer.
+
+    Raises:
+        FileNotFoundError: there is no tokenizer in them.
+    """
+    options = find_tokenizer(folders)
+    bpe = {"_name": options.pop("bpe"), **options}
+    return LinformerHubInterface(OmegaConf.create({"bpe": bpe}), task, model)
 
 
 def load_hub_interface(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.tasks.cutting import CUTS, cut, positions, shares, smallest
+from linformer_fairseq.files.cutting import CUTS, cut, positions, shares, smallest
 from linformer_fairseq.files.errors import UserError
 
 _LENGTHS = st.lists(st.integers(0, 60), min_size=1, max_size=2)

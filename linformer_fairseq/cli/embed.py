@@ -1,0 +1,34 @@
+"""`linformer embed`: vectors of texts."""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+
+from linformer_fairseq.cli.loading import load_encoder
+from linformer_fairseq.cli.texts import TextStream
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.prediction.options import TOKENS, WINDOWS
+from linformer_fairseq.prediction.vectors import open_vectors
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the vectors of every text; returns the exit status."""
+    tokens = arguments.pooling == TOKENS
+    if tokens and arguments.long == WINDOWS:
+        raise UserError(
+            "--pooling tokens --long windows: windows are averaged, vectors of tokens cannot be; choose one"
+        )
+    stream = TextStream(arguments)
+    hub = load_encoder(arguments)
+    embed = partial(
+        hub.embed,
+        pooling=arguments.pooling,
+        long=arguments.long,
+        batch_tokens=arguments.batch_tokens,
+        keep_errors=True,
+    )
+    with open_vectors(arguments.out, hub.width, tokens) as out:
+        for identifier, found in stream.results(embed, "embedding"):
+            out.add(identifier, None if isinstance(found, ValueError) else found)
+    return stream.finish(hub.model.max_positions(), arguments.long)

@@ -1,0 +1,97 @@
+"""Loads the model of `linformer predict`, `embed` and `fill-mask`."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from argparse import Namespace
+from pathlib import Path
+
+import torch
+
+from linformer_fairseq.checkpoints.reading import unpickle
+from linformer_fairseq.checkpoints.released_folder import find_weights, shipped_models
+from linformer_fairseq.cli.devices import device_of
+from linformer_fairseq.evaluation import load_classifier, read_task
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.models import LinformerHubInterface, LinformerRobertaModel, hub_interface, quantize
+
+
+def load_finetuned(arguments: argparse.Namespace) -> tuple[LinformerHubInterface, str]:
+    """A finetuned classifier, and the name of its head.
+
+    Raises:
+        UserError: see `load_classifier`; or there is no tokenizer.
+    """
+    weights, data = _find(arguments)
+    device = device_of(arguments.device)
+    try:
+        task = read_task(data)
+        found = load_classifier(weights, task, device, arguments.bf16, arguments.compile_encoder)
+        hub = hub_interface(found.model, found.task, [data, data / "input0", weights.parent])
+        return _prepared(hub, arguments, device), found.head
+    except (FileNotFoundError, ValueError) as error:
+        raise UserError(str(error)) from error
+
+
+def load_encoder(arguments: argparse.Namespace) -> LinformerHubInterface:
+    """A pretrained or finetuned model.
+
+    Raises:
+        UserError: the dictionary or tokenizer is missing, or the weights do not fit them.
+    """
+    weights, data = _find(arguments)
+    device = device_of(arguments.device)
+    try:
+        hub = LinformerRobertaModel.from_pretrained(
+            weights.parent.absolute(), weights.name, data.absolute(), compile_encoder=arguments.compile_encoder
+        )
+    except FileNotFoundError as error:
+        raise UserError(str(error)) from error
+    except ValueError as error:  # CheckpointError among them; weights may not fit the dictionary
+        raise UserError(f"{error} (with the dictionary in {data})") from error
+    return _prepared(hub, arguments, device)
+
+
+def _prepared(hub: LinformerHubInterface, arguments: argparse.Namespace, device: torch.device) -> LinformerHubInterface:
+    """The model with the precision and on the device that were asked for."""
+    hub.model.bfloat16() if arguments.bf16 else hub.model.float()
+    if arguments.int8:
+        if device.type != "cpu" or arguments.bf16 or arguments.compile_encoder:
+            raise UserError("--int8: needs --device cpu, and neither --bf16 nor --compile-encoder")
+        try:
+            quantize(hub.model)
+        except ValueError as error:
+            raise UserError(f"{arguments.checkpoint}: --int8: {error}") from error
+    return hub.eval().to(device)
+
+
+def _find(arguments: argparse.Namespace) -> tuple[Path, Path]:
+    """The checkpoint, and the folder with the dictionary and the tokenizer that it was trained with."""
+    logging.getLogger("fairseq").setLevel(logging.WARNING)
+    weights = Path(find_weights(arguments.checkpoint))
+    if not weights.is_file():
+        raise UserError(
+            f"{arguments.checkpoint}: no such checkpoint; expected a file, a folder made by `linformer checkpoint "
+            f"release`, or a model that comes with the package: {', '.join(shipped_models())}"
+        )
+    data = arguments.data or _trained_on(weights)
+    if not _has_dictionary(data):
+        raise UserError(f"{data}: no dict.txt there; name the data folder that {weights} was trained on: --data DIR")
+    return weights, data
+
+
+def _trained_on(weights: Path) -> Path:
+    if _has_dictionary(weights.parent) or weights.suffix == ".safetensors":
+        return weights.parent
+    state = unpickle(str(weights), str(weights), mmap=True)
+    try:
+        task = (state.get("cfg") or {"task": state["args"]})["task"]
+        folders = vars(task)["data"] if isinstance(task, Namespace) else task["data"]
+    except (AttributeError, KeyError, TypeError):
+        raise UserError(f"{weights}: not a checkpoint of fairseq: it does not name its data") from None
+    return Path(str(folders).split(":")[0])
+
+
+def _has_dictionary(folder: Path) -> bool:
+    return (folder / "dict.txt").is_file() or (folder / "input0" / "dict.txt").is_file()

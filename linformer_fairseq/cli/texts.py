@@ -1,0 +1,109 @@
+"""What `linformer predict`, `embed` and `fill-mask` have in common: the stream of texts, and the report."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from linformer_fairseq.cli.arguments import STDIN
+from linformer_fairseq.files.atomic import atomic_open
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.progress import Progress
+from linformer_fairseq.prediction.inputs import open_source
+from linformer_fairseq.prediction.items import Text
+from linformer_fairseq.prediction.options import WINDOWS
+
+Run = Callable[[Iterable[Text | ValueError]], Iterator[Any]]
+"""Yields a result for each text, or its error."""
+Results = Iterator[tuple[str, Any]]
+"""Results with the id of their text."""
+_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+
+
+class TextStream:
+    """The input of a command, and counts of what happened to its texts."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        """Open the input.
+
+        Raises:
+            UserError: it cannot be read, or --batch-tokens is below 1.
+        """
+        if arguments.batch_tokens < 1:
+            raise UserError(f"--batch-tokens {arguments.batch_tokens}: expected at least 1")
+        path = None if arguments.input == STDIN else arguments.input
+        self._source = open_source(path, sys.stdin.buffer, arguments.format, arguments.field)
+        self._texts = self._failed = self._long = 0
+
+    def results(self, run: Run, label: str) -> Results:
+        """Compute all texts, and report those that cannot be processed.
+
+        Args:
+            run: computes them.
+            label: of the progress.
+
+        Yields:
+            The id of each text, in order, and its result, or the ValueError that says why there is none.
+        """
+        source = self._source
+        waiting: deque[tuple[str, int]] = deque()
+
+        def texts() -> Iterator[Text | ValueError]:
+            for item in source.items:
+                waiting.append((item.id, item.size))
+                yield item.text
+
+        with Progress(label, source.total, items=source.unit) as progress:
+            for result in run(texts()):
+                identifier, size = waiting.popleft()
+                self._texts += 1
+                if isinstance(result, ValueError):
+                    self._failed += 1
+                    print(f"{source.name}, {source.place} {identifier}: {result}", file=sys.stderr)
+                else:
+                    self._long += getattr(result, "long", False)
+                yield identifier, result
+                progress.advance(size)
+
+    def finish(self, n: int = 0, long: str = "") -> int:
+        """Report what was truncated or left out; returns the exit status.
+
+        Args:
+            n: the number of tokens that the model takes.
+            long: how longer texts were treated, if they were.
+        """
+        if self._long:
+            what = "divided into windows" if long == WINDOWS else f"truncated ({long}); --long windows uses all of them"
+            print(f"{self._long:,} of {self._texts:,} texts have more than {n} tokens and were {what}", file=sys.stderr)
+        if self._failed:
+            print(f"{self._failed:,} of {self._texts:,} texts could not be processed", file=sys.stderr)
+        return 1 if self._failed else 0
+
+
+def write_lines(path: Path | None, lines: Iterable[str]) -> None:
+    """Write lines to a file that appears when it is complete, or to standard output.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    if path is None:
+        sys.stdout.writelines(f"{line}\n" for line in lines)
+        sys.stdout.flush()
+        return
+    with atomic_open(path) as stream:
+        stream.writelines(f"{line}\n" for line in lines)
+
+
+def tsv_line(cells: Iterable[str]) -> str:
+    """The cells with tabs between them; tabs in them are written as ``\\t``."""
+    return "\t".join(cell.translate(_ESCAPES) for cell in cells)
+
+
+def json_line(**fields: object) -> str:
+    """The fields as a JSON object."""
+    return json.dumps(fields, ensure_ascii=False)

@@ -1,0 +1,73 @@
+"""Texts to token ids for prediction, in bounded time and memory whatever the text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from fairseq.data import Dictionary
+from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
+
+from linformer_fairseq.files.cutting import Ids
+
+_PIECE = 10_000
+"""Characters that are encoded at a time. Tokenizers need hundreds of bytes per character, and fairseq's GPT-2 BPE time
+that grows with the square of the longest word."""
+_CACHED_WORDS = 200_000
+
+
+class TextEncoder:
+    """Encodes texts as the hub interface's ``encode`` does, but without special tokens.
+
+    Args:
+        bpe: fairseq's tokenizer.
+        dictionary: of the model's input.
+    """
+
+    def __init__(self, bpe: Any, dictionary: Dictionary) -> None:
+        self._bpe = bpe
+        self._indices = dictionary.indices
+        self._unknown = dictionary.unk()
+        # sentencepiece puts a space before every text by itself
+        self._blank = "" if isinstance(bpe, SentencepieceBPE) else " "
+
+    def __call__(self, text: str, at_most: int | None = None) -> Ids:
+        """The ids of a text, (T,).
+
+        Args:
+            text: the text. It is divided at spaces if it is long, which does not change the tokens; a word of more than
+                10,000 characters is divided, too.
+            at_most: stop after so many ids, or some more; None: the whole text.
+        """
+        found: list[Ids] = []
+        count = start = 0
+        while True:
+            end = _end_of_piece(text, start)
+            piece = text[start:end]
+            if start and text[start] == " ":
+                piece = self._blank + piece[1:]
+            ids = [self._indices.get(symbol, self._unknown) for symbol in self._bpe.encode(piece).split()]
+            found.append(np.array(ids, dtype=np.int64))
+            count += len(ids)
+            start = end
+            if start >= len(text) or (at_most is not None and count >= at_most):
+                break
+        self._forget_words()
+        return np.concatenate(found)
+
+    def _forget_words(self) -> None:
+        """Bound the cache of fairseq's GPT-2 BPE, which otherwise keeps every word that it has seen."""
+        cache = getattr(getattr(self._bpe, "bpe", None), "cache", None)
+        if cache is not None and len(cache) > _CACHED_WORDS:
+            cache.clear()
+
+
+def _end_of_piece(text: str, start: int) -> int:
+    """Where the piece from ``start`` ends: before the last space that precedes a word, if there is one."""
+    limit = start + _PIECE
+    if limit >= len(text):
+        return len(text)
+    end = text.rfind(" ", start + 1, limit)
+    while end > 0 and text[end + 1].isspace():
+        end = text.rfind(" ", start + 1, end)
+    return end if end > 0 else limit

@@ -1,0 +1,30 @@
+"""Linear layers in 8-bit integers, for inference on a CPU."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from torch.ao.quantization import per_channel_dynamic_qconfig, quantize_dynamic
+
+from linformer_fairseq.modules import LinformerEncoder
+
+_LAYERS = ("self_attn.q_proj", "self_attn.out_proj", "fc1", "fc2")
+"""The linear layers that compute every position. W_k and W_v are also used without their bias, and compute k rows."""
+
+
+def quantize(model: Any) -> None:
+    """Replace linear layers of a model on a CPU by torch's dynamically quantized ones, in place.
+
+    Weights become 8-bit integers, with a scale for each output; activations are rounded to 8 bits in each call.
+
+    Raises:
+        ValueError: the model is not a Linformer.
+    """
+    encoder = model.encoder.sentence_encoder
+    if not isinstance(encoder, LinformerEncoder):
+        raise ValueError("only a Linformer can be computed in 8-bit integers")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch announces a successor in another package
+        for layer in encoder.layers.children():
+            quantize_dynamic(layer, dict.fromkeys(_LAYERS, per_channel_dynamic_qconfig), inplace=True)

@@ -1,0 +1,70 @@
+"""How an input longer than n is made to fit: truncated, or divided into windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from linformer_fairseq.files.cutting import Ids, cut, positions, shares
+from linformer_fairseq.files.dictionary import EOS
+from linformer_fairseq.prediction.options import WINDOWS
+
+
+class Frame(NamedTuple):
+    """The special tokens of an input besides the </s> after each text; None: no such token."""
+
+    init: int | None
+    """Before the first text."""
+    separator: int | None
+    """Before the second text."""
+
+
+class Fitted(NamedTuple):
+    """An input as the model gets it."""
+
+    rows: list[Ids]
+    """The input, (T,) with T up to n, or its windows."""
+    long: bool
+    """Whether the whole input has more than n tokens."""
+
+
+def fit(texts: Sequence[Ids], frame: Frame, limit: int, long: str) -> Fitted:
+    """Make an input of one or two texts fit into ``limit`` positions.
+
+    Args:
+        texts: tokens of each text, without special tokens.
+        frame: the special tokens.
+        limit: n.
+        long: one of `options.LONG`. Of a pair, the longer text is truncated first, as in `linformer data task`. Windows
+            have the length of a truncated text and are spread evenly over the whole text; of a pair, over the longer
+            text, each with the other text, which is truncated at its end if it takes more than half of the positions.
+    """
+    lengths = [len(text) for text in texts]
+    if positions(lengths) <= limit:
+        return Fitted([_framed(texts, frame)], False)
+    keep = shares(lengths, limit)
+    if long != WINDOWS:
+        kept = [cut(text, room, long) for text, room in zip(texts, keep, strict=True)]
+        return Fitted([_framed(kept, frame)], True)
+    longest = int(np.argmax(lengths))
+    parts = [cut(text, room, "head") for text, room in zip(texts, keep, strict=True)]
+    rows = []
+    for start in _starts(lengths[longest], keep[longest]):
+        parts[longest] = texts[longest][start : start + keep[longest]]
+        rows.append(_framed(parts, frame))
+    return Fitted(rows, True)
+
+
+def _starts(length: int, size: int) -> list[int]:
+    """The fewest windows of ``size`` that cover ``length``, with equal overlaps up to rounding."""
+    count = -(-length // size)
+    return [number * (length - size) // max(1, count - 1) for number in range(count)]
+
+
+def _framed(texts: Sequence[Ids], frame: Frame) -> Ids:
+    parts: list[Ids | list[int]] = []
+    for special, text in zip((frame.init, frame.separator), texts, strict=False):
+        parts += [[] if special is None else [special], text, [EOS]]
+    return np.concatenate([np.asarray(part, dtype=np.int64) for part in parts])

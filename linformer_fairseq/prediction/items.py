@@ -1,0 +1,85 @@
+"""Texts to process, with their places in the input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+LONGEST = 32 << 20
+"""Bytes of the longest text that is processed."""
+Text = str | tuple[str, str]
+"""A text, or a pair of texts."""
+
+
+class Item(NamedTuple):
+    """A text and where it stands."""
+
+    id: str
+    """Number of the line or row, from 1, or name of the document in its folder."""
+    text: Text | ValueError
+    size: int
+    """The part of `Source.total` that it is."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Texts to be read."""
+
+    name: str
+    """Of the file or folder, for messages."""
+    place: str
+    """What ``id`` of an item is: ``line``, ``row`` or ``document``."""
+    items: Iterator[Item]
+    total: int | None
+    """Bytes of the file, rows or documents; None if unknown."""
+    unit: str
+    """What ``total`` counts, in the plural; bytes if empty."""
+
+
+def text_of(values: Sequence[Any], fields: Sequence[str]) -> Text:
+    """The text of one column, or the pair of two.
+
+    Raises:
+        ValueError: a value is not a text.
+    """
+    for field, value in zip(fields, values, strict=True):
+        if not isinstance(value, str):
+            raise ValueError(f"expected a text in {field!r}, found {'none' if value is None else repr(value)[:60]}")
+    return values[0] if len(values) == 1 else (values[0], values[1])
+
+
+def one_line(text: Text) -> Text:
+    """The text as tokenizers expect it: a single line, without white space around it.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if isinstance(text, str):
+        one = _joined(text)
+        if not one:
+            raise ValueError("no text")
+        return one
+    first, second = map(_joined, text)
+    if not first and not second:
+        raise ValueError("no text")
+    return first, second
+
+
+def _joined(text: str) -> str:
+    if "\n" in text:
+        return " ".join(filter(None, (line.strip(" \t\r") for line in text.split("\n"))))
+    return text.strip(" \t\r")  # as data preparation does
+
+
+def decoded(raw: bytes) -> str | ValueError:
+    """The text of UTF-8, or the error that says which byte is none."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        return ValueError(f"not UTF-8: byte 0x{raw[error.start]:02x} at offset {error.start:,} of it")
+
+
+def too_long() -> ValueError:
+    """The error for a text over `LONGEST`."""
+    return ValueError(f"longer than {LONGEST:,} bytes")

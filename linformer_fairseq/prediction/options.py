@@ -1,0 +1,17 @@
+"""The values of options, for the command line, which imports nothing else of this."""
+
+from __future__ import annotations
+
+WINDOWS = "windows"
+LONG = ("head", "tail", "head+tail", WINDOWS)
+"""What to do with an input longer than n: truncate it (`files.cutting.CUTS`), or divide it into windows."""
+
+TOKENS = "tokens"
+POOLINGS = ("mean", "first", "max", TOKENS)
+"""How the vectors of tokens become that of a text; ``tokens``: not at all."""
+
+FORMATS = ("lines", "tsv", "jsonl", "parquet")
+"""Formats of input files."""
+
+BATCH_TOKENS = 8192
+"""Default number of tokens of a batch, with padding."""

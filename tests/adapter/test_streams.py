@@ -1,0 +1,200 @@
+"""``classify``, ``embed`` and ``fill_masks`` of the hub interface, beside its methods for single texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sentencepiece")
+
+import torch
+
+from linformer_fairseq.cli import main
+from linformer_fairseq.models import LinformerRobertaModel, encoding, quantize
+from linformer_fairseq.models.encoding import TextEncoder
+from linformer_fairseq.prediction.fitting import Frame, fit
+from linformer_fairseq.prediction.options import POOLINGS
+from tests.cli.test_evaluate import qqp, write_checkpoint
+from tests.data_prep.small_tokenizers import make_gpt2, make_sentencepiece, text
+
+N = 64
+SIZES = ("--max-positions", "512", "--tokens-per-sample", "512")
+TEXTS = [line for line in text(40).split("\n") if line][:60]
+LONG = " ".join(TEXTS[:8])
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A classifier of two classes with n = 64."""
+    folder = tmp_path_factory.mktemp("streams")
+    data = qqp(folder / "glue", make_sentencepiece(folder / "tokenizer"))
+    path = write_checkpoint(data, folder / "trained.pt", "--max-positions", str(N))
+    assert main(["checkpoint", "release", str(path), "--data", str(data), "--out", str(folder / "model")]) == 0
+    return LinformerRobertaModel.from_pretrained(folder / "model")  # in training mode, with dropout
+
+
+def one_by_one(hub: Any, *tokens: torch.Tensor) -> np.ndarray:
+    """Probabilities by the interface's other methods."""
+    hub.eval()
+    with torch.no_grad():
+        found = [hub.predict(HEAD, row).exp()[0].numpy() for row in tokens]
+    hub.train()
+    return np.stack(found)
+
+
+HEAD = "sentence_classification_head"
+
+
+def test_classes_are_those_of_single_texts_in_order(hub: Any) -> None:
+    texts = sorted(TEXTS, key=lambda line: len(line) * 7 % 11)  # lengths mixed
+    found = list(hub.classify(iter(texts), batch_tokens=200))
+    expected = one_by_one(hub, *(hub.encode(one)[:N] for one in texts))
+    np.testing.assert_allclose(np.stack([one.probabilities for one in found]), expected, atol=1e-5)
+    assert [one.label for one in found] == [str(row.argmax()) for row in expected]
+    assert [one.probability for one in found] == [one.probabilities.max() for one in found]
+    assert {one.label for one in found} == {"0", "1"}, "this model would show nothing"
+    assert hub.model.training, "left as it was"
+
+
+def test_pairs(hub: Any) -> None:
+    first, second = TEXTS[0], TEXTS[1]
+    (found,) = hub.classify([(first, second)])
+    np.testing.assert_allclose(found.probabilities, one_by_one(hub, hub.encode(first, second))[0], atol=1e-5)
+
+
+def test_long_texts_are_truncated_or_divided(hub: Any) -> None:
+    ids = hub.encode(LONG)
+    assert len(ids) > 2 * N
+    for long, row in (("head", [*ids[: N - 1], 2]), ("tail", [0, *ids[-N + 1 :]])):
+        (found,) = hub.classify([LONG], long=long)
+        np.testing.assert_allclose(found.probabilities, one_by_one(hub, torch.tensor(row))[0], atol=1e-5)
+        assert found.long and found.windows == 1
+    short, found = hub.classify([TEXTS[0][:20], LONG], long="windows")
+    rows = fit([ids[1:-1].numpy()], Frame(0, 2), N, "windows").rows
+    expected = one_by_one(hub, *map(torch.from_numpy, rows))
+    np.testing.assert_allclose(found.probabilities, expected.mean(axis=0), atol=1e-5)
+    assert found.long and found.windows == len(rows) > 2
+    assert not short.long and short.windows == 1
+
+
+def test_embeddings_are_pooled_features(hub: Any) -> None:
+    hub.eval()
+    with torch.no_grad():
+        features = [hub.extract_features(hub.encode(one)[:N])[0].numpy() for one in TEXTS[:9]]
+    hub.train()
+    pooled = {"mean": lambda x: x.mean(axis=0), "max": lambda x: x.max(axis=0), "first": lambda x: x[0]}
+    for pooling in POOLINGS:
+        found = list(hub.embed(TEXTS[:9], pooling=pooling, batch_tokens=100))
+        for one, x in zip(found, features, strict=True):
+            np.testing.assert_allclose(one.vectors, pooled.get(pooling, lambda x: x)(x), atol=1e-4)
+    assert found[0].tokens[0] == "<s>" and found[0].tokens[-1] == "</s>" and len(found[0].tokens) == len(features[0])
+    assert found[0].vectors.shape[1] == hub.width
+
+
+def test_vectors_of_windows_are_averaged(hub: Any) -> None:
+    (whole,) = hub.embed([LONG], long="windows", pooling="first")
+    ids = hub.encode(LONG)[1:-1].numpy()
+    rows = fit([ids], Frame(0, 2), N, "windows").rows
+    hub.eval()
+    with torch.no_grad():
+        parts = [hub.extract_features(torch.from_numpy(row))[0, 0].numpy() for row in rows]
+    hub.train()
+    np.testing.assert_allclose(whole.vectors, np.mean(parts, axis=0), atol=1e-4)
+
+
+def test_masks_are_filled_in_batches(hub: Any) -> None:
+    texts = [f"the {'a value ' * number}<mask> is empty" for number in (0, 9, 3)]
+    for found, one in zip(hub.fill_masks(texts, topk=3, batch_tokens=30), texts, strict=True):
+        expected = hub.fill_mask(one, topk=3)
+        assert [(a, c) for a, _, c in found] == [(a, c) for a, _, c in expected]
+        assert [p for _, p, _ in found] == pytest.approx([p for _, p, _ in expected], abs=1e-5)
+
+
+def test_errors_are_raised_or_kept(hub: Any) -> None:
+    texts = ["the <mask>", "no mask", ValueError("line 3"), "<mask> " + "value " * N]
+    good, *wrong = hub.fill_masks(texts, keep_errors=True)
+    assert len(good) == 5
+    for error, words in zip(wrong, ["found 0", "line 3", f"at most {N}"], strict=True):
+        assert isinstance(error, ValueError) and words in str(error)
+    with pytest.raises(ValueError, match="found 0"):
+        list(hub.fill_masks(texts))
+    with pytest.raises(ValueError, match="3 texts"):
+        list(hub.classify([("a", "b", "c")]))
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda hub: hub.classify(["a"], head="topic"), f"'topic'.*{HEAD}"),
+        (lambda hub: hub.classify(["a"], long="middle"), "long=middle"),
+        (lambda hub: hub.embed(["a"], pooling="sum"), "pooling=sum"),
+        (lambda hub: hub.embed(["a"], pooling="tokens", long="windows"), "pooling=tokens with long=windows"),
+        (lambda hub: hub.fill_masks(["<mask>"], topk=0), "topk=0"),
+    ],
+)
+def test_wrong_options_are_named(hub: Any, call: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        next(call(hub))
+
+
+def test_a_head_without_names_has_numbers(hub: Any) -> None:
+    folder = "linformer-small"
+    model = LinformerRobertaModel.from_pretrained(folder)
+    with pytest.raises(ValueError, match="name a head; this model has: none"):
+        next(model.classify(["a"]))
+    model.register_classification_head("topic", num_classes=3)
+    assert next(model.classify(["a text"])).label in {"0", "1", "2"}
+    model.register_classification_head("number", num_classes=1)
+    with pytest.raises(ValueError, match="'number' has a single output"):
+        next(model.classify(["a text"], head="number"))
+
+
+@pytest.fixture(params=[make_sentencepiece, make_gpt2])
+def tokenized(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """A hub interface with either kind of tokenizer."""
+    data = request.param(tmp_path / "tokenizer")
+    path = write_checkpoint(data, tmp_path / "model.pt", *SIZES, task="masked_lm")
+    return LinformerRobertaModel.from_pretrained(tmp_path, path.name, data)
+
+
+def test_a_long_text_is_encoded_in_pieces_to_the_same_ids(tokenized: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = TextEncoder(tokenized.bpe, tokenized.task.source_dictionary)
+    line = f"{LONG}  two blanks   three naïve " + "漢" * 12 + " end"
+    expected = tokenized.encode(line)[1:-1].tolist()
+    for size in (40, 100, 10_000):
+        monkeypatch.setattr(encoding, "_PIECE", size)
+        assert encoder(line).tolist() == expected
+    assert encoder("").tolist() == []
+    monkeypatch.setattr(encoding, "_PIECE", 40)
+    some = encoder(line, at_most=20).tolist()
+    assert 20 <= len(some) < 60 and some == expected[: len(some)]
+    assert len(encoder("x" * 1000)) > 0, "a word longer than a piece ends, too"
+
+
+def test_words_are_not_cached_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = make_gpt2(tmp_path / "tokenizer")
+    path = write_checkpoint(data, tmp_path / "model.pt", *SIZES, task="masked_lm")
+    hub = LinformerRobertaModel.from_pretrained(tmp_path, path.name, data)
+    monkeypatch.setattr(encoding, "_CACHED_WORDS", 50)
+
+    def texts() -> Iterator[str]:
+        for number in range(500):
+            assert len(hub.bpe.bpe.cache) <= 60
+            yield f"word{number} and{number}"
+
+    assert len(list(hub.embed(texts()))) == 500
+
+
+def test_int8_is_close(hub: Any, tmp_path: Path) -> None:
+    exact = LinformerRobertaModel.from_pretrained("linformer-small")
+    rounded = LinformerRobertaModel.from_pretrained("linformer-small")
+    quantize(rounded.model)
+    texts = ["He opened the door and walked into the room.", "The book was first published in 1920. " * 30]
+    for one, other in zip(exact.embed(texts), rounded.embed(texts), strict=True):
+        a, b = one.vectors, other.vectors
+        assert not np.array_equal(a, b)
+        assert a @ b / np.linalg.norm(a) / np.linalg.norm(b) > 0.99

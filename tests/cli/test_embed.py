@@ -1,0 +1,105 @@
+"""`linformer embed` and `linformer fill-mask`, with the model that comes with the package."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sentencepiece")
+
+from linformer_fairseq import cli
+from linformer_fairseq.models import LinformerRobertaModel
+from tests.cli.test_evaluate import write_checkpoint
+from tests.data_prep.small_tokenizers import make_sentencepiece
+from tests.messages import says
+
+MODEL = "linformer-small"
+TEXTS = ["He opened the door and walked into the room.", "", "The book was first published in 1920.", "A short text"]
+GOOD = [0, 2, 3]
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    path = tmp_path / "texts.txt"
+    path.write_text("\n".join(TEXTS))
+    return path
+
+
+def embed(*words: object, status: int = 0) -> None:
+    assert cli.main(["embed", MODEL, "--device", "cpu", *map(str, words)]) == status
+
+
+def test_vectors_of_texts(texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    out = tmp_path / "v.npy"
+    embed(texts, "--out", out, "--pooling", "first", status=1)
+    assert says(capsys.readouterr().err, f"{texts}, line 2: no text")
+    found = np.load(out)
+    hub = LinformerRobertaModel.from_pretrained(MODEL)
+    expected = [one.vectors for one in hub.embed([TEXTS[i] for i in GOOD], pooling="first")]
+    np.testing.assert_allclose(found[GOOD], expected, atol=1e-5)
+    assert np.isnan(found[1]).all() and found.shape == (4, hub.width)
+    embed(texts, "--out", tmp_path / "v.parquet", "--pooling", "first", status=1)
+    rows = parquet.read_table(tmp_path / "v.parquet").to_pylist()
+    assert [row["id"] for row in rows] == ["1", "2", "3", "4"] and rows[1]["vector"] is None
+    np.testing.assert_allclose([rows[i]["vector"] for i in GOOD], expected, atol=1e-5)
+
+
+def test_the_mean_is_the_default_and_tokens_can_be_had(texts: Path, tmp_path: Path) -> None:
+    embed(texts, "--out", tmp_path / "mean.npy", status=1)
+    embed(texts, "--out", tmp_path / "all.npy", "--pooling", "tokens", status=1)
+    lengths = np.load(tmp_path / "all.lengths.npy")
+    parts = np.split(np.load(tmp_path / "all.npy"), np.cumsum(lengths)[:-1])
+    means = np.stack([part.mean(axis=0) if len(part) else np.full(part.shape[1], np.nan) for part in parts])
+    np.testing.assert_allclose(means, np.load(tmp_path / "mean.npy"), atol=1e-5)
+
+
+def test_wrong_options_are_said(texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tokens = ["--out", tmp_path / "v.npy", "--pooling", "tokens", "--long", "windows"]
+    for words, expected in ((["--out", tmp_path / "v.csv"], "v.csv: expected"), (tokens, "--pooling tokens")):
+        embed(texts, *words, status=1)
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1 and says(said, "linformer embed: error:", expected)
+    assert [path.name for path in tmp_path.iterdir()] == ["texts.txt"]
+
+
+def test_masks_are_filled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "masks.txt"
+    path.write_text("He opened the <mask> and walked into the room.\nno mask\nThe book was first <mask> in 1920.\n")
+    words = ["fill-mask", MODEL, str(path), "--device", "cpu", "--top", "2"]
+    assert cli.main(words) == 1
+    said = capsys.readouterr()
+    assert says(said.err, f"{path}, line 2: ", "found 0") and says(said.err, "1 of 3 texts")
+    header, *rows = [line.split("\t") for line in said.out.splitlines()]
+    assert header == ["id", "token", "probability", "text"]
+    assert [row[0] for row in rows] == ["1", "1", "2", "3", "3"] and rows[2][1:] == ["", "", ""]
+    assert rows[0][1] == " door" and rows[0][3] == "He opened the door and walked into the room."
+    assert float(rows[0][2]) > float(rows[1][2]) > 0
+    assert cli.main([*words, "--jsonl"]) == 1
+    first, second, third = map(json.loads, capsys.readouterr().out.splitlines())
+    assert first["candidates"][0]["token"] == " door" and third["candidates"][0]["token"] == " published"
+    assert "found 0" in second["error"]
+
+
+def test_a_checkpoint_finds_the_data_of_its_training(
+    texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = make_sentencepiece(tmp_path / "data")
+    sizes = ("--max-positions", "512", "--tokens-per-sample", "512")
+    (tmp_path / "run").mkdir()
+    checkpoint = write_checkpoint(data, tmp_path / "run" / "checkpoint.pt", *sizes, task="masked_lm")
+    words = ["embed", str(checkpoint), str(texts), "--out", str(tmp_path / "v.npy"), "--device", "cpu"]
+    assert cli.main(words) == 1, "the empty line"
+    assert np.load(tmp_path / "v.npy").shape == (4, 16)
+    capsys.readouterr()
+    other = make_sentencepiece(tmp_path / "other", byte_fallback=False)
+    assert cli.main([*words, "--data", str(other)]) == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and says(said, "linformer embed: error:", checkpoint, "size mismatch", other)
+    shutil.rmtree(data)
+    assert cli.main(words) == 1
+    assert says(capsys.readouterr().err, f"{data}: no dict.txt", checkpoint, "--data")

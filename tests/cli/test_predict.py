@@ -1,0 +1,192 @@
+"""`linformer predict`: classes of texts in a file, what cannot be read, and what does not go together."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("sentencepiece")
+
+from linformer_fairseq import cli
+from tests.cli.test_evaluate import qqp, write_checkpoint
+from tests.conftest import REPOSITORY
+from tests.data_prep.small_tokenizers import make_sentencepiece, text
+from tests.messages import says
+
+N = 256
+TEXTS = [line for line in text(60).split("\n") if line][:50]
+
+Predict = Callable[..., list[list[str]]]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """task: prepared pairs; run/checkpoint.pt: a classifier; model: what is released of it."""
+    folder = tmp_path_factory.mktemp("predict")
+    data = qqp(folder, make_sentencepiece(folder / "tokenizer"))
+    (folder / "run").mkdir()
+    path = write_checkpoint(data, folder / "run" / "checkpoint.pt", "--max-positions", str(N))
+    assert cli.main(["checkpoint", "release", str(path), "--data", str(data), "--out", str(folder / "model")]) == 0
+    return folder
+
+
+@pytest.fixture
+def predict(folder: Path, tmp_path: Path) -> Predict:
+    """Runs the command; returns the rows of its table without the header."""
+
+    def run(*words: object, status: int = 0, checkpoint: str = "model") -> list[list[str]]:
+        out = tmp_path / "out.tsv"
+        words = ("predict", folder / checkpoint, *words, "--device", "cpu", "--out", out)
+        assert cli.main(list(map(str, words))) == status
+        header, *rows = out.read_text().splitlines()
+        assert header.split("\t")[:3] == ["id", "label", "probability"]
+        return [row.split("\t") for row in rows]
+
+    return run
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    path = tmp_path / "texts.txt"
+    path.write_text("".join(f"{line}\n" for line in TEXTS))
+    return path
+
+
+def test_predictions_are_those_of_evaluate(folder: Path, tmp_path: Path, predict: Predict) -> None:
+    """GLUE's file of the same pairs that `evaluate` reads in fairseq's format."""
+    found = predict(folder / "QQP" / "dev.tsv", "--field", "question1", "--field", "question2")
+    expected = tmp_path / "expected.tsv"
+    words = ["evaluate", str(folder / "model"), str(folder / "task"), "--device", "cpu", "--out", str(expected)]
+    assert cli.main(words) == 0
+    rows = [line.split("\t") for line in expected.read_text().splitlines()[1:]]
+    assert [row[1] for row in found] == [row[1] for row in rows]
+    assert [float(row[2]) for row in found] == pytest.approx([float(row[3]) for row in rows], abs=1e-4)
+    assert [row[0] for row in found] == [str(number) for number in range(2, 32)], "numbers of the lines"
+
+
+def test_neither_batches_nor_the_kind_of_checkpoint_change_anything(
+    lines: Path, folder: Path, predict: Predict
+) -> None:
+    expected = predict(lines)
+    assert [row[0] for row in expected] == [str(number) for number in range(1, 51)]
+    assert {row[1] for row in expected} == {"0", "1"}, "this model would show nothing"
+    runs = [
+        (1e-5, predict(lines, "--batch-tokens", "1")),
+        (1e-5, predict(lines, "--batch-tokens", "100")),
+        (0.01, predict(lines, checkpoint="run/checkpoint.pt")),  # a released model has half precision
+        (0.01, predict(lines, "--data", folder / "task", checkpoint="run/checkpoint.pt")),
+    ]
+    for tolerance, found in runs:
+        assert [row[:2] for row in found] == [row[:2] for row in expected]
+        assert [float(row[2]) for row in found] == pytest.approx([float(row[2]) for row in expected], abs=tolerance)
+
+
+def test_scores_and_json_lines(lines: Path, folder: Path, predict: Predict, capsys: pytest.CaptureFixture[str]) -> None:
+    table = predict(lines, "--scores")
+    for _, label, probability, *scores in table:
+        assert float(scores[int(label)]) == float(probability) == max(map(float, scores))
+        assert sum(map(float, scores)) == pytest.approx(1, abs=1e-5)
+    assert cli.main(["predict", str(folder / "model"), str(lines), "--device", "cpu", "--jsonl"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [[one["id"], one["label"], f"{one['probability']:.6f}"] for one in found] == [row[:3] for row in table]
+    assert all(f"{one['scores']['1']:.6f}" == row[4] for one, row in zip(found, table, strict=True))
+
+
+def test_a_bad_line_is_reported_and_the_others_are_classified(
+    tmp_path: Path, lines: Path, folder: Path, predict: Predict, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = tmp_path / "bad.txt"
+    content = lines.read_bytes().splitlines()
+    bad.write_bytes(b"\n".join([*content[:2], b"\xff", b"", *content[2:]]))
+    found = predict(bad, status=1)
+    assert [row[1:] for row in found if row[1]] == [row[1:] for row in predict(lines)]
+    assert found[2:4] == [["3", "", ""], ["4", "", ""]]
+    said = capsys.readouterr().err
+    assert says(said, f"{bad}, line 3: ", "0xff") and says(said, f"{bad}, line 4: no text")
+    assert says(said, "2 of 52 texts")
+    assert cli.main(["predict", str(folder / "model"), str(bad), "--device", "cpu", "--jsonl"]) == 1
+    third = json.loads(capsys.readouterr().out.splitlines()[2])
+    assert third["id"] == "3" and "0xff" in third["error"]
+
+
+def test_long_documents_are_truncated_or_divided_and_it_is_said(
+    tmp_path: Path, predict: Predict, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "documents"
+    path.mkdir()
+    (path / "long.txt").write_text("\n\n".join(TEXTS))
+    (path / "short.txt").write_text(TEXTS[0][:50])
+    found = {how: predict(path, "--long", how) for how in ("head", "tail", "windows")}
+    said = capsys.readouterr().err.splitlines()
+    for how, line in zip(("truncated (head)", "truncated (tail)", "windows"), said, strict=True):
+        assert says(line, "1 of 2 texts", f"more than {N} tokens", how)
+    assert len({rows[0][2] for rows in found.values()}) == 3
+    assert len({rows[1][2] for rows in found.values()}) == 1
+    assert [row[0] for row in found["head"]] == ["long.txt", "short.txt"]
+
+
+def test_standard_input_to_standard_output(
+    lines: Path, folder: Path, predict: Predict, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines.read_bytes())))
+    assert cli.main(["predict", str(folder / "model"), "--device", "cpu"]) == 0
+    assert [line.split("\t") for line in capsys.readouterr().out.splitlines()[1:]] == predict(lines)
+
+
+@pytest.mark.parametrize("option", ["--bf16", "--int8"])
+def test_less_precision_is_close(lines: Path, predict: Predict, option: str) -> None:
+    exact, rounded = predict(lines), predict(lines, option)
+    assert rounded != exact
+    assert sum(a[1] == b[1] for a, b in zip(exact, rounded, strict=True)) > 40
+
+
+def test_what_cannot_be_done_is_said(
+    lines: Path, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    shutil.copy(folder / "model" / "model.safetensors", alone)
+    pretrained = write_checkpoint(folder / "tokenizer", tmp_path / "pretrained.pt", task="masked_lm")
+    task = ["--data", str(folder / "task")]
+    cases = [
+        ([folder / "absent", lines], "absent: no such checkpoint", "linformer-small"),
+        ([alone, lines], f"{alone}: no dict.txt", "--data"),
+        ([folder / "model", tmp_path / "absent.txt"], "absent.txt: no such file"),
+        ([folder / "model", lines, "--batch-tokens", "0"], "--batch-tokens 0"),
+        ([folder / "model", lines, "--device", "gpu"], "--device gpu"),
+        ([pretrained, lines, *task], "pretrained.pt: has no classification head"),
+        (["linformer-small", lines], "input0/dict.txt: no such file"),
+        ([folder / "model", lines, "--int8", "--bf16"], "--int8: needs --device cpu"),
+    ]
+    for words, *expected in cases:
+        assert cli.main(["predict", *map(str, words)]) == 1
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1 and says(said, "linformer predict: error:", *expected), said
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_file(folder: Path, tmp_path: Path) -> None:
+    """Peak memory of a process for 2 MB and for 16 MB of text; half of it is in lines of half a MB."""
+    peaks = []
+    for megabytes in (2, 16):
+        path = tmp_path / f"{megabytes}.txt"
+        with path.open("w") as stream:
+            for _ in range(megabytes):
+                stream.write(" ".join(TEXTS * 150)[: 1 << 19] + "\n")
+                stream.writelines(f"{line}\n" for line in (TEXTS * 150)[:5000])
+        program = (
+            "import resource, sys; from linformer_fairseq import cli; status = cli.main(sys.argv[1:]); "
+            "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr); sys.exit(status)"
+        )
+        words = ["predict", str(folder / "model"), str(path), "--device", "cpu", "--out", str(tmp_path / "out.tsv")]
+        done = subprocess.run([sys.executable, "-c", program, *words], cwd=REPOSITORY, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        peaks.append(int(done.stderr.splitlines()[-1]) / 1024)
+    assert peaks[1] < peaks[0] + 60, f"MiB: {peaks}"

@@ -1,0 +1,133 @@
+"""Reading texts: every format, and what is wrong with single lines or with the whole file."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.prediction import inputs, items
+from linformer_fairseq.prediction.inputs import open_source
+from linformer_fairseq.prediction.items import Source
+
+
+def opened(path: Path | None, *fields: str, kind: str | None = None, stdin: bytes = b"") -> Source:
+    return open_source(path, io.BytesIO(stdin), kind, fields)
+
+
+def read(source: Source) -> list[tuple[str, object]]:
+    """Id and text of every item; of an error, its words."""
+    found = list(source.items)
+    if source.total is not None:
+        assert sum(item.size for item in found) <= source.total
+    return [(item.id, str(item.text) if isinstance(item.text, ValueError) else item.text) for item in found]
+
+
+def write(path: Path, content: bytes | str) -> Path:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def test_lines(tmp_path: Path) -> None:
+    path = write(tmp_path / "some.txt", b"\xef\xbb\xbf one\ttext \r\n\n\xe9t\xe9\nlast\x0cline\xc2\x85")
+    source = opened(path)
+    assert (source.name, source.place, source.total) == (str(path), "line", path.stat().st_size)
+    assert read(source) == [
+        ("1", "one\ttext"),
+        ("2", "no text"),
+        ("3", "not UTF-8: byte 0xe9 at offset 0 of it"),
+        ("4", "last\x0cline\x85"),
+    ]
+
+
+def test_standard_input_is_lines_unless_said_otherwise() -> None:
+    assert read(opened(None, stdin=b'{"text": "a"}\n')) == [("1", '{"text": "a"}')]
+    assert read(opened(None, kind="jsonl", stdin=b'{"text": "a"}\n')) == [("1", "a")]
+
+
+def test_a_line_without_end_is_skipped_and_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inputs, "LONGEST", 8)
+    monkeypatch.setattr(items, "LONGEST", 8)
+    found = read(opened(None, stdin=b"short\n" + b"x" * 100 + b"\nlast"))
+    assert found == [("1", "short"), ("2", "longer than 8 bytes"), ("3", "last")]
+
+
+def test_tsv_without_a_header_is_texts_or_pairs(tmp_path: Path) -> None:
+    path = write(tmp_path / "some.tsv", "one\n a \tb\na\tb\tc\n\tb\n\t\n")
+    assert read(opened(path)) == [
+        ("1", "one"),
+        ("2", ("a", "b")),
+        ("3", "expected a text, or two with a tab between them, found 3 columns; name: --field"),
+        ("4", ("", "b")),
+        ("5", "no text"),
+    ]
+
+
+def test_tsv_with_a_header_has_named_columns(tmp_path: Path) -> None:
+    path = write(tmp_path / "dev.tsv", "index\tquestion\tsentence\n7\twhy\tso\n8\twhy\n")
+    assert read(opened(path, "sentence")) == [("2", "so"), ("3", "expected 3 columns as in the first line, found 2")]
+    assert read(opened(path, "sentence", "question"))[0] == ("2", ("so", "why"))
+    with pytest.raises(UserError, match=r"no column 'text' in its first line, which has: index, question, sentence"):
+        opened(path, "text")
+
+
+def test_json_lines(tmp_path: Path) -> None:
+    lines = ['{"text": "a\\n\\n b", "x": 1}', "{", "[1]", '{"x": "a"}', '{"text": 3}', '{"text": "\\ud800"}']
+    path = write(tmp_path / "some.jsonl", "\n".join(lines))
+    first, *wrong = read(opened(path))
+    assert first == ("1", "a b")
+    expected = ["not JSON", "expected a JSON object, found '[1]'", "found none", "found 3", "surrogates not allowed"]
+    for number, ((place, text), words) in enumerate(zip(wrong, expected, strict=True), start=2):
+        assert place == str(number) and words in str(text)
+    assert read(opened(path, "x"))[3] == ("4", "a")
+    pair = write(tmp_path / "pair.jsonl", json.dumps({"q": "why", "a": "so"}))
+    assert read(opened(pair, "q", "a")) == [("1", ("why", "so"))]
+
+
+def test_parquet(tmp_path: Path) -> None:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "some.parquet"
+    texts = pyarrow.array(["one", None, "two", ""])
+    table = {"text": texts, "category": texts.dictionary_encode(), "number": [1, 2, 3, 4]}
+    parquet.write_table(pyarrow.table(table), path, row_group_size=3)
+    expected = [("1", "one"), ("2", "expected a text in 'text', found none"), ("3", "two"), ("4", "no text")]
+    source = opened(path)
+    assert (source.place, source.total, source.unit) == ("row", 4, "rows")
+    assert read(source) == expected
+    assert [text for _, text in read(opened(path, "category", "text"))][2] == ("two", "two")
+    for field, words in (("body", "it has: text, category, number"), ("number", "of type int64")):
+        with pytest.raises(UserError, match=words):
+            opened(path, field)
+    write(path, b"no such file")
+    with pytest.raises(UserError, match="not a whole parquet file"):
+        opened(path)
+
+
+def test_a_folder_of_documents(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    write(tmp_path / "b" / "1.txt", "two\n\nparagraphs\n")
+    write(tmp_path / "a.txt", b"\xff\xfe")
+    write(tmp_path / ".hidden", "x")
+    source = opened(tmp_path)
+    assert (source.place, source.total, source.unit) == ("document", 2, "documents")
+    assert read(source) == [("a.txt", "not UTF-8: byte 0xff at offset 0 of it"), ("b/1.txt", "two paragraphs")]
+
+
+def test_what_cannot_be_opened_is_said(tmp_path: Path) -> None:
+    path = write(tmp_path / "some.txt", "a\n")
+    gz = write(tmp_path / "some.txt.gz", "a\n")
+    cases: list[tuple[Path | None, tuple[str, ...], str | None, str]] = [
+        (tmp_path / "absent", (), None, "no such file"),
+        (gz, (), None, "zcat .*some.txt.gz"),
+        (path, ("text",), None, "lines have no columns"),
+        (path, ("a", "b", "c"), "tsv", "--field a, b, c: expected"),
+        (tmp_path, (), "tsv", "is a folder of documents"),
+        (None, (), "parquet", "standard input"),
+        (write(tmp_path / "empty.tsv", ""), ("text",), None, "the file is empty"),
+    ]
+    for where, fields, kind, words in cases:
+        with pytest.raises(UserError, match=words):
+            opened(where, *fields, kind=kind)

@@ -1,0 +1,82 @@
+"""Batches of similar length from a bounded part of the stream, and results in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from linformer_fairseq.files.cutting import Ids
+from linformer_fairseq.prediction.stream import Batching, compute_in_order
+
+
+class Rows(NamedTuple):
+    rows: list[Ids]
+
+
+def encode(lengths: list[int]) -> Rows:
+    if not lengths:
+        raise ValueError("nothing in it")
+    return Rows([np.full(length, length) for length in lengths])
+
+
+def sums(rows: list[Ids]) -> list[int]:
+    return [int(row.sum()) for row in rows]
+
+
+@given(st.lists(st.lists(st.integers(1, 20), max_size=3), max_size=40), st.integers(1, 60), st.integers(1, 4))
+def test_results_come_in_order(texts: list[list[int]], tokens: int, batches: int) -> None:
+    found = list(compute_in_order(texts, encode, sums, Batching(tokens, batches)))
+    assert len(found) == len(texts)
+    for lengths, entry in zip(texts, found, strict=True):
+        if lengths:
+            assert entry[1] == [length * length for length in lengths]
+        else:
+            assert str(entry) == "nothing in it"
+
+
+def test_batches_have_similar_lengths_and_no_more_tokens_than_allowed() -> None:
+    seen: list[list[int]] = []
+
+    def compute(rows: list[Ids]) -> list[int]:
+        seen.append([len(row) for row in rows])
+        return sums(rows)
+
+    texts = [[1 + number * 7 % 10] for number in range(40)]
+    list(compute_in_order([*texts, [50]], encode, compute, Batching(20, 100)))
+    assert seen[0] == [50], "longer than a batch: by itself"
+    assert all(len(batch) * max(batch) <= 20 for batch in seen[1:])
+    flat = [length for batch in seen for length in batch]
+    assert flat == sorted(flat, reverse=True)
+
+
+def test_no_more_is_read_than_a_few_batches() -> None:
+    read = 0
+
+    def texts() -> Iterator[list[int]]:
+        nonlocal read
+        for read in range(1, 1001):  # noqa: B007 (counted from outside)
+            yield [10]
+
+    found = compute_in_order(texts(), encode, sums, Batching(20, 4))
+    next(found)
+    assert read == 8
+    assert len(list(found)) == 999
+
+
+def test_an_error_among_the_texts_keeps_its_place() -> None:
+    error = ValueError("line 2")
+    first, second, third = compute_in_order([[1], error, [3]], encode, sums, Batching())
+    assert (first[1], second, third[1]) == ([1], error, [9])
+
+
+def test_an_error_of_the_model_is_no_error_of_a_text() -> None:
+    def fail(rows: list[Ids]) -> list[int]:
+        raise ValueError("of the model")
+
+    with pytest.raises(ValueError, match="of the model"):
+        next(compute_in_order([[1]], encode, fail, Batching()))
