@@ -64,10 +64,15 @@ class LinearProjection(Projection):
         self._fit = stretched if settings.short_inputs == "stretch" else first_columns
         self._affine = settings.row_weights == "affine"
         self._by_sequence = self._affine or settings.short_inputs == "stretch"
-        weight = torch.empty(heads or 1, rows, settings.max_positions)
-        for matrix in weight:
-            initialise_(matrix, settings, rows, fan_in=settings.max_positions, fan_out=rows)
-        own_weight(self, weight if heads else weight[0], settings.freeze_projection)
+        self.settings = settings
+        shape = (rows, settings.max_positions)
+        own_weight(self, torch.empty(heads, *shape) if heads else torch.empty(shape), settings.freeze_projection)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Initializes E as ``projection_init`` says."""
+        for matrix in self.weight.data.view(-1, self.rows, self.max_positions):
+            initialise_(matrix, self.settings, self.rows, fan_in=self.max_positions, fan_out=self.rows)
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         if self.weight.dim() == 2:

@@ -110,10 +110,14 @@ class Convolution(WindowProjection):
         super().__init__(rows, settings)
         self.step = settings.projection_step
         self._affine = settings.row_weights == "affine"
-        weight = torch.empty(features, self.window)
+        self.settings = settings
+        own_weight(self, torch.empty(features, self.window), settings.freeze_projection)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Initializes the kernels as ``projection_init`` says."""
         # Each output depends on `window` inputs and, as kernel size = stride, each input contributes to one output.
-        initialise_(weight, settings, rows, fan_in=self.window, fan_out=1)
-        own_weight(self, weight, settings.freeze_projection)
+        initialise_(self.weight.data, self.settings, self.rows, fan_in=self.window, fan_out=1)
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         length = x.size(1)
