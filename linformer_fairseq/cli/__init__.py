@@ -50,9 +50,9 @@ COMMANDS: dict[str, Command] = {
     "experiments": Command(
         "list the paper's runs (`linformer experiments list`)", arguments.experiments, "experiments"
     ),
-    "export": Command("convert a model to Hugging Face's transformers", arguments.export, "export"),
+    "export": Command("convert a model for transformers, onnxruntime or torch.export", arguments.export, "export"),
     "finetune": Command("finetune a pretrained checkpoint on a prepared task", arguments.finetune, "training"),
-    "import": Command("convert a model of Hugging Face's transformers to fairseq", arguments.import_, "export"),
+    "import": Command("convert a model of transformers to fairseq", arguments.import_, "export"),
     "pretrain": Command("pretrain a model: one of the paper's runs, or your own", arguments.pretrain, "training"),
     "results": Command(
         "collect results of runs, and make the paper's Table 2 and Figure 3", arguments.results, "results"

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import importlib
+from typing import Any
 
-from linformer_fairseq.exporting.hugging_face import export_folder, import_folder
 from linformer_fairseq.files.errors import UserError
+
+# The module in `exporting` and the function of each format: each needs other packages.
+_EXPORTERS = {
+    "hf": ("hugging_face", "export_folder"),
+    "onnx": ("onnx", "export_onnx"),
+    "torch": ("program", "export_program"),
+}
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the folder and print its files; returns the exit status."""
+    given: dict[str, Any] = dict(vars(arguments))
+    command, format_ = given.pop("command"), given.pop("format")
+    module, function = ("hugging_face", "import_folder") if command == "import" else _EXPORTERS[format_]
     try:
-        if arguments.command == "import":
-            paths = import_folder(arguments.folder, arguments.out, arguments.data)
-        else:
-            paths = export_folder(arguments.checkpoint, arguments.out, arguments.data)
+        paths = getattr(importlib.import_module(f"linformer_fairseq.exporting.{module}"), function)(**given)
     except ValueError as error:  # CheckpointError among them
         raise UserError(str(error)) from None
     for path in paths:

@@ -24,6 +24,10 @@ class Projection(nn.Module):
         max_positions: n.
     """
 
+    fixed_rows = False
+    """Compute the same by one graph for all lengths, for exported models (`exporting`), if padding is given: windows
+    have their largest size, and there are always k of them, of which some are empty."""
+
     def __init__(self, rows: int, max_positions: int) -> None:
         super().__init__()
         self.rows = rows

@@ -29,17 +29,18 @@ class WindowProjection(Projection):
         self._fits = settings.short_inputs == "stretch"
 
     def size(self, length: int) -> int:
-        """Window size for a sequence of ``length`` tokens."""
-        return window_length(length, self.rows) if self._fits else self.window
+        """Window size for a sequence of ``length`` tokens; with `fixed_rows` that for n."""
+        return window_length(length, self.rows) if self._fits and not self.fixed_rows else self.window
 
     def count(self, length: int) -> int:
-        return math.ceil(length / self.size(length))
+        return self.rows if self.fixed_rows else math.ceil(length / self.size(length))
 
     def sizes(self, length: int, padding: Tensor | None) -> Tensor | None:
         """`size` of each sequence, (B,); None if it is ``size(length)`` for all."""
-        if padding is None or not self._fits or length <= self.rows:
+        if padding is None or not (self.fixed_rows or (self._fits and length > self.rows)):
             return None
-        return ((~padding).sum(dim=1).clamp(min=1) + self.rows - 1) // self.rows
+        tokens = (~padding).sum(dim=1).clamp(min=1)
+        return (tokens + self.rows - 1) // self.rows if self._fits else torch.full_like(tokens, self.window)
 
     def windows(self, x: Tensor, padding: Tensor | None, fill: float) -> Tensor:
         """(B, T, ...) -> (B, R, window, ...), with ``fill`` beyond the end of the input."""
@@ -122,12 +123,13 @@ class Convolution(WindowProjection):
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         length = x.size(1)
         size, sizes = self.size(length), self.sizes(length, padding)
-        if size == 1 and self._affine and not (torch.is_grad_enabled() and self.weight.requires_grad):
+        is_identity = size == 1 and self._affine and not self.fixed_rows
+        if is_identity and not (torch.is_grad_enabled() and self.weight.requires_grad):
             return x  # one token per window, with weight 1
         kernel = self.weight if self.step == 1 else self.weight * self.step
         if self._fits:
             kernel = stretched(kernel, size, sizes)
-        if size == 1 and self._affine:  # the same; distributed data parallel wants a gradient for the kernel, if zero
+        if is_identity:  # the same; distributed data parallel wants a gradient for the kernel, if zero
             return x * affine(kernel, None).squeeze(-1)
         windows = self.windows(x, padding, 0.0)
         if not self._affine:

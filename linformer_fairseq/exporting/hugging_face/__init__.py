@@ -5,6 +5,6 @@ they need, so that transformers can load it without this package.
 """
 
 from .reading import import_folder
-from .writing import export_folder
+from .writing import convert, export_folder
 
-__all__ = ["export_folder", "import_folder"]
+__all__ = ["convert", "export_folder", "import_folder"]

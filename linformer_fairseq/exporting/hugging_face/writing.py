@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
 from linformer_fairseq import core
-from linformer_fairseq.exporting.trained import read_trained
+from linformer_fairseq.exporting.trained import TrainedModel, read_trained
 from linformer_fairseq.files.atomic import new_folder
 from linformer_fairseq.files.errors import UserError
 
@@ -37,6 +39,48 @@ _CORE = (
 )
 
 
+@dataclass(frozen=True)
+class Converted:
+    """A trained model in transformers' terms."""
+
+    trained: TrainedModel
+    config: dict[str, Any]
+    """The content of config.json."""
+    weights: dict[str, Tensor]
+    """By transformers' names."""
+
+    def model(self) -> LinformerForMaskedLM | LinformerForSequenceClassification:
+        """The model with its head, in fp32 and in evaluation mode."""
+        kind = LinformerForMaskedLM if self.trained.head is None else LinformerForSequenceClassification
+        model = kind(LinformerConfig(**self.config))
+        model.load_state_dict(self.weights, strict=False)  # `convert` has compared the names
+        model.tie_weights()
+        return model.float().eval()
+
+    def write_tokenizer(self, folder: Path) -> None:
+        """Write config.json and the files of the tokenizer."""
+        _write_json(folder / CONFIG, self.config)
+        fast_tokenizer(self.trained.tokenizer, self.trained.dict_txt).save(str(folder / "tokenizer.json"))
+        _write_json(folder / "tokenizer_config.json", tokenizer_config(self.trained.options.max_positions))
+
+
+def convert(model: str, data: Path | None) -> Converted:
+    """Read a model of this project; see `export_folder`.
+
+    Raises:
+        UserError: the model cannot be exported; the message says why.
+        ValueError: the checkpoint is damaged, or is none.
+    """
+    trained = read_trained(model, data)
+    classifies = trained.head is not None
+    config = options.to_transformers(trained.options, trained.vocabulary, trained.labels if classifies else None)
+    if classifies:
+        config["problem_type"] = "regression" if trained.regression else "single_label_classification"
+    weights = names.to_transformers(trained.weights, trained.head or "", config["tie_word_embeddings"])
+    _check(model, weights, LinformerConfig(**config), classifies)
+    return Converted(trained, config, weights)
+
+
 def export_folder(model: str, out: Path, data: Path | None = None) -> list[Path]:
     """Write a folder for ``from_pretrained(out, trust_remote_code=True)``, whole or not at all.
 
@@ -55,19 +99,13 @@ def export_folder(model: str, out: Path, data: Path | None = None) -> list[Path]
         OSError: a file cannot be read or written.
     """
     with new_folder(out) as folder:
-        trained = read_trained(model, data)
-        labels = trained.labels if trained.head is not None else None
-        config = options.to_transformers(trained.options, trained.vocabulary, labels)
-        if trained.head is not None:
-            config["problem_type"] = "regression" if trained.regression else "single_label_classification"
-        tensors = names.to_transformers(trained.weights, trained.head or "", config["tie_word_embeddings"])
-        _check(model, tensors, LinformerConfig(**config), trained.head is not None)
-        _write_json(folder / CONFIG, config)
-        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, folder / WEIGHTS, {"format": "pt"})
-        fast_tokenizer(trained.tokenizer, trained.dict_txt).save(str(folder / "tokenizer.json"))
-        _write_json(folder / "tokenizer_config.json", tokenizer_config(trained.options.max_positions))
+        converted = convert(model, data)
+        converted.write_tokenizer(folder)
+        weights = {name: tensor.contiguous() for name, tensor in converted.weights.items()}
+        save_file(weights, folder / WEIGHTS, {"format": "pt"})
+        trained = converted.trained
         ours = [trained.dict_txt, *(Path(path) for name, path in trained.tokenizer.items() if name != "bpe")]
-        for path in ours:  # for `linformer import`
+        for path in ours:  # for `import_folder`
             shutil.copyfile(path, folder / path.name)
         _write_code(folder)
     return sorted(out.iterdir())
