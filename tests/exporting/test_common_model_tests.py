@@ -9,6 +9,7 @@ import importlib
 import os
 import sys
 import unittest
+import unittest.mock
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -45,6 +46,9 @@ def _common_tests() -> Any:
     return importlib.import_module(f"{_NAME}.test_modeling_common")
 
 
+_COMMON = _common_tests()
+
+
 class _Tester:
     """Small models and inputs, in the way of Hugging Face's tests."""
 
@@ -71,7 +75,7 @@ class _Tester:
 
 
 @pytest.mark.slow
-class TestLinformer(_common_tests().ModelTesterMixin, unittest.TestCase):  # type: ignore[misc]
+class TestLinformer(_COMMON.ModelTesterMixin, unittest.TestCase):  # type: ignore[misc]
     """The tests that apply: those of attention probabilities (T x T) do not."""
 
     all_model_classes = (LinformerModel, LinformerForMaskedLM, LinformerForSequenceClassification)
@@ -80,6 +84,10 @@ class TestLinformer(_common_tests().ModelTesterMixin, unittest.TestCase):  # typ
 
     def setUp(self) -> None:
         self.model_tester = _Tester()
+        # Models without a head are not trained.
+        names = unittest.mock.patch.dict(_COMMON.MODEL_MAPPING_NAMES, linformer="LinformerModel")
+        names.start()
+        self.addCleanup(names.stop)
 
     def _prepare_for_class(self, inputs_dict: Any, model_class: Any, return_labels: bool = False) -> Any:
         inputs = super()._prepare_for_class(inputs_dict, model_class, return_labels)

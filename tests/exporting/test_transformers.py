@@ -19,7 +19,7 @@ _BEGINNING = """
 import sys
 class Hide:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("fairseq", "linformer_fairseq", "omegaconf", "sentencepiece"):
+        if name.split(".")[0] in ("fairseq", "linformer_fairseq", "omegaconf"):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Hide())
 import torch
@@ -28,7 +28,7 @@ from transformers import pipeline
 out, work = sys.argv[1:]
 torch.manual_seed(0)
 trusted = {"trust_remote_code": True}
-tokenizer = AutoTokenizer.from_pretrained(out)
+tokenizer = AutoTokenizer.from_pretrained(out, **trusted)
 """
 
 Run = Callable[[str, Path], str]
@@ -65,7 +65,7 @@ found["filled"] = [(guess["token_str"], guess["score"]) for guess in fill({TEXTS
 masked.save_pretrained(work + "/saved")
 tokenizer.save_pretrained(work + "/saved")
 again = AutoModelForMaskedLM.from_pretrained(work + "/saved", **trusted).eval()
-tokens = AutoTokenizer.from_pretrained(work + "/saved")({TEXTS}, padding=True, return_tensors="pt")
+tokens = AutoTokenizer.from_pretrained(work + "/saved", **trusted)({TEXTS}, padding=True, return_tensors="pt")
 assert torch.equal(tokens["input_ids"], batch["input_ids"])
 with torch.no_grad():
     assert torch.equal(again(**tokens).logits, found["logits"])
@@ -118,11 +118,11 @@ from transformers import DataCollatorWithPadding, Trainer, TrainingArguments
 model = AutoModelForSequenceClassification.from_pretrained(
     out, num_labels=3, id2label={0: "a", 1: "b", 2: "c"}, label2id={"a": 0, "b": 1, "c": 2}, **trusted
 )
-rows = [{**tokenizer("word " * (3 + number % 7)), "labels": number % 3} for number in range(16)]
+rows = [{**tokenizer("word " * (130 + number % 7)), "labels": number % 3} for number in range(16)]
 before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
 arguments = TrainingArguments(
     work + "/run", max_steps=2, per_device_train_batch_size=4, gradient_accumulation_steps=2,
-    gradient_checkpointing=True, report_to=[], use_cpu=True, learning_rate=1e-3, save_steps=2,
+    activation_checkpointing=True, report_to=[], use_cpu=True, learning_rate=1e-3, save_steps=2,
 )
 trainer = Trainer(model, arguments, DataCollatorWithPadding(tokenizer), train_dataset=rows, processing_class=tokenizer)
 trainer.train()

@@ -128,7 +128,7 @@ class LinformerModel(LinformerPreTrainedModel):
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("expected either input_ids or inputs_embeds")
         for name, why in _NOT_TAKEN.items():
-            if kwargs.get(name) not in (None, False):
+            if kwargs.get(name) is not None and kwargs[name] is not False:
                 raise ValueError(f"{name} was given, but a Linformer does not take it: {why}; leave it out")
         x = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
         length, n = x.size(1), self.config.max_position_embeddings

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
@@ -99,7 +100,7 @@ def _proto(path: Path) -> Any:
     proto = sentencepiece_model_pb2.ModelProto()
     try:
         proto.ParseFromString(path.read_bytes())
-    except ValueError as error:  # protobuf's DecodeError
+    except DecodeError as error:
         raise UserError(f"{path}: not a sentencepiece model ({error})") from None
     return proto
 

@@ -101,7 +101,10 @@ def export_folder(model: str, out: Path, data: Path | None = None) -> list[Path]
     with new_folder(out) as folder:
         converted = convert(model, data)
         converted.write_tokenizer(folder)
-        weights = {name: tensor.contiguous() for name, tensor in converted.weights.items()}
+        # Copies: safetensors refuses tensors that share memory, as equal ones of a released model do.
+        weights = {
+            name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in converted.weights.items()
+        }
         save_file(weights, folder / WEIGHTS, {"format": "pt"})
         trained = converted.trained
         ours = [trained.dict_txt, *(Path(path) for name, path in trained.tokenizer.items() if name != "bpe")]
