@@ -126,6 +126,8 @@ class LinformerSelfAttention(nn.Module):
         Args, Raises: as in `forward`.
         """
         self._check_shapes(x, key_padding_mask)
+        if self.fixed_rows and key_padding_mask is None:
+            key_padding_mask = torch.zeros(x.shape[:2], dtype=torch.bool, device=x.device)
         first = self.proj_k if self._shared is None else self._shared
         assert first is not None
         second = first if self.proj_v is None else self.proj_v

@@ -62,6 +62,8 @@ class WindowProjection(Projection):
         outside = (place >= sizes) | (position >= length)
         index = position.clamp(max=length - 1).view(batch, -1, *[1] * len(rest)).expand(-1, -1, *rest)
         found = x.gather(1, index).view(batch, self.rows, most, *rest)
+        if found.dtype == torch.bool:  # onnxruntime cannot fill these
+            return found & ~outside if not fill else found | outside
         return found.masked_fill(outside.view(*outside.shape, *[1] * len(rest)), fill)
 
     def live_rows(self, x: Tensor, padding: Tensor | None) -> Tensor | None:
@@ -139,7 +141,7 @@ class Convolution(WindowProjection):
         parts = affine_taps(kernel)
         count = self.windows(_real(x, padding), padding, False).sum(dim=2)  # (B or 1, R)
         # gather, not take_along_dim, for which torch.compile recompiles for each window size
-        more = parts[count] if sizes is None else parts.gather(1, count.unsqueeze(-1).expand(-1, -1, x.size(-1)))
+        more = parts[count] if kernel.dim() == 2 else parts.gather(1, count.unsqueeze(-1).expand(-1, -1, x.size(-1)))
         return _taps(windows, kernel) + more * windows.sum(dim=2)
 
 

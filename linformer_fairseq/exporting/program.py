@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import torch
@@ -43,11 +44,12 @@ def export_program(model: str, out: Path, data: Path | None = None) -> list[Path
 
 
 def program_of(model: LinformerPreTrainedModel) -> ExportedProgram:
-    """Make the graph of a model with a head; the model itself then computes in the same way.
+    """Make the graph of a model with a head.
 
     It takes ``input_ids`` and ``attention_mask``, int64 (B, T) padded on the right, for any B and 2 <= T <= n, and
     returns the logits, (B, T, V) or (B, classes).
     """
+    model = copy.deepcopy(model)
     prepare_export(model)
     n = model.config.max_position_embeddings
     tokens = torch.full((2, max(2, n // 2)), model.config.eos_token_id)
