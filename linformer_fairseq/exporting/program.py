@@ -11,6 +11,7 @@ from torch.export import Dim, ExportedProgram
 
 from linformer_fairseq.core import prepare_export
 from linformer_fairseq.files.atomic import new_folder
+from linformer_fairseq.files.dictionary import EOS
 
 from .hugging_face import convert
 from .hugging_face.modeling_linformer import LinformerPreTrainedModel
@@ -52,7 +53,7 @@ def program_of(model: LinformerPreTrainedModel) -> ExportedProgram:
     model = copy.deepcopy(model)
     prepare_export(model)
     n = model.config.max_position_embeddings
-    tokens = torch.full((2, max(2, n // 2)), model.config.eos_token_id)
+    tokens = torch.full((2, max(2, n // 2)), EOS)
     mask = torch.ones_like(tokens)
     mask[1, -1] = 0
     sizes = {0: Dim("batch"), 1: Dim("length", min=2, max=n)}

@@ -7,7 +7,7 @@ from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from fairseq import checkpoint_utils
 from omegaconf import OmegaConf
@@ -87,7 +87,8 @@ def read_trained(name_or_path: str, data: Path | None) -> TrainedModel:
 
 def _options(path: Path, state: Mapping[str, Any]) -> Namespace:
     """The options of the model, with those that can be left out from its weights."""
-    options = Namespace(**OmegaConf.to_container(state["cfg"].model, resolve=True, enum_to_str=True))
+    given = cast(dict[str, Any], OmegaConf.to_container(state["cfg"].model, resolve=True, enum_to_str=True))
+    options = Namespace(**given)
     signature = state["model"].get(f"{_ENCODER}layers.0.self_attn.signature")
     if signature is None:
         name = getattr(options, "_name", None) or "model without a name"

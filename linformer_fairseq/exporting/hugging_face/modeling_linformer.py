@@ -73,10 +73,10 @@ class LinformerPreTrainedModel(PreTrainedModel):
     config: LinformerConfig
     base_model_prefix = "linformer"
     supports_gradient_checkpointing = True
-    _no_split_modules = ("LinformerLayer",)
-    _can_record_outputs = {"hidden_states": LinformerLayer}  # noqa: RUF012  transformers declares it so
+    _no_split_modules = ["LinformerLayer"]  # noqa: RUF012  transformers declares them so
+    _can_record_outputs = {"hidden_states": LinformerLayer}  # noqa: RUF012
     # A file has the heads of all models.
-    _keys_to_ignore_on_load_unexpected = (r"^lm_head\.", r"^classifier\.")
+    _keys_to_ignore_on_load_unexpected = [r"^lm_head\.", r"^classifier\."]  # noqa: RUF012
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
@@ -233,6 +233,7 @@ class LinformerClassificationHead(nn.Module):
 
     def __init__(self, config: LinformerConfig) -> None:
         super().__init__()
+        assert config.num_labels is not None  # two by default
         self.dropout = nn.Dropout(config.classifier_dropout)
         self.dense = nn.Linear(config.hidden_size, config.hidden_size)
         self.activation_fn = ACT2FN[config.classifier_act]

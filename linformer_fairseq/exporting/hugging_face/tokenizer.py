@@ -97,7 +97,7 @@ def _sentencepiece(path: Path, dict_txt: Path) -> Tokenizer:
 
 
 def _proto(path: Path) -> Any:
-    proto = sentencepiece_model_pb2.ModelProto()
+    proto = sentencepiece_model_pb2.ModelProto()  # type: ignore[attr-defined]
     try:
         proto.ParseFromString(path.read_bytes())
     except DecodeError as error:
@@ -136,7 +136,7 @@ def _gpt2(encoder: Path, merges_file: Path, dict_txt: Path) -> Tokenizer:
     numbers = json.loads(read_text(encoder))
     ids = _ids(dict_txt, map(str, numbers.values()))
     lines = [line.rstrip("\r") for line in read_text(merges_file).removesuffix("\n").split("\n")]
-    merges = [tuple(line.split(" ")) for line in lines if not line.startswith("#version")]
+    merges = [(parts[0], parts[2]) for parts in (line.partition(" ") for line in lines if line[:8] != "#version")]
     named = {str(number): token for token, number in numbers.items()}
     # fairseq's dictionary has the numbers of encoder.json as symbols, and others that no text is encoded to.
     vocabulary = {named.get(symbol, symbol): number for symbol, number in ids.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import shutil
 from dataclasses import dataclass
@@ -134,7 +135,7 @@ def _check(model: str, tensors: dict[str, Tensor], config: LinformerConfig, clas
 def _write_code(folder: Path) -> None:
     """Copy the modelling code; transformers takes relative imports of files in the same folder alone."""
     for template in _TEMPLATES:
-        path = Path(template.__file__)
+        path = Path(inspect.getfile(template))
         text = path.read_text(encoding="utf-8").replace(_PACKAGE, _FOLDER)
         (folder / path.name).write_text(text, encoding="utf-8")
     for name in _CORE:
