@@ -102,9 +102,8 @@ class LinearProjection(Projection):
         if self.step != 1:
             weight = weight * self.step
         count = (~padding).sum(dim=1) if padding is not None and self._by_sequence else None
-        if (
-            self.fixed_rows and self._fit is first_columns
-        ):  # slices are contiguous at T = n alone, which a graph notices
+        if self.fixed_rows and self._fit is first_columns:
+            # A slice is contiguous for T = n alone, and a graph would be bound to that.
             weight = weight.index_select(-1, torch.arange(length, device=weight.device))
         weight = self._fit(weight, length, count)
         return affine(weight, count) if self._affine else weight

@@ -83,6 +83,8 @@ def _sentencepiece(path: Path, dict_txt: Path) -> Tokenizer:
     tokenizer.normalizer = normalizers.Sequence(
         [
             *([normalizers.Precompiled(charsmap)] if charsmap else []),
+            # tokenizers applies the charsmap to each character, sentencepiece to sequences, too.
+            *([normalizers.NFC()] if "nfkc" in proto.normalizer_spec.name else []),
             normalizers.Replace(Regex(" {2,}"), " "),
             normalizers.Replace(Regex(r" \z"), ""),
         ]
