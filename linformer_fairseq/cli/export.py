@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import logging
 from typing import Any
 
 from linformer_fairseq.files.errors import UserError
@@ -18,6 +19,7 @@ _EXPORTERS = {
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the folder and print its files; returns the exit status."""
+    logging.getLogger().setLevel(logging.WARNING)  # onnxruntime and fairseq tell every step
     given: dict[str, Any] = dict(vars(arguments))
     command, format_ = given.pop("command"), given.pop("format")
     module, function = ("hugging_face", "import_folder") if command == "import" else _EXPORTERS[format_]
