@@ -28,7 +28,19 @@ MAY_IMPORT = {
     "launch": {"launch", "training", "patches", "checkpoints", "models", "tasks", "core", "files"},
     "planning": {"planning", "launch", "models", "core", "tasks", "files"},
     "results": {"results", "files"},
-    "cli": {"cli", "launch", "planning", "evaluation", "models", "prediction", "results", "checkpoints", "files"},
+    "exporting": {"exporting", "models", "core", "checkpoints", "files"},
+    "cli": {
+        "cli",
+        "exporting",
+        "launch",
+        "planning",
+        "evaluation",
+        "models",
+        "prediction",
+        "results",
+        "checkpoints",
+        "files",
+    },
     "": {"patches", "optim"},
 }
 # What these may need from elsewhere, beside the standard library.

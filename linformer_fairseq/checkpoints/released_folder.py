@@ -10,6 +10,7 @@ from pathlib import Path
 
 from linformer_fairseq.checkpoints.reading import read_checkpoint
 from linformer_fairseq.checkpoints.released_file import released
+from linformer_fairseq.files.atomic import new_folder
 from linformer_fairseq.files.tokenizers import find_tokenizer
 
 WEIGHTS = "model.safetensors"
@@ -34,29 +35,22 @@ def release(checkpoint: Path, data: Path, out: Path) -> list[Path]:
             message names it.
         OSError: a file cannot be read or written.
     """
-    if out.exists():
-        raise ValueError(f"{out}: is there already; remove it, or choose another folder")
     dictionaries = [name for name in _DICTIONARIES if (data / name).is_file()]
     if not dictionaries:
         raise ValueError(f"{data}: expected the folder of the training data, with dict.txt or input0/dict.txt")
     tokenizer = _tokenizer_files(data)
-    state = read_checkpoint(checkpoint)
-    try:
-        content = released(state)
-    except ValueError as error:
-        raise ValueError(f"{checkpoint}: {error}") from error
-    temporary = out.with_name(out.name + ".tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
-    try:
+    with new_folder(out) as folder:
+        state = read_checkpoint(checkpoint)
+        try:
+            content = released(state)
+        except ValueError as error:
+            raise ValueError(f"{checkpoint}: {error}") from error
         for name in dictionaries:
-            (temporary / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(data / name, temporary / name)
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(data / name, folder / name)
         for path in tokenizer:
-            shutil.copyfile(path, temporary / path.name)
-        (temporary / WEIGHTS).write_bytes(content)
-        temporary.rename(out)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+            shutil.copyfile(path, folder / path.name)
+        (folder / WEIGHTS).write_bytes(content)
     return sorted(path for path in out.rglob("*") if path.is_file())
 
 

@@ -164,6 +164,52 @@ def experiments(parser: argparse.ArgumentParser) -> None:
     action.add_argument("--config-dir", type=Path, metavar="DIR", help="configs of your own in place of the project's")
 
 
+def export(parser: argparse.ArgumentParser) -> None:
+    """Convert a model to the format of another library.
+
+    `linformer export hf MODEL OUT` writes a folder for Hugging Face's transformers: config.json, safetensors, a fast
+    tokenizer, and the modelling code, which transformers runs with trust_remote_code=True. `linformer export onnx` and
+    `linformer export torch` write the model as a graph, with the same tokenizer.
+    """
+    formats = parser.add_subparsers(title="formats", metavar="FORMAT", dest="format", required=True)
+    hugging_face = formats.add_parser(
+        "hf",
+        help="a folder for AutoModel.from_pretrained(OUT, trust_remote_code=True)",
+        description="Write a folder that transformers loads with trust_remote_code=True. The weights keep their "
+        "precision; of several classification heads, the one that was trained is exported.",
+    )
+    onnx = formats.add_parser(
+        "onnx",
+        help="an ONNX model, for onnxruntime",
+        description="Write an ONNX model that takes input_ids and attention_mask, int64 (B, T) padded on the right, "
+        "with any B and 2 <= T <= n, and returns logits in fp32.",
+    )
+    onnx.add_argument(
+        "--int8", action="store_true", help="write a second model with matrix products in int8 (dynamic quantization)"
+    )
+    program = formats.add_parser(
+        "torch",
+        help="a program of torch.export, for torch.export.load and AOTInductor",
+        description="Write a program of torch.export that takes input_ids and attention_mask, int64 (B, T) padded on "
+        "the right, with any B and 2 <= T <= n, and returns logits in fp32.",
+    )
+    for one in (hugging_face, onnx, program):
+        one.add_argument(
+            "model",
+            metavar="MODEL",
+            help="a checkpoint, a folder made by `linformer checkpoint release`, or the name of a model that comes "
+            "with the package (linformer-small)",
+        )
+        one.add_argument("out", type=Path, metavar="OUT", help="new folder for the model")
+        one.add_argument(
+            "--data",
+            type=Path,
+            metavar="DIR",
+            help="folder with the dictionary, the tokenizer and the labels that the model was trained with (default: "
+            "that of the checkpoint)",
+        )
+
+
 def fill_mask(parser: argparse.ArgumentParser) -> None:
     """Print the most probable tokens for the <mask> in each text.
 
@@ -192,6 +238,31 @@ def finetune(parser: argparse.ArgumentParser) -> None:
     signal N before the first update.
     """
     _training(parser)
+
+
+def import_(parser: argparse.ArgumentParser) -> None:
+    """Convert a model from the format of another library to fairseq's.
+
+    `linformer import hf FOLDER OUT` writes a checkpoint of fairseq, with its dictionary and tokenizer, for a folder
+    that `linformer export hf` or save_pretrained wrote. None of the code in the folder is run.
+    """
+    formats = parser.add_subparsers(title="formats", metavar="FORMAT", dest="format", required=True)
+    hugging_face = formats.add_parser(
+        "hf",
+        help="a folder of a Linformer in transformers",
+        description="Write OUT/model.pt, a checkpoint of fairseq, and the dictionary and tokenizer. fairseq's models "
+        "always have a head for masked tokens; if the folder has none, its weights are random.",
+    )
+    hugging_face.add_argument(
+        "folder", type=Path, metavar="FOLDER", help="folder with config.json and model.safetensors"
+    )
+    hugging_face.add_argument("out", type=Path, metavar="OUT", help="new folder for the checkpoint")
+    hugging_face.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="folder with dict.txt and the tokenizer of the model (default: FOLDER)",
+    )
 
 
 def predict(parser: argparse.ArgumentParser) -> None:

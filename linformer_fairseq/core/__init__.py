@@ -6,6 +6,7 @@ number of projected rows of an input, H heads, D head size, C = H * D. Sequences
 
 from .attention import LinformerSelfAttention, build_attention_layers
 from .compiling import compile_layers, prepare_compiler
+from .exporting import prepare_export
 from .layer import LinformerEncoderLayer, encoder_layer
 from .projection import Projection
 from .settings import (
@@ -45,6 +46,7 @@ __all__ = [
     "encoder_layer",
     "parse_projected_dim",
     "prepare_compiler",
+    "prepare_export",
     "projection_defaults",
     "projection_options",
     "signature_of",

@@ -59,6 +59,8 @@ class LinformerSelfAttention(nn.Module):
 
     _shared: Projection | None
     signature: Tensor
+    fixed_rows = False
+    """See `Projection.fixed_rows`; the order of the products does not depend on the length then."""
 
     def __init__(self, settings: LinformerSettings, layer: int = 0, shared: Projection | None = None) -> None:
         super().__init__()
@@ -124,6 +126,8 @@ class LinformerSelfAttention(nn.Module):
         Args, Raises: as in `forward`.
         """
         self._check_shapes(x, key_padding_mask)
+        if self.fixed_rows and key_padding_mask is None:
+            key_padding_mask = torch.zeros(x.shape[:2], dtype=torch.bool, device=x.device)
         first = self.proj_k if self._shared is None else self._shared
         assert first is not None
         second = first if self.proj_v is None else self.proj_v
@@ -182,6 +186,9 @@ class LinformerSelfAttention(nn.Module):
 
     def _order(self, length: int) -> Order:
         """The cheapest order of products; if W_k or W_v is not a plain linear layer, one that calls it as a module."""
+        by_rows = self.settings.sharing != "none" or self.settings.is_pooling
+        if self.fixed_rows:
+            return Order.PROJECTION if by_rows else Order.MAPS
         whole = any(
             type(linear) is not nn.Linear or linear._forward_pre_hooks or linear._forward_hooks
             for linear in (self.k_proj, self.v_proj)

@@ -24,6 +24,10 @@ class Projection(nn.Module):
         max_positions: n.
     """
 
+    fixed_rows = False
+    """Compute the same by one graph for all lengths, for exported models (`exporting`), if padding is given: windows
+    have their largest size, and there are always k of them, of which some are empty."""
+
     def __init__(self, rows: int, max_positions: int) -> None:
         super().__init__()
         self.rows = rows
@@ -64,10 +68,15 @@ class LinearProjection(Projection):
         self._fit = stretched if settings.short_inputs == "stretch" else first_columns
         self._affine = settings.row_weights == "affine"
         self._by_sequence = self._affine or settings.short_inputs == "stretch"
-        weight = torch.empty(heads or 1, rows, settings.max_positions)
-        for matrix in weight:
-            initialise_(matrix, settings, rows, fan_in=settings.max_positions, fan_out=rows)
-        own_weight(self, weight if heads else weight[0], settings.freeze_projection)
+        self.settings = settings
+        shape = (rows, settings.max_positions)
+        own_weight(self, torch.empty(heads, *shape) if heads else torch.empty(shape), settings.freeze_projection)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Initializes E as ``projection_init`` says."""
+        for matrix in self.weight.data.view(-1, self.rows, self.max_positions):
+            initialise_(matrix, self.settings, self.rows, fan_in=self.max_positions, fan_out=self.rows)
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         if self.weight.dim() == 2:
@@ -93,6 +102,9 @@ class LinearProjection(Projection):
         if self.step != 1:
             weight = weight * self.step
         count = (~padding).sum(dim=1) if padding is not None and self._by_sequence else None
+        if self.fixed_rows and self._fit is first_columns:
+            # A slice is contiguous for T = n alone, and a graph would be bound to that.
+            weight = weight.index_select(-1, torch.arange(length, device=weight.device))
         weight = self._fit(weight, length, count)
         return affine(weight, count) if self._affine else weight
 

@@ -29,17 +29,18 @@ class WindowProjection(Projection):
         self._fits = settings.short_inputs == "stretch"
 
     def size(self, length: int) -> int:
-        """Window size for a sequence of ``length`` tokens."""
-        return window_length(length, self.rows) if self._fits else self.window
+        """Window size for a sequence of ``length`` tokens; with `fixed_rows` that for n."""
+        return window_length(length, self.rows) if self._fits and not self.fixed_rows else self.window
 
     def count(self, length: int) -> int:
-        return math.ceil(length / self.size(length))
+        return self.rows if self.fixed_rows else math.ceil(length / self.size(length))
 
     def sizes(self, length: int, padding: Tensor | None) -> Tensor | None:
         """`size` of each sequence, (B,); None if it is ``size(length)`` for all."""
-        if padding is None or not self._fits or length <= self.rows:
+        if padding is None or not (self.fixed_rows or (self._fits and length > self.rows)):
             return None
-        return ((~padding).sum(dim=1).clamp(min=1) + self.rows - 1) // self.rows
+        tokens = (~padding).sum(dim=1).clamp(min=1)
+        return (tokens + self.rows - 1) // self.rows if self._fits else torch.full_like(tokens, self.window)
 
     def windows(self, x: Tensor, padding: Tensor | None, fill: float) -> Tensor:
         """(B, T, ...) -> (B, R, window, ...), with ``fill`` beyond the end of the input."""
@@ -61,6 +62,8 @@ class WindowProjection(Projection):
         outside = (place >= sizes) | (position >= length)
         index = position.clamp(max=length - 1).view(batch, -1, *[1] * len(rest)).expand(-1, -1, *rest)
         found = x.gather(1, index).view(batch, self.rows, most, *rest)
+        if found.dtype == torch.bool:  # onnxruntime cannot fill these
+            return found & ~outside if not fill else found | outside
         return found.masked_fill(outside.view(*outside.shape, *[1] * len(rest)), fill)
 
     def live_rows(self, x: Tensor, padding: Tensor | None) -> Tensor | None:
@@ -110,20 +113,25 @@ class Convolution(WindowProjection):
         super().__init__(rows, settings)
         self.step = settings.projection_step
         self._affine = settings.row_weights == "affine"
-        weight = torch.empty(features, self.window)
+        self.settings = settings
+        own_weight(self, torch.empty(features, self.window), settings.freeze_projection)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Initializes the kernels as ``projection_init`` says."""
         # Each output depends on `window` inputs and, as kernel size = stride, each input contributes to one output.
-        initialise_(weight, settings, rows, fan_in=self.window, fan_out=1)
-        own_weight(self, weight, settings.freeze_projection)
+        initialise_(self.weight.data, self.settings, self.rows, fan_in=self.window, fan_out=1)
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         length = x.size(1)
         size, sizes = self.size(length), self.sizes(length, padding)
-        if size == 1 and self._affine and not (torch.is_grad_enabled() and self.weight.requires_grad):
+        is_identity = size == 1 and self._affine and not self.fixed_rows
+        if is_identity and not (torch.is_grad_enabled() and self.weight.requires_grad):
             return x  # one token per window, with weight 1
         kernel = self.weight if self.step == 1 else self.weight * self.step
         if self._fits:
             kernel = stretched(kernel, size, sizes)
-        if size == 1 and self._affine:  # the same; distributed data parallel wants a gradient for the kernel, if zero
+        if is_identity:  # the same; distributed data parallel wants a gradient for the kernel, if zero
             return x * affine(kernel, None).squeeze(-1)
         windows = self.windows(x, padding, 0.0)
         if not self._affine:
@@ -133,7 +141,7 @@ class Convolution(WindowProjection):
         parts = affine_taps(kernel)
         count = self.windows(_real(x, padding), padding, False).sum(dim=2)  # (B or 1, R)
         # gather, not take_along_dim, for which torch.compile recompiles for each window size
-        more = parts[count] if sizes is None else parts.gather(1, count.unsqueeze(-1).expand(-1, -1, x.size(-1)))
+        more = parts[count] if kernel.dim() == 2 else parts.gather(1, count.unsqueeze(-1).expand(-1, -1, x.size(-1)))
         return _taps(windows, kernel) + more * windows.sum(dim=2)
 
 

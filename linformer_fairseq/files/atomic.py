@@ -4,6 +4,7 @@ What is written goes to a temporary name in the same folder, which is renamed wh
 """
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -54,6 +55,26 @@ def write_file(path: Path, content: str | bytes, *, durable: bool = False) -> No
     """
     with atomic_open(path, "w" if isinstance(content, str) else "wb", durable=durable) as stream:
         stream.write(content)
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """Make a folder, whole or not at all: ``with new_folder(path) as temporary``; it is renamed after the block.
+
+    Raises:
+        ValueError: ``path`` exists.
+        OSError: it cannot be written. No temporary folder stays then, nor after any other exception of the block.
+    """
+    if path.exists():
+        raise ValueError(f"{path}: is there already; remove it, or choose another folder")
+    temporary = path.with_name(path.name + ".tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        temporary.mkdir(parents=True)
+        yield temporary
+        temporary.rename(path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def sync(path: Path) -> None:

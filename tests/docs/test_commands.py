@@ -59,7 +59,7 @@ def _check_linformer(words: Sequence[str]) -> None:
         return _check_benchmark(words[1:])
     command = [words[0]]
     text = help_of_main("linformer_fairseq.cli", *command)
-    if "ACTION" in text or "PROGRAM" in text:
+    if "ACTION" in text or "PROGRAM" in text or "FORMAT" in text:
         command.append(words[1])
         text = help_of_main("linformer_fairseq.cli", *command)
     rest = words[len(command) :]

@@ -1,0 +1,54 @@
+"""The names of weights in fairseq's checkpoints and in transformers' files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import Tensor
+
+ENCODER = "encoder.sentence_encoder."
+HEADS = "classification_heads."
+VERSION = f"{ENCODER}version"
+"""A buffer of fairseq's encoders; always `VERSION_NUMBER`."""
+VERSION_NUMBER = 3.0
+OUTPUT = "encoder.lm_head.weight"
+"""The output layer, which can be the embedding of the tokens."""
+EMBEDDING = f"{ENCODER}embed_tokens.weight"
+
+
+def _table(head: str) -> list[tuple[str, str]]:
+    """(fairseq, transformers): beginnings of names; the first one that fits counts, in both directions."""
+    return [
+        (ENCODER, "linformer."),
+        (OUTPUT, "lm_head.decoder.weight"),
+        ("encoder.lm_head.bias", "lm_head.decoder.bias"),
+        ("encoder.lm_head.", "lm_head."),
+        (f"{HEADS}{head}.", "classifier."),
+    ]
+
+
+def to_transformers(weights: Mapping[str, Tensor], head: str, tied: bool) -> dict[str, Tensor]:
+    """Renames the weights of a fairseq model.
+
+    Args:
+        weights: of the model.
+        head: the classification head to take along; the others are left out.
+        tied: the output layer is the embedding of the tokens, and is left out.
+    """
+    left_out = {VERSION, OUTPUT} if tied else {VERSION}
+    table = _table(head)
+    names = {name: _renamed(name, table) for name in weights if name not in left_out}
+    return {new: weights[old] for old, new in names.items() if not new.startswith(HEADS)}
+
+
+def to_fairseq(weights: Mapping[str, Tensor], head: str) -> dict[str, Tensor]:
+    """Renames the weights of transformers' model; ``head`` is the name of its classification head in fairseq."""
+    table = [(new, old) for old, new in _table(head)]
+    return {_renamed(name, table): tensor for name, tensor in weights.items()}
+
+
+def _renamed(name: str, table: list[tuple[str, str]]) -> str:
+    for old, new in table:
+        if name.startswith(old):
+            return new + name.removeprefix(old)
+    return name

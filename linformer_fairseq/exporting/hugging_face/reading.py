@@ -1,0 +1,151 @@
+"""Makes a checkpoint of fairseq from a folder of transformers, without running the code in it."""
+
+from __future__ import annotations
+
+import shutil
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from linformer_fairseq.checkpoints.writing import write_checkpoint
+from linformer_fairseq.exporting.trained import find_vocabulary
+from linformer_fairseq.files import dictionary
+from linformer_fairseq.files.atomic import new_folder
+from linformer_fairseq.files.dictionary import BOS, EOS
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.json_records import read_object
+from linformer_fairseq.models.architectures import MODEL
+from linformer_fairseq.models.options import fill_defaults
+
+from . import names, options
+
+_HEAD = "sentence_classification_head"
+"""fairseq's name of the head that sentence_prediction trains."""
+_CHECKPOINT = "model.pt"
+_STANDARD_DEVIATION = 0.02
+"""Of RoBERTa's initial weights."""
+
+
+def import_folder(folder: Path, out: Path, data: Path | None = None) -> list[Path]:
+    """Write a folder with a checkpoint of fairseq and its dictionaries and tokenizer, whole or not at all.
+
+    A folder without a head for masked tokens, as a finetuning in transformers leaves it, gets one with RoBERTa's
+    initial weights: fairseq's models have one always.
+
+    Args:
+        folder: as `export_folder` or ``save_pretrained`` writes it. Of its code nothing is run.
+        out: the new folder, which must not exist.
+        data: folder with dict.txt and the tokenizer; by default ``folder``.
+
+    Returns:
+        the files in ``out``.
+
+    Raises:
+        UserError: the folder is incomplete, or holds another model; the message says which file.
+        ValueError: ``out`` exists.
+        OSError: a file cannot be read or written.
+    """
+    with new_folder(out) as temporary:
+        config = _config(folder / "config.json")
+        weights = _weights(folder / "model.safetensors")
+        dict_txt, tokenizer = find_vocabulary(data or folder)
+        state = _state(folder, config, weights)
+        rows = state["model"][names.EMBEDDING].size(0)
+        if (symbols := dictionary.embedding_rows(dict_txt, linformer=True)) != rows:
+            raise UserError(
+                f"{folder}: the embedding has {rows:,} rows, but {dict_txt} makes {symbols:,} symbols (fairseq's own "
+                "included); give the folder with the model's dictionary with --data"
+            )
+        write_checkpoint(state, temporary / _CHECKPOINT)
+        shutil.copyfile(dict_txt, temporary / dictionary.NAME)
+        for path in (Path(path) for name, path in tokenizer.items() if name != "bpe"):
+            shutil.copyfile(path, temporary / path.name)
+        if "num_classes" in state["cfg"]["task"]:
+            (temporary / "input0").mkdir()
+            shutil.copyfile(dict_txt, temporary / "input0" / dictionary.NAME)
+            dictionary.write(temporary / "label" / dictionary.NAME, ((label, 1) for label in _labels(config)))
+    return sorted(path for path in out.rglob("*") if path.is_file())
+
+
+def _config(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; expected a folder of a Linformer in transformers")
+    config = read_object(path, "export or save the model again")
+    if config.get("model_type") != options.MODEL_TYPE:
+        raise UserError(f"{path}: is a {config.get('model_type')}; only a {options.MODEL_TYPE} can be imported")
+    return config
+
+
+def _weights(path: Path) -> dict[str, Tensor]:
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; save the model in one file, with save_pretrained")
+    try:
+        weights: dict[str, Tensor] = load_file(path)
+    except SafetensorError as error:
+        raise UserError(f"{path}: is damaged, or no safetensors file ({error})") from None
+    return weights
+
+
+def _state(folder: Path, config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> dict[str, Any]:
+    """What fairseq's trainer would save of the model."""
+    try:
+        found = options.to_fairseq(config)
+    except ValueError as error:
+        raise UserError(f"{folder}: {error}") from None
+    model = Namespace(_name=MODEL, **found)
+    fill_defaults(model)
+    renamed = names.to_fairseq(weights, _HEAD)
+    if names.EMBEDDING not in renamed:
+        raise UserError(f"{folder}: there is no embedding in model.safetensors")
+    renamed[names.VERSION] = torch.tensor([names.VERSION_NUMBER])
+    if not any(name.startswith("encoder.lm_head.") for name in renamed):
+        renamed |= _initial_lm_head(renamed[names.EMBEDDING])
+    if not model.untie_weights_roberta:
+        renamed[names.OUTPUT] = renamed[names.EMBEDDING]
+    task: dict[str, Any] = {"_name": "masked_lm", "data": ".", "tokens_per_sample": model.max_positions}
+    criterion: dict[str, Any] = {"_name": "masked_lm"}
+    outputs = renamed.get(f"{names.HEADS}{_HEAD}.out_proj.weight")
+    if outputs is not None:
+        task = {
+            "_name": "sentence_prediction",
+            "data": ".",
+            "num_classes": outputs.size(0),
+            "init_token": BOS,
+            "separator_token": EOS,
+            "max_positions": model.max_positions,
+            "regression_target": config.get("problem_type") == "regression",
+        }
+        criterion = {"_name": "sentence_prediction", "classification_head_name": _HEAD}
+        criterion["regression_target"] = task["regression_target"]
+    return {
+        "args": None,
+        "cfg": {"_name": None, "bpe": None, "model": vars(model), "task": task, "criterion": criterion},
+        "model": renamed,
+        "optimizer_history": [{"num_updates": 0, "optimizer_name": "", "lr_scheduler_state": {}}],
+        "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
+        "last_optimizer_state": None,
+        "task_state": {},
+    }
+
+
+def _initial_lm_head(embedding: Tensor) -> dict[str, Tensor]:
+    symbols, width = embedding.shape
+    head = {
+        "dense.weight": embedding.new_empty(width, width).normal_(std=_STANDARD_DEVIATION),
+        "dense.bias": embedding.new_zeros(width),
+        "layer_norm.weight": embedding.new_ones(width),
+        "layer_norm.bias": embedding.new_zeros(width),
+        "bias": embedding.new_zeros(symbols),
+    }
+    return {f"encoder.lm_head.{name}": tensor for name, tensor in head.items()}
+
+
+def _labels(config: Mapping[str, Any]) -> Sequence[str]:
+    named: dict[str, str] = config.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}  # two are transformers' default
+    return [named[number] for number in sorted(named, key=int)]

@@ -1,0 +1,146 @@
+"""Writes a trained model as a folder that transformers loads."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from linformer_fairseq import core
+from linformer_fairseq.exporting.trained import TrainedModel, read_trained
+from linformer_fairseq.files.atomic import new_folder
+from linformer_fairseq.files.errors import UserError
+
+from . import configuration_linformer, modeling_linformer, names, options
+from .configuration_linformer import LinformerConfig
+from .modeling_linformer import LinformerForMaskedLM, LinformerForSequenceClassification
+from .tokenizer import fast_tokenizer, tokenizer_config
+
+WEIGHTS, CONFIG = "model.safetensors", "config.json"
+_TEMPLATES = (configuration_linformer, modeling_linformer)
+# What the templates import from core, in their own words, and what the same files are called in the folder.
+_PACKAGE, _FOLDER = "from linformer_fairseq.core.", "from ."
+_CORE = (
+    "attention",
+    "flops",
+    "layer",
+    "projection",
+    "row_weights",
+    "settings",
+    "sharing",
+    "signature",
+    "windows",
+)
+
+
+@dataclass(frozen=True)
+class Converted:
+    """A trained model in transformers' terms."""
+
+    trained: TrainedModel
+    config: dict[str, Any]
+    """The content of config.json."""
+    weights: dict[str, Tensor]
+    """By transformers' names."""
+
+    def model(self) -> LinformerForMaskedLM | LinformerForSequenceClassification:
+        """The model with its head, in fp32 and in evaluation mode."""
+        kind = LinformerForMaskedLM if self.trained.head is None else LinformerForSequenceClassification
+        model = kind(LinformerConfig(**self.config))
+        model.load_state_dict(self.weights, strict=False)  # `convert` has compared the names
+        model.tie_weights()
+        return model.float().eval()
+
+    def write_tokenizer(self, folder: Path) -> None:
+        """Write config.json and the files of the tokenizer."""
+        _write_json(folder / CONFIG, self.config)
+        fast_tokenizer(self.trained.tokenizer, self.trained.dict_txt).save(str(folder / "tokenizer.json"))
+        _write_json(folder / "tokenizer_config.json", tokenizer_config(self.trained.options.max_positions))
+
+
+def convert(model: str, data: Path | None) -> Converted:
+    """Read a model of this project; see `export_folder`.
+
+    Raises:
+        UserError: the model cannot be exported; the message says why.
+        ValueError: the checkpoint is damaged, or is none.
+    """
+    trained = read_trained(model, data)
+    classifies = trained.head is not None
+    config = options.to_transformers(trained.options, trained.vocabulary, trained.labels if classifies else None)
+    if classifies:
+        config["problem_type"] = "regression" if trained.regression else "single_label_classification"
+    weights = names.to_transformers(trained.weights, trained.head or "", config["tie_word_embeddings"])
+    _check(model, weights, LinformerConfig(**config), classifies)
+    return Converted(trained, config, weights)
+
+
+def export_folder(model: str, out: Path, data: Path | None = None) -> list[Path]:
+    """Write a folder for ``from_pretrained(out, trust_remote_code=True)``, whole or not at all.
+
+    Args:
+        model: name of a model that comes with the package, a folder as `linformer checkpoint release` makes it, or a
+            checkpoint file.
+        out: the folder, which must not exist.
+        data: folder with the dictionaries and the tokenizer of the model; by default that of the weights.
+
+    Returns:
+        the files in it.
+
+    Raises:
+        UserError: the model cannot be exported; the message says why.
+        ValueError: ``out`` exists, or the checkpoint is damaged, or is none.
+        OSError: a file cannot be read or written.
+    """
+    with new_folder(out) as folder:
+        converted = convert(model, data)
+        converted.write_tokenizer(folder)
+        # Copies: safetensors refuses tensors that share memory, as equal ones of a released model do.
+        weights = {
+            name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in converted.weights.items()
+        }
+        save_file(weights, folder / WEIGHTS, {"format": "pt"})
+        trained = converted.trained
+        ours = [trained.dict_txt, *(Path(path) for name, path in trained.tokenizer.items() if name != "bpe")]
+        for path in ours:  # for `import_folder`
+            shutil.copyfile(path, folder / path.name)
+        _write_code(folder)
+    return sorted(out.iterdir())
+
+
+def _check(model: str, tensors: dict[str, Tensor], config: LinformerConfig, classifies: bool) -> None:
+    """Raise unless transformers' models have just these weights."""
+    with torch.device("meta"):
+        expected = LinformerForMaskedLM(config).state_dict()
+        if classifies:
+            expected |= LinformerForSequenceClassification(config).state_dict()
+    if config.tie_word_embeddings:
+        del expected["lm_head.decoder.weight"]
+    wrong = expected.keys() ^ tensors.keys()
+    wrong |= {name for name in expected.keys() & tensors.keys() if expected[name].shape != tensors[name].shape}
+    if wrong:
+        raise UserError(
+            f"{model}: {len(wrong)} of its weights do not fit its options, or belong to options that transformers' "
+            f"model does not have, such as {min(wrong)}"
+        )
+
+
+def _write_code(folder: Path) -> None:
+    """Copy the modelling code; transformers takes relative imports of files in the same folder alone."""
+    for template in _TEMPLATES:
+        path = Path(inspect.getfile(template))
+        text = path.read_text(encoding="utf-8").replace(_PACKAGE, _FOLDER)
+        (folder / path.name).write_text(text, encoding="utf-8")
+    for name in _CORE:
+        shutil.copyfile(Path(core.__file__).with_name(f"{name}.py"), folder / f"{name}.py")
+
+
+def _write_json(path: Path, content: object) -> None:
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

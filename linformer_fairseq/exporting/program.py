@@ -1,0 +1,63 @@
+"""A trained model as a program of torch.export, for any batch size and length."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.export import Dim, ExportedProgram
+
+from linformer_fairseq.core import prepare_export
+from linformer_fairseq.files.atomic import new_folder
+from linformer_fairseq.files.dictionary import EOS
+
+from .hugging_face import convert
+from .hugging_face.modeling_linformer import LinformerPreTrainedModel
+
+PROGRAM = "model.pt2"
+INPUTS = ("input_ids", "attention_mask")
+
+
+class _Logits(nn.Module):
+    """A model whose only output is a tensor."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        logits: Tensor = self.model(input_ids=input_ids, attention_mask=attention_mask).logits
+        return logits
+
+
+def export_program(model: str, out: Path, data: Path | None = None) -> list[Path]:
+    """Write a folder with a program of torch.export (``torch.export.load``), the tokenizer and config.json.
+
+    Args, Returns, Raises: as in `hugging_face.export_folder`; see `program_of` for what the program takes.
+    """
+    with new_folder(out) as folder:
+        converted = convert(model, data)
+        converted.write_tokenizer(folder)
+        torch.export.save(program_of(converted.model()), folder / PROGRAM)
+    return sorted(out.iterdir())
+
+
+def program_of(model: LinformerPreTrainedModel) -> ExportedProgram:
+    """Make the graph of a model with a head.
+
+    It takes ``input_ids`` and ``attention_mask``, int64 (B, T) padded on the right, for any B and 2 <= T <= n, and
+    returns the logits, (B, T, V) or (B, classes).
+    """
+    model = copy.deepcopy(model)
+    prepare_export(model)
+    n = model.config.max_position_embeddings
+    tokens = torch.full((2, max(2, n // 2)), EOS)
+    mask = torch.ones_like(tokens)
+    mask[1, -1] = 0
+    sizes = {0: Dim("batch"), 1: Dim("length", min=2, max=n)}
+    with torch.no_grad():
+        return torch.export.export(
+            _Logits(model), (tokens, mask), dynamic_shapes=dict.fromkeys(INPUTS, sizes), strict=False
+        )

@@ -1,0 +1,142 @@
+"""A trained Linformer as it is exported: weights, options, dictionary, tokenizer and the names of its classes."""
+
+from __future__ import annotations
+
+import re
+from argparse import Namespace
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from fairseq import checkpoint_utils
+from omegaconf import OmegaConf
+from torch import Tensor
+
+from linformer_fairseq.checkpoints.released_folder import find_weights
+from linformer_fairseq.files.dictionary import NAME, embedding_rows, read_labels
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.tokenizers import find_tokenizer
+from linformer_fairseq.models.options import fill_defaults
+
+_ENCODER = "encoder.sentence_encoder."
+_LAYER = re.compile(re.escape(_ENCODER) + r"layers\.(\d+)\.")
+_HEAD = re.compile(r"classification_heads\.(.+)\.out_proj\.weight")
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """What is read of a checkpoint and of the folder of its data."""
+
+    weights: Mapping[str, Tensor]
+    """By fairseq's names."""
+    options: Namespace
+    """All options of the model."""
+    dict_txt: Path
+    """The dictionary of the input."""
+    tokenizer: dict[str, str]
+    """As `files.tokenizers.find_tokenizer` returns it."""
+    head: str | None
+    """The name of the classification head, if there is one."""
+    labels: tuple[str, ...]
+    """The names of the head's outputs."""
+    regression: bool
+    """The head predicts numbers."""
+
+    @property
+    def vocabulary(self) -> int:
+        """The number of rows of the embedding."""
+        return self.weights[f"{_ENCODER}embed_tokens.weight"].size(0)
+
+
+def read_trained(name_or_path: str, data: Path | None) -> TrainedModel:
+    """Read a model of this project.
+
+    Args:
+        name_or_path: name of a model that comes with the package, a folder as `linformer checkpoint release` makes it,
+            or a checkpoint file.
+        data: folder with the dictionaries and the tokenizer that it was trained with; by default that of the weights.
+
+    Raises:
+        UserError: a file is missing, or is none of a Linformer; the message names it.
+        ValueError: the checkpoint is damaged, or is none.
+    """
+    path = Path(find_weights(name_or_path))
+    if not path.is_file():
+        raise UserError(f"{name_or_path}: no such model; expected a checkpoint, or a folder with model.safetensors")
+    folder = data or path.parent
+    state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
+    options = _options(path, state)
+    weights: Mapping[str, Tensor] = state["model"]
+    criterion = state["cfg"].criterion
+    head = _head(path, weights, str(getattr(criterion, "classification_head_name", "")))
+    regression = bool(getattr(criterion, "regression_target", False))
+    dict_txt, tokenizer = find_vocabulary(folder)
+    labels: tuple[str, ...] = ()
+    if head is not None:
+        outputs = weights[f"classification_heads.{head}.out_proj.weight"].size(0)
+        labels = _labels(folder / "label" / NAME, outputs, regression)
+    trained = TrainedModel(weights, options, dict_txt, tokenizer, head, labels, regression)
+    if (rows := embedding_rows(dict_txt, linformer=True)) != trained.vocabulary:
+        raise UserError(
+            f"{path}: was trained with a dictionary of {trained.vocabulary:,} symbols, but {dict_txt} makes {rows:,} "
+            "(fairseq's own included); give the data folder that it was trained on with --data"
+        )
+    return trained
+
+
+def _options(path: Path, state: Mapping[str, Any]) -> Namespace:
+    """The options of the model, with those that can be left out from its weights."""
+    given = cast(dict[str, Any], OmegaConf.to_container(state["cfg"].model, resolve=True, enum_to_str=True))
+    options = Namespace(**given)
+    signature = state["model"].get(f"{_ENCODER}layers.0.self_attn.signature")
+    if signature is None:
+        name = getattr(options, "_name", None) or "model without a name"
+        raise UserError(f"{path}: is a {name}; only Linformers of this project can be exported")
+    fill_defaults(options)
+    options.max_positions = int(signature[2])
+    options.encoder_layers = 1 + max(int(found[1]) for found in map(_LAYER.match, state["model"]) if found)
+    return options
+
+
+def _head(path: Path, weights: Mapping[str, Tensor], trained: str) -> str | None:
+    """The only classification head, or of several the one that the criterion trained."""
+    heads = [found[1] for found in map(_HEAD.fullmatch, weights) if found]
+    if len(heads) > 1 and trained not in heads:
+        raise UserError(
+            f"{path}: has several classification heads ({', '.join(heads)}), and none that it was trained by"
+        )
+    return trained if trained in heads else next(iter(heads), None)
+
+
+def find_vocabulary(folder: Path) -> tuple[Path, dict[str, str]]:
+    """Find the dictionary of the input and the tokenizer in a folder of data or of a model.
+
+    Returns:
+        the path of dict.txt, and what `files.tokenizers.find_tokenizer` returns.
+
+    Raises:
+        UserError: one of them is missing.
+    """
+    folders = [folder, folder / "input0"]
+    dict_txt = next((path for path in (inside / NAME for inside in folders) if path.is_file()), None)
+    try:
+        tokenizer = find_tokenizer(folders)
+    except FileNotFoundError as error:
+        raise UserError(f"{error}; give the data folder that the model was trained on with --data") from None
+    if dict_txt is None:
+        raise UserError(f"{folder}: has no {NAME}; give the data folder that the model was trained on with --data")
+    return dict_txt, tokenizer
+
+
+def _labels(path: Path, outputs: int, regression: bool) -> tuple[str, ...]:
+    """The names of the classes; numbered ones where nothing names them."""
+    if regression or not path.is_file():
+        return tuple(f"LABEL_{number}" for number in range(outputs))
+    labels = tuple(read_labels(path))
+    if len(labels) != outputs:
+        raise UserError(
+            f"{path}: names {len(labels)} classes ({', '.join(labels)}), but the model tells {outputs} apart; give the "
+            "data folder that it was trained on with --data"
+        )
+    return labels

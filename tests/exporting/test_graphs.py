@@ -1,0 +1,102 @@
+"""Exported graphs compute what the model computes, at any batch size, length and padding."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from linformer_fairseq.core import build_attention_layers, prepare_export
+from linformer_fairseq.exporting.program import PROGRAM, export_program, program_of
+from tests.core.cases import EVERY_CASE, padding_mask, randomise, settings_of
+from tests.exporting.test_models import in_both, options_of, padded
+
+SHAPES = (((20, 13, 1), 20), ((9, 2), 9), ((6,), 6), ((5, 5, 1, 2), 5), ((2,), 2), ((3, 1), 17))
+"""Tokens of each sequence, and T; some lengths are below k and some above it."""
+
+
+@pytest.mark.parametrize("case", EVERY_CASE)
+@torch.no_grad()
+def test_the_attention_for_graphs_computes_the_same(case: str) -> None:
+    settings = settings_of(case)
+    layers, shared = build_attention_layers(settings)
+    randomise(layers)
+    if shared is not None:
+        randomise(shared)
+    whole = torch.nn.ModuleList([layers, *([] if shared is None else [shared])])
+    inputs = [
+        (torch.randn(len(lengths), total, settings.embed_dim), padding_mask(list(lengths), total))
+        for lengths, total in SHAPES
+    ]
+    expected = [[layer(x, mask)[0] for layer in layers] for x, mask in inputs]
+    prepare_export(whole)
+    for (x, mask), outputs in zip(inputs, expected, strict=True):
+        for layer, output in zip(layers, outputs, strict=True):
+            torch.testing.assert_close(layer(x, mask)[0][~mask], output[~mask], atol=1e-5, rtol=1e-5)
+            if not mask.any():
+                torch.testing.assert_close(layer(x)[0], output, atol=1e-5, rtol=1e-5)
+
+
+def compare(run: Any, model: torch.nn.Module, atol: float) -> None:
+    for lengths, total in SHAPES:
+        tokens = padded(model.config.vocab_size, lengths, total)
+        mask = tokens.ne(1)
+        logits: Tensor = run(tokens, mask.long())
+        torch.testing.assert_close(logits[mask], model(tokens, mask).logits[mask], atol=atol, rtol=atol)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "case", ["layerwise-convolution-affine-stretch", "none-linear", "headwise-linear-affine-stretch", "none-max_pool"]
+)
+@torch.no_grad()
+def test_one_program_serves_all_lengths(case: str) -> None:
+    _, model, _ = in_both(**options_of(case))
+    program = program_of(model).module()
+    compare(program, model, 1e-5)
+
+
+@pytest.fixture(scope="module")
+def reference(exported: Path) -> Any:
+    from linformer_fairseq.exporting.hugging_face.modeling_linformer import LinformerForMaskedLM
+
+    return LinformerForMaskedLM.from_pretrained(exported).eval()
+
+
+def batches() -> list[tuple[Tensor, Tensor]]:
+    """linformer-small's k is 128 and its n 512."""
+    shapes = (((512, 300), 512), ((130, 7, 129), 130), ((40,), 40), ((2, 5), 5))
+    batches = [padded(8000, lengths, total) for lengths, total in shapes]
+    return [(tokens, tokens.ne(1)) for tokens in batches]
+
+
+@pytest.mark.slow
+@torch.no_grad()
+def test_the_shipped_model_as_a_program(reference: Any, tmp_path: Path) -> None:
+    export_program("linformer-small", tmp_path / "out")
+    program = torch.export.load(tmp_path / "out" / PROGRAM).module()
+    for tokens, mask in batches():
+        expected = reference(tokens, mask).logits[mask]
+        torch.testing.assert_close(program(tokens, mask.long())[mask], expected, atol=1e-4, rtol=0)
+
+
+@pytest.mark.slow
+@torch.no_grad()
+def test_the_shipped_model_in_onnx(reference: Any, tmp_path: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    from linformer_fairseq.exporting.onnx import INT8, MODEL, export_onnx
+
+    export_onnx("linformer-small", tmp_path / "out", int8=True)
+    session, int8 = (runtime.InferenceSession(tmp_path / "out" / name) for name in (MODEL, INT8))
+    for tokens, mask in batches():
+        inputs = {"input_ids": tokens.numpy(), "attention_mask": mask.long().numpy()}
+        expected = reference(tokens, mask).logits[mask]
+        found = torch.from_numpy(session.run(None, inputs)[0])[mask]
+        torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
+        rough = torch.from_numpy(int8.run(None, inputs)[0])[mask]
+        assert torch.corrcoef(torch.stack([rough.flatten(), expected.flatten()]))[0, 1] > 0.99
+    assert (tmp_path / "out" / INT8).stat().st_size < (tmp_path / "out" / MODEL).stat().st_size / 2

@@ -1,0 +1,284 @@
+"""Models in transformers compute what they computed in fairseq, and go back."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from linformer_fairseq.core import LinformerSettings
+from linformer_fairseq.exporting.hugging_face import export_folder, import_folder, names, options
+from linformer_fairseq.exporting.hugging_face.configuration_linformer import LinformerConfig
+from linformer_fairseq.exporting.hugging_face.modeling_linformer import (
+    LinformerForMaskedLM,
+    LinformerForSequenceClassification,
+    LinformerModel,
+)
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.models import LinformerRobertaModel
+from tests.adapter.building import directly
+from tests.cli.test_evaluate import write_checkpoint
+from tests.core.cases import EVERY_CASE, randomise
+from tests.data_prep.small_tokenizers import make_gpt2, make_sentencepiece
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "prenorm": {"encoder_normalize_before": True, "layernorm_embedding": False},
+    "untied": {"untie_weights_roberta": True},
+    "tanh": {"activation_fn": "gelu_fast", "pooler_activation_fn": "relu"},
+}
+HEAD = "sentence_classification_head"
+
+
+def options_of(case: str) -> dict[str, Any]:
+    settings = dict(EVERY_CASE[case])
+    sizes = {
+        "encoder_embed_dim": settings.pop("embed_dim"),
+        "encoder_attention_heads": settings.pop("num_heads"),
+        "encoder_layers": settings.pop("num_layers"),
+    }
+    return {**sizes, "encoder_ffn_embed_dim": 32, **settings}
+
+
+def padded(vocabulary: int, lengths: tuple[int, ...], total: int) -> Tensor:
+    tokens = torch.randint(4, vocabulary, (len(lengths), total), generator=torch.Generator().manual_seed(1))
+    return tokens.masked_fill(torch.arange(total) >= torch.tensor(lengths).unsqueeze(1), 1)
+
+
+def in_both(**changes: Any) -> tuple[Any, LinformerForMaskedLM, LinformerForSequenceClassification]:
+    """A model of fairseq with random weights, and the models of transformers that load these."""
+    ours = directly(changes["max_positions"], **changes)
+    ours.register_classification_head("other", num_classes=2)
+    ours.register_classification_head(HEAD, num_classes=3)
+    randomise(ours)
+    ours.eval()
+    args = ours.args
+    config = LinformerConfig(**options.to_transformers(args, ours.encoder.lm_head.bias.numel(), ("a", "b", "c")))
+    weights = names.to_transformers(ours.state_dict(), HEAD, config.tie_word_embeddings)
+    masked, classifier = LinformerForMaskedLM(config).eval(), LinformerForSequenceClassification(config).eval()
+    for model in (masked, classifier):
+        found = model.load_state_dict(weights, strict=False)
+        assert set(found.missing_keys) <= {"lm_head.decoder.weight"}
+        assert all(name.startswith(("lm_head.", "classifier.")) for name in found.unexpected_keys)
+        model.tie_weights()
+    return ours, masked, classifier
+
+
+def close(found: Tensor, expected: Tensor, tokens: Tensor) -> None:
+    real = tokens.ne(1) if found.dim() == 3 else slice(None)
+    torch.testing.assert_close(found[real], expected[real], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("case", EVERY_CASE)
+@torch.no_grad()
+def test_every_attention_gives_the_same_logits(case: str) -> None:
+    ours, masked, classifier = in_both(**options_of(case))
+    n = EVERY_CASE[case]["max_positions"]
+    for lengths, total in (((n, n // 2, 3), n), ((5, 2), 5), ((1,), 1)):
+        tokens = padded(masked.config.vocab_size, lengths, total)
+        mask = tokens.ne(1).long()
+        close(masked(tokens, mask).logits, ours(tokens)[0], tokens)
+        close(masked(tokens).logits, ours(tokens)[0], tokens)  # padding is seen without a mask
+        close(classifier(tokens, mask).logits, ours(tokens, classification_head_name=HEAD)[0], tokens)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@torch.no_grad()
+def test_other_options_give_the_same_logits(variant: str) -> None:
+    ours, masked, classifier = in_both(**{**options_of("layerwise-convolution"), **VARIANTS[variant]})
+    tokens = padded(masked.config.vocab_size, (20, 7), 20)
+    close(masked(tokens).logits, ours(tokens)[0], tokens)
+    close(classifier(tokens).logits, ours(tokens, classification_head_name=HEAD)[0], tokens)
+    found = masked(tokens, output_hidden_states=True).hidden_states
+    inner = ours.encoder(tokens, return_all_hiddens=True)[1]["inner_states"]
+    assert len(found) == len(inner)
+    for one, other in zip(found[:-1], inner[:-1], strict=True):  # transformers' last one is behind the last layer norm
+        close(one, other.transpose(0, 1), tokens)
+
+
+@torch.no_grad()
+def test_embeddings_can_be_given_instead_of_tokens() -> None:
+    _, masked, _ = in_both(**options_of("layerwise-linear"))
+    tokens = padded(masked.config.vocab_size, (20, 7), 20)
+    embedded = masked.get_input_embeddings()(tokens)
+    copy = embedded.clone()
+    close(masked(inputs_embeds=embedded, attention_mask=tokens.ne(1)).logits, masked(tokens).logits, tokens)
+    assert torch.equal(embedded, copy)
+
+
+def test_what_a_linformer_does_not_take_is_refused() -> None:
+    _, masked, _ = in_both(**options_of("layerwise-linear"))
+    tokens = padded(masked.config.vocab_size, (20, 7), 20)
+    with pytest.raises(ValueError, match="21 tokens.*at most 20"):
+        masked(torch.full((1, 21), 5))
+    with pytest.raises(ValueError, match="padding_side"):
+        masked(tokens.flip(1))
+    for name in ("position_ids", "token_type_ids"):
+        with pytest.raises(ValueError, match=name):
+            masked(tokens, **{name: tokens})
+    with pytest.raises(ValueError, match="output_attentions"):
+        masked(tokens, output_attentions=True)
+    with pytest.raises(ValueError, match=r"\(B, T\)"):
+        masked(tokens, torch.ones(2, 1, 20, 20))
+    with pytest.raises(ValueError, match="input_ids or inputs_embeds"):
+        masked()
+
+
+def test_names_go_there_and_back() -> None:
+    ours, *_ = in_both(**options_of("none-linear"))
+    weights = ours.state_dict()
+    there = names.to_transformers(weights, HEAD, tied=True)
+    back = names.to_fairseq(there, HEAD)
+    left_out = {names.VERSION, names.OUTPUT, *(name for name in weights if ".other." in name)}
+    assert back.keys() == weights.keys() - left_out
+    assert all(back[name] is weights[name] for name in back)
+
+
+def test_options_go_there_and_back() -> None:
+    args = directly(20, **options_of("headwise-linear-affine-stretch"), pooler_dropout=0.3).args
+    back = options.to_fairseq(options.to_transformers(args, 45, None))
+    assert {name: getattr(args, name) for name in back} == back
+    assert {"pooler_dropout", "projected_dim", "activation_fn", "row_weights"} <= back.keys()
+    with pytest.raises(ValueError, match="'silu'"):
+        options.to_fairseq({"hidden_act": "silu"})
+
+
+def test_the_configuration_has_all_options_of_the_attention() -> None:
+    config = LinformerConfig(
+        projection="linear", projected_dim=[64, 32], num_hidden_layers=2, max_position_embeddings=128
+    )
+    expected = LinformerSettings(768, 12, 2, 128, [64, 32], projection="linear", attention_dropout=0.1)
+    assert config.attention_settings() == expected
+    assert LinformerConfig(**json.loads(config.to_json_string())).attention_settings() == expected
+
+
+@pytest.mark.parametrize("case", ["layerwise-linear-frozen", "none-convolution", "key_value-linear-step"])
+def test_missing_weights_are_initialised(case: str, tmp_path: Path) -> None:
+    """As the projection says, and not those that the file has."""
+    _, masked, _ = in_both(**options_of(case))
+    masked.save_pretrained(tmp_path)
+    again = LinformerForMaskedLM.from_pretrained(tmp_path)
+    for name, tensor in masked.state_dict().items():
+        assert torch.equal(tensor, again.state_dict()[name]), name
+    bare = LinformerModel.from_pretrained(None, config=masked.config, state_dict={})
+    for name, tensor in bare.state_dict().items():
+        assert tensor.isfinite().all(), name
+        if name.endswith("signature"):
+            assert torch.equal(tensor, masked.linformer.state_dict()[name])
+
+
+@pytest.fixture(scope="module")
+def finetuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """(checkpoint, data folder) of a classifier."""
+    data = tmp_path_factory.mktemp("task")
+    make_sentencepiece(data)
+    (data / "input0").mkdir()
+    (data / "dict.txt").rename(data / "input0" / "dict.txt")
+    (data / "label").mkdir()
+    (data / "label" / "dict.txt").write_text("bad 3\ngood 4\n")
+    checkpoint = data / "checkpoint.pt"
+    write_checkpoint(data, checkpoint, "--max-positions", "64", classes=2)
+    return checkpoint, data
+
+
+@torch.no_grad()
+def test_a_classifier_goes_there_and_back(finetuned: tuple[Path, Path], tmp_path: Path) -> None:
+    checkpoint, data = finetuned
+    export_folder(str(checkpoint), tmp_path / "hf")
+    ours = LinformerRobertaModel.from_pretrained(data, checkpoint.name, data).eval()
+    model = LinformerForSequenceClassification.from_pretrained(tmp_path / "hf").eval()
+    assert model.config.id2label == {0: "bad", 1: "good"}
+    assert model.config.problem_type == "single_label_classification"
+    tokens = ours.encode(["the value", "a list of the given value is empty"])
+    expected = ours.predict(HEAD, tokens, return_logits=True)
+    close(model(tokens).logits, expected, tokens)
+    masked = LinformerForMaskedLM.from_pretrained(tmp_path / "hf").eval()
+    close(masked(tokens).logits, ours.model(tokens)[0], tokens)
+
+    import_folder(tmp_path / "hf", tmp_path / "back")
+    again = LinformerRobertaModel.from_pretrained(tmp_path / "back").eval()
+    close(again.predict(HEAD, tokens, return_logits=True), expected, tokens)
+    before = torch.load(checkpoint, weights_only=False)["model"]
+    assert all(torch.equal(before[name], tensor) for name, tensor in again.model.state_dict().items())
+    assert (tmp_path / "back/label/dict.txt").read_text() == "bad 1\ngood 1\n"
+
+
+def test_a_model_saved_by_transformers_is_imported(finetuned: tuple[Path, Path], tmp_path: Path) -> None:
+    """It has no tokenizer of ours and no head for masked tokens."""
+    export_folder(str(finetuned[0]), tmp_path / "hf")
+    model = LinformerForSequenceClassification.from_pretrained(tmp_path / "hf").eval()
+    model.save_pretrained(tmp_path / "saved")
+    with pytest.raises(UserError, match="--data|tokenizer"):
+        import_folder(tmp_path / "saved", tmp_path / "back")
+    assert not (tmp_path / "back").exists()
+    import_folder(tmp_path / "saved", tmp_path / "back", tmp_path / "hf")
+    again = LinformerRobertaModel.from_pretrained(tmp_path / "back").eval()
+    tokens = again.encode(["the value", "a list of the given value is empty"])
+    with torch.no_grad():
+        close(model(tokens).logits, again.predict(HEAD, tokens, return_logits=True), tokens)
+        assert again.model(tokens)[0].isfinite().all()
+
+
+def test_models_that_cannot_be_exported_are_refused(finetuned: tuple[Path, Path], tmp_path: Path) -> None:
+    checkpoint, data = finetuned
+    out = tmp_path / "out"
+    with pytest.raises(UserError, match=r"no such model"):
+        export_folder("linformer-smal", out)
+    with pytest.raises(UserError, match=r"dict.*--data"):
+        export_folder(str(checkpoint), out, make_gpt2(tmp_path / "gpt2"))
+    alone = tmp_path / "alone" / "checkpoint.pt"
+    alone.parent.mkdir()
+    shutil.copyfile(checkpoint, alone)
+    with pytest.raises(UserError, match="--data"):
+        export_folder(str(alone), out)
+    labels = tmp_path / "labels"
+    shutil.copytree(data, labels)
+    (labels / "label" / "dict.txt").write_text("one 1\n")
+    with pytest.raises(UserError, match="2 apart"):
+        export_folder(str(checkpoint), out, labels)
+    roberta = tmp_path / "roberta.pt"
+    state = torch.load(checkpoint, weights_only=False)
+    state["model"] = {name: weight for name, weight in state["model"].items() if "signature" not in name}
+    state["cfg"]["model"]["_name"] = "roberta"
+    torch.save(state, roberta)
+    with pytest.raises(UserError, match="is a roberta; only Linformers"):
+        export_folder(str(roberta), out, data)
+    assert not out.exists() and not list(tmp_path.glob("*.tmp"))
+    out.mkdir()
+    with pytest.raises(ValueError, match="is there already"):
+        export_folder("linformer-small", out)
+
+
+def test_folders_that_cannot_be_imported_are_refused(exported: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(UserError, match=r"config.json: no such file"):
+        import_folder(tmp_path, out)
+    copy = tmp_path / "copy"
+    shutil.copytree(exported, copy)
+    (copy / "model.safetensors").write_bytes(b"damaged")
+    with pytest.raises(UserError, match=r"model.safetensors"):
+        import_folder(copy, out)
+    (copy / "model.safetensors").unlink()
+    with pytest.raises(UserError, match=r"model.safetensors: no such file"):
+        import_folder(copy, out)
+    (copy / "config.json").write_text('{"model_type": "roberta"}')
+    with pytest.raises(UserError, match="is a roberta"):
+        import_folder(copy, out)
+    with pytest.raises(UserError, match=r"8,\d\d\d rows.*--data"):
+        import_folder(exported, out, make_sentencepiece(tmp_path / "other"))
+    assert not out.exists()
+
+
+@torch.no_grad()
+def test_the_shipped_model_goes_back_without_a_change(exported: Path, hub: Any, tmp_path: Path) -> None:
+    import_folder(exported, tmp_path / "back")
+    again = LinformerRobertaModel.from_pretrained(tmp_path / "back").eval()
+    weights = hub.model.state_dict()
+    assert weights.keys() == again.model.state_dict().keys()
+    assert all(torch.equal(tensor, weights[name]) for name, tensor in again.model.state_dict().items())
+    text = "He opened the <mask> and walked into the room."
+    assert again.fill_mask(text) == hub.fill_mask(text)
