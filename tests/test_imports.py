@@ -23,11 +23,12 @@ MAY_IMPORT = {
     "models": {"core", "modules", "checkpoints", "models", "files"},
     "optim": {"optim"},
     "tasks": {"tasks"},
+    "conversion": {"conversion", "models", "core", "checkpoints", "files"},
     "evaluation": {"evaluation", "models", "tasks", "files"},
     "launch": {"launch", "training", "patches", "checkpoints", "models", "tasks", "core", "files"},
     "planning": {"planning", "launch", "models", "core", "tasks", "files"},
     "results": {"results", "files"},
-    "cli": {"cli", "launch", "planning", "evaluation", "results", "checkpoints", "files"},
+    "cli": {"cli", "launch", "planning", "evaluation", "conversion", "results", "checkpoints", "core", "files"},
     "": {"patches", "optim"},
 }
 # What core and files may need from elsewhere, beside the standard library.

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from linformer_fairseq.checkpoints.reading import read_checkpoint
@@ -34,30 +36,51 @@ def release(checkpoint: Path, data: Path, out: Path) -> list[Path]:
             one is named.
         OSError: a file cannot be read or written.
     """
-    if out.exists():
-        raise ValueError(f"{out}: is there already; remove it, or choose another folder")
+    require_new(out)
     dictionaries = [name for name in _DICTIONARIES if (data / name).is_file()]
     if not dictionaries:
         raise ValueError(f"{data}: expected the folder of the training data, with dict.txt or input0/dict.txt")
-    tokenizer = _tokenizer_files(data)
+    tokenizer = tokenizer_files(data)
     state = read_checkpoint(checkpoint)
     try:
         content = released(state)
     except ValueError as error:
         raise ValueError(f"{checkpoint}: {error}") from error
+    with new_folder(out) as folder:
+        for name in dictionaries:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(data / name, folder / name)
+        for path in tokenizer:
+            shutil.copyfile(path, folder / path.name)
+        (folder / WEIGHTS).write_bytes(content)
+    return sorted(path for path in out.rglob("*") if path.is_file())
+
+
+def require_new(out: Path) -> None:
+    """Raise ValueError if ``out`` exists."""
+    if out.exists():
+        raise ValueError(f"{out}: is there already; remove it, or choose another folder")
+
+
+@contextmanager
+def new_folder(out: Path) -> Iterator[Path]:
+    """Make a folder, whole or not at all: ``with new_folder(out) as folder`` gives a temporary one to be filled.
+
+    At the end of the block it is renamed to ``out``; if the block raises, it is removed.
+
+    Raises:
+        ValueError: ``out`` exists.
+        OSError: a folder cannot be made or renamed.
+    """
+    require_new(out)
     temporary = out.with_name(out.name + ".tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     try:
-        for name in dictionaries:
-            (temporary / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(data / name, temporary / name)
-        for path in tokenizer:
-            shutil.copyfile(path, temporary / path.name)
-        (temporary / WEIGHTS).write_bytes(content)
+        temporary.mkdir(parents=True)
+        yield temporary
         temporary.rename(out)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    return sorted(path for path in out.rglob("*") if path.is_file())
 
 
 def shipped_models() -> list[str]:
@@ -86,8 +109,12 @@ def find_weights(name_or_path: str) -> str:
     return str(inside) if inside.is_file() else name_or_path
 
 
-def _tokenizer_files(data: Path) -> list[Path]:
-    """Find the tokenizer of prepared data, in its folder or in that of its first sentences."""
+def tokenizer_files(data: Path) -> list[Path]:
+    """Find the tokenizer of prepared data, in its folder or in that of its first sentences.
+
+    Raises:
+        ValueError: there is none.
+    """
     try:
         options = find_tokenizer([data, data / "input0"])
     except FileNotFoundError as error:

@@ -7,9 +7,8 @@ import logging
 import sys
 from pathlib import Path
 
-import torch
-
 from linformer_fairseq.checkpoints.released_folder import find_weights
+from linformer_fairseq.cli.device import choose_device
 from linformer_fairseq.evaluation import (
     Predictions,
     TaskData,
@@ -38,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
         data = read_task(arguments.data)
         data.require(split)
         submission = _submission_path(arguments.submission, data)
-        device = _device(arguments.device)
+        device = choose_device(arguments.device)
         checkpoint = Path(find_weights(arguments.checkpoint))
         classifier = load_classifier(checkpoint, data, device, arguments.bf16, arguments.compile_encoder)
         found = predict(classifier, split, arguments.batch_size, show_progress=True)
@@ -79,12 +78,3 @@ def _submission_path(path: Path | None, data: TaskData) -> Path | None:
     if data.submission is None:
         raise UserError(f"--submission {path}: {data.folder} holds none of GLUE's tasks; --out writes predictions")
     return path / data.submission if path.is_dir() else path
-
-
-def _device(name: str | None) -> torch.device:
-    try:
-        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise UserError(f"--device {name}: {str(error).splitlines()[0]}") from None
-    return device

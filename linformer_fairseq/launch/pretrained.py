@@ -1,4 +1,4 @@
-"""The model of a pretrained checkpoint: what a finetuning builds, so that no one types it twice."""
+"""The model of a pretrained checkpoint: what a finetuning, or a pretraining that goes on from it, builds."""
 
 from __future__ import annotations
 
