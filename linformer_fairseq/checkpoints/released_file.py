@@ -1,4 +1,4 @@
-"""The file of a model to hand on: its weights, as a rule in half precision, and the options that build it, as safetensors.
+"""The file of a model to hand on: weights, by default in half precision, and the options that build it, as safetensors.
 
 fairseq reads it like any checkpoint, but it has no optimizer and no pickle. Its metadata has the options of model,
 task and criterion as JSON, without paths, and the SHA-256 of the file with these digits as zeros. Equal tensors,

@@ -65,7 +65,8 @@ def convert(parser: argparse.ArgumentParser) -> None:
 
     With --text, prints how near the result is to the source before any training: the perplexity of masked tokens of
     both, and the relative error of the attention's output in each layer. The folder OUT can be passed to
-    `from_pretrained`, and to `linformer pretrain` and `finetune` as pretrained=OUT. With k = n, the result is the source.
+    `from_pretrained`, and to `linformer pretrain` and `finetune` as pretrained=OUT. With k = n, the result computes
+    what the source does.
     """
     parser.add_argument(
         "source",

@@ -56,8 +56,8 @@ def _local(name: str) -> Path:
     def by_hand() -> str:
         patterns = " ".join(f"'{pattern}'" for pattern in FILES)
         return (
-            f"{name} is no file or folder here, either. Where there is a network: hf download {name} --include {patterns} "
-            "--local-dir FOLDER; then give FOLDER in place of the name"
+            f"{name} is no file or folder here, either. Where there is a network: hf download {name} --include "
+            f"{patterns} --local-dir FOLDER; then give FOLDER in place of the name"
         )
 
     with explained(f"source {name!r}", name, "main", by_hand):

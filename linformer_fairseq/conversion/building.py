@@ -62,7 +62,7 @@ def build(source: Source, task: Any, options: Mapping[str, Any]) -> LinformerRob
 
 
 def build_dense(source: Source, task: Any, max_positions: int) -> LinformerRobertaModel:
-    """The source itself, for inputs of up to ``max_positions`` tokens: k = n with windows of one token is dense attention.
+    """The source itself, for up to ``max_positions`` tokens: with k = n windows of one token, attention is dense.
 
     Raises:
         ValueError: as in `build`.

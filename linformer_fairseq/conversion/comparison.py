@@ -1,4 +1,4 @@
-"""How near a converted model is to its source, on text: perplexity of masked tokens, and the attention of each layer."""
+"""How near a converted model is to its source, on text: perplexity of masked tokens, attention of each layer."""
 
 from __future__ import annotations
 

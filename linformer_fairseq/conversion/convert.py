@@ -49,7 +49,7 @@ class Choices:
     seed: int
 
     def options(self) -> dict[str, Any]:
-        """Options of the model. A linear E serves inputs of every length, as dense attention does (docs/conversion.md)."""
+        """Options of the model; a linear E is stretched over inputs of every length (docs/conversion.md)."""
         options: dict[str, Any] = {
             "projected_dim": self.projected_dim,
             "sharing": self.sharing,

@@ -1,9 +1,9 @@
 """E and F fitted to text by least squares.
 
-Minimized is the sum over the layers of |A' - A|^2 / |A|^2, where A is the output of the source's attention (P V for each
+Minimized is the sum over the layers of |A' - A|^2 / |A|^2, where A is the output of the source's attention (P V of each
 head, then W^O), and A' that of the Linformer for the same input. A' depends on E through the softmax, and the normal
-equations of F alone would have as many unknowns as F has numbers; so it is minimized by gradient descent (Adam), a batch
-of blocks after the other. All other weights stay as they are.
+equations for F alone would have as many unknowns as F has numbers. It is therefore minimized by gradient descent (Adam)
+on one batch of blocks after the other. All other weights stay as they are.
 """
 
 from __future__ import annotations

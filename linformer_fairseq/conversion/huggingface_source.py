@@ -116,8 +116,8 @@ def _options(folder: Path) -> tuple[dict[str, Any], int]:
     kind = config.get("model_type")
     if kind != _MODEL:
         raise UserError(
-            f"{path}: model_type {kind!r}: only Hugging Face's RoBERTa (model_type 'roberta') is converted; others have "
-            "parts that fairseq's RoBERTa has not, as BERT has token types, a pooler and WordPiece"
+            f"{path}: model_type {kind!r}: only Hugging Face's RoBERTa (model_type 'roberta') is converted; others "
+            "have parts that fairseq's RoBERTa has not, as BERT has token types, a pooler and WordPiece"
         )
     for name, (expected, default) in _FIXED.items():
         value = config.get(name, default)

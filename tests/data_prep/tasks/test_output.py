@@ -108,9 +108,7 @@ def test_no_space_left(
     words = command(tokenizer_folder, sst2, tmp_path / "task")
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, preexec_fn=small_disk)
     assert done.returncode == 1
-    assert done.stderr.count("\n") == 1 and says(
-        done.stderr, "error: ", tmp_path / "task", "File too large", "make room"
-    )
+    assert done.stderr.count("\n") == 1 and says(done.stderr, "error: ", tmp_path / "task", "File too large", "make room")
     assert {path.name for path in tmp_path.iterdir()} == {"glue"}
     subprocess.run(words, cwd=ROOT, check=True, capture_output=True)
 
