@@ -27,6 +27,7 @@ from linformer_fairseq.files import dictionary as dict_txt
 from linformer_fairseq.files import provenance
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import write_json
+from linformer_fairseq.files.text import read_text
 from linformer_fairseq.models import LinformerRobertaModel
 from linformer_fairseq.models.architectures import MODEL
 from linformer_fairseq.models.config import DEFAULTS
@@ -126,6 +127,8 @@ def _check(choices: Choices, sample: Sample | None) -> None:
         raise UserError(f"--start {choices.start}: --projection mean_pool has no E and F; leave it out")
     if choices.start == "least_squares" and sample is None:
         raise UserError("--start least_squares: E and F are fitted to text; give some with --text FILE")
+    if sample is not None:
+        read_text(sample.path)  # before the work that comes first
     if choices.max_positions is not None and choices.max_positions < 2:
         raise UserError(f"--max-positions {choices.max_positions}: expected at least 2")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 from linformer_fairseq import cli
+from linformer_fairseq.checkpoints.reading import read_checkpoint
 from linformer_fairseq.files import dictionary
 from tests.conversion.sources import (
     N,
@@ -53,6 +55,24 @@ def test_other_robertas_of_fairseq_by_means(tmp_path: Path, flags: list[str], ar
     hub = convert(tmp_path / "source" / "model.pt", tmp_path / "out", "--projection", "mean_pool")
     tokens = padded_batch(len(hub.task.source_dictionary))
     same(logits(hub.model, tokens), logits(source, tokens))
+
+
+def test_a_checkpoint_of_2019(tmp_path: Path) -> None:
+    """Other names of weights, q, k and v in one matrix, options as a Namespace, and half precision."""
+    source = make_fairseq(tmp_path / "source")
+    state = read_checkpoint(tmp_path / "source" / "model.pt")
+    weights = {name.replace("layernorm_embedding", "emb_layer_norm"): t for name, t in state["model"].items()}
+    for layer in range(2):
+        name = f"encoder.sentence_encoder.layers.{layer}.self_attn."
+        for kind in ("weight", "bias"):
+            weights[f"{name}in_proj_{kind}"] = torch.cat([weights.pop(f"{name}{part}_proj.{kind}") for part in "qkv"])
+    old = {name.replace("encoder.", "decoder.", 1): tensor.half() for name, tensor in weights.items()}
+    options = Namespace(**{**vars(state["cfg"]["model"]), "arch": "roberta_base", "task": "masked_lm"})
+    args = {"args": options, "cfg": None, "model": old}
+    torch.save({**state, **args}, tmp_path / "source" / "model.pt")
+    hub = convert(tmp_path / "source", tmp_path / "out")
+    tokens = padded_batch(len(hub.task.source_dictionary))
+    same(logits(hub.model, tokens), logits(source.half().float(), tokens))
 
 
 @pytest.mark.parametrize("start", ["window_means", "dct"])
