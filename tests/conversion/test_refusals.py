@@ -18,6 +18,7 @@ from tests.released_model import make_released
 
 def refusal(capsys: pytest.CaptureFixture[str], source: Path, out: Path, *words: object) -> str:
     """The one line that the command says."""
+    capsys.readouterr()  # what making the source printed
     given = ["--projected-dim", "8", *map(str, words)]
     assert cli.main(["convert", str(source), str(out), *given]) == 1
     assert list(out.parent.glob("out*")) == []
