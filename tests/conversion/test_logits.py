@@ -13,6 +13,8 @@ import torch
 from linformer_fairseq import cli
 from linformer_fairseq.checkpoints.reading import read_checkpoint
 from linformer_fairseq.files import dictionary
+from linformer_fairseq.models import LinformerRobertaModel
+from scripts.reproduce_tools import dense_small
 from tests.conversion.sources import (
     N,
     huggingface_logits,
@@ -166,3 +168,14 @@ def test_inputs_of_up_to_k_tokens_are_the_sources(tmp_path: Path) -> None:
     tokens = padded_batch(len(hub.task.source_dictionary))
     same(logits(hub.model, tokens[1:2, :7]), logits(source, tokens[1:2, :7]))
     assert not torch.allclose(logits(hub.model, tokens), logits(source, tokens), atol=1e-2)
+
+
+def test_a_pretrained_model(tmp_path: Path) -> None:
+    """linformer-small as a dense RoBERTa, which it is for up to k tokens, and converted again."""
+    pytest.importorskip("sentencepiece")
+    dense_small.main([str(tmp_path / "dense")])
+    hub = convert(tmp_path / "dense", tmp_path / "out", k=128)
+    small = LinformerRobertaModel.from_pretrained("linformer-small").eval()
+    tokens = small.encode(["He opened the door and walked into the room.", "The book on the table."])
+    same(logits(hub.model, tokens), logits(small.model, tokens))
+    assert hub.fill_mask("He opened the <mask> and walked into the room.", topk=1)[0][2] == " door"
