@@ -16,7 +16,7 @@ from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.progress import Progress
 from linformer_fairseq.models import LinformerRobertaModel
 
-STEPS = 300
+STEPS = 100
 _RATE = 0.02
 """Learning rate at the beginning, as a share of the largest weight of a row; it falls to zero linearly."""
 
@@ -45,17 +45,16 @@ def fit(dense: LinformerRobertaModel, model: LinformerRobertaModel, rows: Tensor
     optimizer = torch.optim.Adam(groups)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / steps)
     parts = list(batches(rows))
-    with Progress("least squares", steps, items="steps") as progress:
-        for step in range(steps):
+    order = [parts[step % len(parts)] for step in range(steps)]
+    with Progress("least squares", sum(part.numel() for part in order), items="tokens") as progress:
+        for part in order:
             optimizer.zero_grad()
-            for layer, (expected, x) in zip(
-                encoder.layers, dense_attention(dense, parts[step % len(parts)]), strict=True
-            ):
+            for layer, (expected, x) in zip(encoder.layers, dense_attention(dense, part), strict=True):
                 found, _ = layer.self_attn(x)
                 ((found - expected).square().sum() / expected.square().sum()).backward()
             optimizer.step()
             schedule.step()
-            progress.advance(1)
+            progress.advance(part.numel())
     for weight, wanted in needed.items():
         weight.requires_grad_(wanted)
         weight.grad = None

@@ -54,7 +54,8 @@ def install_command(monkeypatch, run):
 
 def test_a_package_that_is_missing_is_named(monkeypatch, capsys):
     monkeypatch.setitem(cli.COMMANDS, "fake", Command("a command", lambda parser: None, "evaluate"))
-    monkeypatch.delitem(sys.modules, "linformer_fairseq.cli.evaluate", raising=False)
+    for module in ("evaluate", "device"):
+        monkeypatch.delitem(sys.modules, f"linformer_fairseq.cli.{module}", raising=False)
     monkeypatch.setitem(sys.modules, "torch", None)
     assert cli.main(["fake"]) == 1
     said = capsys.readouterr().err
