@@ -1,4 +1,4 @@
-"""The file of a released model: weights in half precision and the options to build it, as safetensors.
+"""The file of a released model: weights, by default in half precision, and the options to build it, as safetensors.
 
 fairseq loads it like any checkpoint, but it has no optimizer state and no pickle. Its metadata has the options of
 model, task and criterion as JSON, without paths, and the SHA-256 of the file, computed with zeros in place of these
@@ -32,27 +32,29 @@ def is_released(file: BinaryIO) -> bool:
     return file.read(_LENGTH + 1)[_LENGTH:] == b"{"
 
 
-def released(state: Mapping[str, Any]) -> bytes:
+def released(state: Mapping[str, Any], dtype: torch.dtype = torch.float16) -> bytes:
     """Return the content of the file for a checkpoint's model.
 
     Args:
         state: as `reading.read_checkpoint` returns it, with ``cfg``.
+        dtype: of the weights in the file.
 
     Raises:
-        ValueError: it has no ``cfg``, or a weight that is not finite in half precision.
+        ValueError: it has no ``cfg``, or a weight that is not finite in that precision.
     """
     if state.get("cfg") is None:
         raise ValueError("has only options of fairseq-train (args); load and save it with a newer fairseq first")
     tensors: dict[str, Tensor] = {}
     same: dict[str, str] = {}
     for name, tensor in state["model"].items():
-        half = (tensor.half() if tensor.is_floating_point() else tensor).contiguous()
-        if not half.isfinite().all():
-            raise ValueError(f"{name} has values that are not finite in half precision")
+        stored = (tensor.to(dtype) if tensor.is_floating_point() else tensor).contiguous()
+        if not stored.isfinite().all():
+            precision = "half precision" if dtype == torch.float16 else str(dtype).removeprefix("torch.")
+            raise ValueError(f"{name} has values that are not finite in {precision}")
         # By value, not by storage: a checkpoint of half precision training has a copy for each name.
-        first = next((other for other, kept in tensors.items() if _same(kept, half)), None)
+        first = next((other for other, kept in tensors.items() if _same(kept, stored)), None)
         if first is None:
-            tensors[name] = half
+            tensors[name] = stored
         else:
             same[name] = first
     options = {part: _without_paths(_plain(state["cfg"][part])) for part in _PARTS}
@@ -68,7 +70,7 @@ def released(state: Mapping[str, Any]) -> bytes:
 
 
 def read_released(file: BinaryIO) -> dict[str, Any]:
-    """Read the checkpoint that `released` was given: weights in half precision, without optimizer state.
+    """Read the checkpoint that `released` was given: weights in the file's precision, without optimizer state.
 
     Raises:
         ValueError: it is damaged, or is not such a file.

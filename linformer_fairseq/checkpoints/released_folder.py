@@ -38,7 +38,7 @@ def release(checkpoint: Path, data: Path, out: Path) -> list[Path]:
     dictionaries = [name for name in _DICTIONARIES if (data / name).is_file()]
     if not dictionaries:
         raise ValueError(f"{data}: expected the folder of the training data, with dict.txt or input0/dict.txt")
-    tokenizer = _tokenizer_files(data)
+    tokenizer = tokenizer_files(data)
     with new_folder(out) as folder:
         state = read_checkpoint(checkpoint)
         try:
@@ -80,8 +80,12 @@ def find_weights(name_or_path: str) -> str:
     return str(inside) if inside.is_file() else name_or_path
 
 
-def _tokenizer_files(data: Path) -> list[Path]:
-    """Find the tokenizer of prepared data, in its folder or in ``input0``."""
+def tokenizer_files(data: Path) -> list[Path]:
+    """Find the tokenizer of prepared data, in its folder or in ``input0``.
+
+    Raises:
+        ValueError: there is none.
+    """
     try:
         options = find_tokenizer([data, data / "input0"])
     except FileNotFoundError as error:

@@ -43,6 +43,9 @@ COMMANDS: dict[str, Command] = {
         arguments.checkpoint,
         "checkpoint",
     ),
+    "convert": Command(
+        "make a Linformer of a pretrained RoBERTa (fairseq's or Hugging Face's)", arguments.convert, "convert"
+    ),
     "data": Command("prepare data for pretraining and finetuning, and inspect it", arguments.data, "data"),
     "doctor": Command("print versions, and problems of this environment", arguments.doctor, "doctor"),
     "embed": Command("write vectors of texts", arguments.embed, "embed"),

@@ -60,6 +60,70 @@ def checkpoint(parser: argparse.ArgumentParser) -> None:
     release.add_argument("--out", type=Path, required=True, metavar="DIR", help="new folder for the model")
 
 
+def convert(parser: argparse.ArgumentParser) -> None:
+    """Make a Linformer of a pretrained RoBERTa: all weights are kept, and projections E and F are added.
+
+      linformer convert roberta.base work/converted --projected-dim 128 --text book.txt
+      linformer convert FacebookAI/roberta-base work/converted --projected-dim 256 --max-positions 4096 --text book.txt
+
+    With --text, prints how near the result is to the source before any training: the perplexity of masked tokens of
+    both, and the relative error of the attention's output in each layer. The folder OUT can be passed to
+    `from_pretrained`, and to `linformer pretrain` and `finetune` as pretrained=OUT. With k = n, the result computes
+    what the source does.
+    """
+    parser.add_argument(
+        "source",
+        metavar="SOURCE",
+        help="checkpoint of fairseq's RoBERTa, a folder with one (model.pt), a folder of Hugging Face's RoBERTa "
+        "(config.json, safetensors, tokenizer), or its name on the Hugging Face hub",
+    )
+    parser.add_argument("out", type=Path, metavar="OUT", help="new folder for the model")
+    parser.add_argument(
+        "--projected-dim", required=True, metavar="K", help="k, or a list with one per layer, as for training"
+    )
+    parser.add_argument(
+        "--sharing",
+        choices=("none", "headwise", "key_value", "layerwise"),
+        default="layerwise",
+        help="of E and F (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--projection",
+        choices=("linear", "mean_pool", "convolution"),
+        help="from n positions to k rows (default: convolution; with --start dct: linear)",
+    )
+    parser.add_argument(
+        "--start",
+        choices=("window_means", "random", "dct", "least_squares"),
+        default="window_means",
+        help="what E and F are at first (default: %(default)s); least_squares fits them to the text",
+    )
+    parser.add_argument(
+        "--max-positions",
+        type=int,
+        metavar="N",
+        help="n (default: the source's); a larger one repeats the position embeddings",
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="folder with the dictionary and the tokenizer of a fairseq checkpoint (default: that of the checkpoint)",
+    )
+    parser.add_argument(
+        "--text", type=Path, metavar="FILE", help="text to compare on, a paragraph a line; for least_squares, to fit to"
+    )
+    parser.add_argument(
+        "--text-tokens",
+        type=int,
+        default=32768,
+        metavar="N",
+        help="tokens of the text to compare on, and as many of the rest to fit to (default: %(default)s)",
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of random E and F and of masked tokens (default: 1)")
+    parser.add_argument("--device", help="cpu, cuda, cuda:1 ... (default: a GPU if there is one)")
+
+
 def data(parser: argparse.ArgumentParser) -> None:
     """Prepare data for fairseq from text, and inspect it.
 

@@ -57,7 +57,10 @@ def complete(config: DictConfig) -> DictConfig:
         config.common.user_dir = str(Path(linformer_fairseq.__file__).parent)
         config.task.data = ":".join(str(Path(part).absolute()) for part in str(config.task.data).split(":"))
     if config.run.stage == "pretraining":
-        check_pretraining_data([Path(part) for part in config.task.data.split(":")])
+        folders = [Path(part) for part in config.task.data.split(":")]
+        check_pretraining_data(folders)
+        if config.pretrained:
+            _continue_pretraining(config, folders[0])
     else:
         _complete_finetuning(config)
     _check_options(config)
@@ -109,6 +112,21 @@ def _check_numbers(config: DictConfig) -> None:
         )
     if config.common.cpu and config.common.fp16 and not config.common.fp16_no_flatten_grads:
         raise UserError("run.precision=fp16 is for GPUs; on a CPU, use fp32 or bf16")
+
+
+def _continue_pretraining(config: DictConfig, data: Path) -> None:
+    """Begin with the model of a checkpoint, as a finetuning does, in place of one that has learned nothing."""
+    checkpoint = Path(config.pretrained)
+    pretrained = read_pretrained(checkpoint)
+    pretrained.check_dictionary(data / "dict.txt")
+    if config.task.tokens_per_sample > pretrained.max_positions:
+        raise UserError(
+            f"task.tokens_per_sample={config.task.tokens_per_sample}, but {checkpoint} has n = "
+            f"{pretrained.max_positions}; give at most that"
+        )
+    with open_dict(config):
+        config.model = pretrained.model_options(config.model)
+        config.checkpoint.finetune_from_model = str(checkpoint)
 
 
 def _complete_finetuning(config: DictConfig) -> None:

@@ -26,8 +26,11 @@ from linformer_fairseq.results.paper import TABLE2, TASKS
 SYMBOLS = 1000
 CONFIGS = config_dir()
 EXPERIMENTS = sorted(path.stem for path in (CONFIGS / "experiment").glob("*.yaml"))
+# That of converted models has the model of a checkpoint: tests/conversion/test_training.py.
 OTHERS = sorted(
-    str(path.relative_to(CONFIGS / "experiment").with_suffix("")) for path in CONFIGS.glob("experiment/*/*.yaml")
+    str(path.relative_to(CONFIGS / "experiment").with_suffix(""))
+    for path in CONFIGS.glob("experiment/*/*.yaml")
+    if path.parent.name != "converted"
 )
 RUN_CONFIGS = sorted(path.stem for path in (CONFIGS / "run_config").glob("*.yaml"))
 TASK_CONFIGS = sorted(path.stem for path in (CONFIGS / "task").glob("*.yaml"))

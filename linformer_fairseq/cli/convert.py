@@ -1,0 +1,90 @@
+"""`linformer convert`: makes a Linformer of a pretrained RoBERTa."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from linformer_fairseq.cli.devices import device_of
+from linformer_fairseq.conversion.convert import RECORD, Choices, Sample, convert
+from linformer_fairseq.conversion.huggingface_source import FILES
+from linformer_fairseq.core import parse_projected_dim
+from linformer_fairseq.files.errors import UserError
+
+_HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the folder and print how near it is to the source; returns the exit status."""
+    logging.getLogger("fairseq").setLevel(logging.WARNING)
+    if arguments.text_tokens < 1:
+        raise UserError(f"--text-tokens {arguments.text_tokens}: expected at least 1")
+    try:
+        choices = Choices(
+            parse_projected_dim(arguments.projected_dim),
+            arguments.sharing,
+            arguments.projection or ("linear" if arguments.start == "dct" else "convolution"),
+            arguments.start,
+            arguments.max_positions,
+            arguments.seed,
+        )
+        sample = Sample(arguments.text, arguments.text_tokens) if arguments.text else None
+        device = device_of(arguments.device)
+        path = _local(arguments.source)
+        name = Path(arguments.source).name if Path(arguments.source).exists() else arguments.source
+        record = convert(path, name, arguments.out, choices, arguments.data, sample, device)
+    except ValueError as error:  # CheckpointError among them
+        raise UserError(str(error)) from None
+    for line in _report(record, arguments.out):
+        print(line)
+    return 0
+
+
+def _local(name: str) -> Path:
+    """The file or folder of a source; what is not there, and can be a name, is downloaded from the Hugging Face hub."""
+    path = Path(name)
+    if path.exists() or not _HUB_NAME.fullmatch(name) or path.suffix in (".pt", ".safetensors"):
+        return path
+    import huggingface_hub
+
+    from data_prep.sources.hub_access import explained
+
+    def by_hand() -> str:
+        patterns = " ".join(f"'{pattern}'" for pattern in FILES)
+        return (
+            f"{name} is no file or folder here, either. Where there is a network: hf download {name} --include "
+            f"{patterns} --local-dir FOLDER; then give FOLDER in place of the name"
+        )
+
+    with explained(f"source {name!r}", name, "main", by_hand):
+        return Path(huggingface_hub.snapshot_download(name, allow_patterns=list(FILES)))
+
+
+def _report(record: dict[str, Any], out: Path) -> Iterator[str]:
+    source, choices, compared = record["source"], record["choices"], record["comparison"]
+    yield f"source: {source['kind']} {source['name']}, n = {source['max_positions']:,}, {source['symbols']:,} symbols"
+    options = ("max_positions", "projected_dim", "sharing", "projection", "start")
+    yield f"result: {out}, {', '.join(f'{name}={choices[name]}' for name in options)}"
+    yield f"position embeddings: {record['position_embeddings']}"
+    yield from (f"note: {note}" for note in record["notes"])
+    if compared is None:
+        yield "not compared with the source: that needs --text FILE"
+    else:
+        for row in compared["perplexity"]:
+            longer = " with its positions in tiles" if row["length"] > source["max_positions"] else ""
+            yield (
+                f"perplexity of masked tokens, {row['blocks']:,} blocks of {row['length']:,} tokens: source{longer} "
+                f"{row['source']:.2f}, result {row['result']:.2f}"
+            )
+        errors = ", ".join(f"{error:.3g}" for error in compared["attention_errors"])
+        yield f"relative error of the attention's output, by layer: {errors}"
+    yield f"the same, and what it was made of: {out / RECORD}"
+    yield "to go on training, on data made with this tokenizer (linformer data binarize --tokenizer):"
+    yield (
+        f"  linformer pretrain experiment=converted/linformer pretrained={out} task.data=work/bin "
+        f"task.tokens_per_sample={choices['max_positions']} run_config=gpu"
+    )

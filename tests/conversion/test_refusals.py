@@ -1,0 +1,134 @@
+"""What is not converted is refused by name, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.torch import load_file, save_file
+
+from linformer_fairseq import cli
+from tests.checkpoint_files import damage
+from tests.conversion.sources import N, make_huggingface, rewrite_config
+from tests.released_model import make_released
+
+
+def refusal(capsys: pytest.CaptureFixture[str], source: Path, out: Path, *words: object) -> str:
+    """The one line that the command says."""
+    capsys.readouterr()  # what making the source printed
+    given = ["--projected-dim", "8", *map(str, words)]
+    assert cli.main(["convert", str(source), str(out), *given]) == 1
+    assert list(out.parent.glob("out*")) == []
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    return line
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--projected-dim", "a"], "projected_dim is 'a'"),
+        (["--projected-dim", N + 1], f"--projected-dim {N + 1}: more than the {N} positions"),
+        (["--projected-dim", "[8,8,8]"], "3 layers"),
+        (["--max-positions", 0], "--max-positions 0"),
+        (["--start", "dct", "--projection", "convolution"], "--start dct"),
+        (["--start", "random", "--projection", "mean_pool"], "--start random"),
+        (["--start", "least_squares"], "--text FILE"),
+        (["--text", "absent.txt"], "absent.txt: no such file"),
+        (["--text-tokens", 0], "--text-tokens 0"),
+        (["--data", "absent"], "absent/dict.txt: no such file"),
+        (["--device", "abacus"], "--device abacus"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:projected_dim")
+def test_choices(
+    roberta: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[Any], message: str
+) -> None:
+    assert message in refusal(capsys, roberta, tmp_path / "out", *words)
+
+
+def test_text_that_is_too_short(roberta: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "short.txt").write_text("the")
+    assert f"expected at least {N - 1}" in refusal(capsys, roberta, tmp_path / "out", "--text", tmp_path / "short.txt")
+
+
+def test_what_is_there_stays(roberta: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "out").mkdir()
+    assert cli.main(["convert", str(roberta), str(tmp_path / "out"), "--projected-dim", "8"]) == 1
+    assert "is there already" in capsys.readouterr().err and (tmp_path / "out").is_dir()
+
+
+def test_fairseq_sources(roberta: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("sentencepiece")
+    out, copy = tmp_path / "out", tmp_path / "copy"
+    assert "model.pt: no such file" in refusal(capsys, tmp_path, out)
+    assert "absent.pt: no such file" in refusal(capsys, tmp_path / "absent.pt", out)
+    linformer = make_released(tmp_path / "work", tmp_path / "linformer")
+    assert "a Linformer already" in refusal(capsys, linformer, out)
+    shutil.copytree(roberta, copy)
+    with (copy / "dict.txt").open("a") as stream:
+        stream.write("more 1\n")
+    assert "do not fit its options or the dictionary" in refusal(capsys, copy, out)
+    (copy / "encoder.json").unlink()
+    assert "no tokenizer found" in refusal(capsys, copy, out)
+    damage(copy / "model.pt")
+    (copy / "encoder.json").write_bytes((roberta / "encoder.json").read_bytes())
+    assert "model.pt: cannot be read as a checkpoint" in refusal(capsys, copy, out)
+
+
+def _without_head(folder: Path) -> None:
+    weights = load_file(folder / "model.safetensors")
+    kept = {key: tensor for key, tensor in weights.items() if not key.startswith("lm_head.")}
+    save_file(kept, folder / "model.safetensors", {"format": "pt"})
+
+
+def _with_more(folder: Path) -> None:
+    weights = load_file(folder / "model.safetensors")
+    weights["classifier.dense.weight"] = next(iter(weights.values())).clone()
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+
+
+def _truncate(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:1000])
+
+
+def _set(**changes: Any) -> Callable[[Path], None]:
+    return lambda folder: rewrite_config(folder, **changes)
+
+
+def _lose_a_token(folder: Path) -> None:
+    path = folder / "vocab.json"
+    path.write_text(path.read_text().replace('"<mask>"', '"[MASK]"'))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_set(model_type="bert"), "model_type 'bert'"),
+        (_set(layer_norm_eps=1e-12), "layer_norm_eps is 1e-12"),
+        (_set(layer_norm_eps=None), "layer_norm_eps is 1e-12"),
+        (_set(hidden_act="relu"), "hidden_act is 'relu'"),
+        (_set(position_embedding_type="relative_key"), "position_embedding_type is 'relative_key'"),
+        (_set(is_decoder=True), "is_decoder is True"),
+        (_set(intermediate_size=64), "expected (64"),
+        (_set(num_hidden_layers=1), "has no place"),
+        (_set(pad_token_id="<pad>"), "pad_token_id is '<pad>'"),
+        (_without_head, "lm_head"),
+        (_with_more, "classifier.dense.weight"),
+        (_truncate, "model.safetensors: damaged"),
+        (_lose_a_token, "no token '<mask>'"),
+        (lambda folder: (folder / "merges.txt").unlink(), "merges.txt: no such file"),
+        (lambda folder: (folder / "model.safetensors").unlink(), "model.safetensors: no such file"),
+        (lambda folder: (folder / "config.json").write_text("["), "config.json: not JSON"),
+    ],
+)
+def test_hugging_face_sources(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: Callable[[Path], object], message: str
+) -> None:
+    pytest.importorskip("transformers")
+    make_huggingface(tmp_path / "source")
+    change(tmp_path / "source")
+    assert message in refusal(capsys, tmp_path / "source", tmp_path / "out")
