@@ -28,7 +28,6 @@ from transformers import pipeline
 out, work = sys.argv[1:]
 torch.manual_seed(0)
 trusted = {"trust_remote_code": True}
-tokenizer = AutoTokenizer.from_pretrained(out, **trusted)
 """
 
 Run = Callable[[str, Path], str]
@@ -52,6 +51,7 @@ def run(tmp_path: Path) -> Run:
 def test_models_and_pipeline(exported: Path, hub: Any, run: Run, tmp_path: Path) -> None:
     warned = run(
         f"""
+tokenizer = AutoTokenizer.from_pretrained(out, **trusted)
 batch = tokenizer({TEXTS}, padding=True, return_tensors="pt")
 masked, loading = AutoModelForMaskedLM.from_pretrained(out, output_loading_info=True, **trusted)
 assert not any(loading[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys")), loading
@@ -114,6 +114,7 @@ def test_training_and_classification(exported: Path, run: Run) -> None:
     pytest.importorskip("accelerate")
     run(
         """
+tokenizer = AutoTokenizer.from_pretrained(out, **trusted)
 from transformers import DataCollatorWithPadding, Trainer, TrainingArguments
 model = AutoModelForSequenceClassification.from_pretrained(
     out, num_labels=3, id2label={0: "a", 1: "b", 2: "c"}, label2id={"a": 0, "b": 1, "c": 2}, **trusted
@@ -141,6 +142,7 @@ assert {one["label"] for one in guess} <= {"a", "b", "c"}
 def test_compiled_models_compute_the_same(exported: Path, run: Run) -> None:
     run(
         """
+tokenizer = AutoTokenizer.from_pretrained(out, **trusted)
 model = AutoModelForMaskedLM.from_pretrained(out, **trusted).eval()
 compiled = torch.compile(model, fullgraph=True, dynamic=True)
 for texts in (["one", "another one, which is longer"], ["a b c d e f g h", "i", "j k"]):
