@@ -56,7 +56,6 @@ COMMANDS: dict[str, Command] = {
         "list the paper's runs (`linformer experiments list`)", arguments.experiments, "experiments"
     ),
     "export": Command("convert a model for transformers, onnxruntime or torch.export", arguments.export, "export"),
-    "import": Command("convert a model of transformers to fairseq", arguments.import_, "export"),
     "fill-mask": Command("print the most probable tokens for a mask", arguments.fill_mask, "fill_mask"),
     "finetune": Command("finetune a pretrained checkpoint on a prepared task", arguments.finetune, "training"),
     "import": Command("convert a model of transformers to fairseq", arguments.import_, "export"),
