@@ -1,4 +1,4 @@
-"""The model of a pretrained checkpoint, which finetuning or further pretraining builds without repeating its options."""
+"""The model of a pretrained checkpoint, which finetuning or more pretraining builds without repeating its options."""
 
 from __future__ import annotations
 
