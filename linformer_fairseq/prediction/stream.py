@@ -22,8 +22,8 @@ class Encoded(Protocol):
 
 
 _SHORTEST, _SMALLEST = 0.75, 32
-"""A row that is shorter than this share of the longest begins a new batch, which saves padding, if the batch has at least
-one _SMALLEST-th of its tokens."""
+"""A row that is shorter than this share of the longest begins a new batch, which saves padding, if the batch has at
+least one _SMALLEST-th of its tokens."""
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Encoded)
