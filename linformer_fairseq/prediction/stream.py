@@ -21,6 +21,10 @@ class Encoded(Protocol):
         """The text, (T,), or its windows."""
 
 
+_SHORTEST, _SMALLEST = 0.75, 32
+"""A row that is shorter than this share of the longest begins a new batch, which saves padding, if the batch has at
+least one _SMALLEST-th of its tokens."""
+
 T = TypeVar("T")
 E = TypeVar("E", bound=Encoded)
 R = TypeVar("R")
@@ -90,8 +94,16 @@ def _in_batches(rows: list[Ids], compute: Callable[[list[Ids]], Sequence[R]], to
     order = sorted(range(len(rows)), key=lambda row: -len(rows[row]))
     start = 0
     while start < len(order):
-        size = max(1, tokens // len(rows[order[start]]))
-        batch = order[start : start + size]
+        end = start + _batch_size([len(rows[row]) for row in order[start : start + tokens]], tokens)
+        batch = order[start:end]
         results.update(zip(batch, compute([rows[row] for row in batch]), strict=True))
-        start += size
+        start = end
     return [results[row] for row in range(len(rows))]
+
+
+def _batch_size(lengths: Sequence[int], tokens: int) -> int:
+    """How many of the rows, longest first, make the next batch."""
+    longest = lengths[0]
+    most = min(len(lengths), max(1, tokens // longest))
+    least = tokens // _SMALLEST // longest
+    return next((size for size in range(max(1, least), most) if lengths[size] < _SHORTEST * longest), most)

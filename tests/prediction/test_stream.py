@@ -54,6 +54,20 @@ def test_batches_have_similar_lengths_and_no_more_tokens_than_allowed() -> None:
     assert flat == sorted(flat, reverse=True)
 
 
+def test_a_much_shorter_text_begins_a_new_batch() -> None:
+    seen: list[list[int]] = []
+
+    def compute(rows: list[Ids]) -> list[int]:
+        seen.append([len(row) for row in rows])
+        return sums(rows)
+
+    list(compute_in_order([[100], [80], [74], [10], [9], [1]], encode, compute, Batching(640)))
+    assert seen == [[100, 80], [74], [10, 9], [1]]
+    seen.clear()
+    list(compute_in_order([[10], [5], [5]], encode, compute, Batching(1000)))
+    assert seen == [[10, 5, 5]], "too few tokens for two"
+
+
 def test_no_more_is_read_than_a_few_batches() -> None:
     read = 0
 
