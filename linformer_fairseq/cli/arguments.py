@@ -118,7 +118,7 @@ def convert(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=32768,
         metavar="N",
-        help="tokens of the text to compare on, and as many of the rest to fit to (default: %(default)s)",
+        help="tokens of the text to compare on; least_squares fits to what follows (default: %(default)s)",
     )
     parser.add_argument("--seed", type=int, default=1, help="of random E and F and of masked tokens (default: 1)")
     parser.add_argument("--device", help="cpu, cuda, cuda:1 ... (default: a GPU if there is one)")

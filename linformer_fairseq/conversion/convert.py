@@ -14,9 +14,9 @@ from fairseq.data import Dictionary
 from linformer_fairseq.checkpoints.released_file import released
 from linformer_fairseq.checkpoints.released_folder import WEIGHTS, find_weights
 from linformer_fairseq.conversion.building import build, build_dense
-from linformer_fairseq.conversion.comparison import attention_errors, perplexity
+from linformer_fairseq.conversion.comparison import TOKENS_PER_BATCH, attention_errors, perplexity
 from linformer_fairseq.conversion.fairseq_source import read_fairseq
-from linformer_fairseq.conversion.fitting import fit
+from linformer_fairseq.conversion.fitting import STEPS, fit
 from linformer_fairseq.conversion.huggingface_source import CONFIG, read_huggingface
 from linformer_fairseq.conversion.source import Source
 from linformer_fairseq.conversion.starts import start_with_dct
@@ -65,7 +65,7 @@ class Choices:
 
 @dataclass(frozen=True)
 class Sample:
-    """Text to compare on; for ``least_squares``, as much of what follows is for fitting."""
+    """Text to compare on; for ``least_squares``, what follows is for fitting."""
 
     path: Path
     tokens: int
@@ -163,8 +163,8 @@ def _compare(
     first = dictionary.bos()
     wanted = max(1, sample.tokens // n) * (n - 1)
     fits = choices.start == "least_squares"
-    tokens = read_tokens(sample.path, folder, dictionary, wanted * (2 if fits else 1))
-    if fits:  # of a short text, half is for each
+    tokens = read_tokens(sample.path, folder, dictionary, wanted + (STEPS * TOKENS_PER_BATCH if fits else 0))
+    if fits:  # on other text than that of the comparison; of a short one, half is for each
         tokens, rest = tokens.tensor_split([min(wanted, len(tokens) // 2)])
         fit(dense, model, blocks(rest, n, first))
     found = []
