@@ -17,8 +17,9 @@ from omegaconf import OmegaConf
 
 from data_prep.support.program import program_parser, run_program
 from linformer_fairseq.checkpoints.reading import read_checkpoint
-from linformer_fairseq.checkpoints.released_folder import WEIGHTS, new_folder, shipped_folder
+from linformer_fairseq.checkpoints.released_folder import WEIGHTS, shipped_folder
 from linformer_fairseq.checkpoints.writing import write_checkpoint
+from linformer_fairseq.files.atomic import new_folder
 from linformer_fairseq.files.dictionary import NAME
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.tokenizers import SENTENCEPIECE
