@@ -32,11 +32,14 @@ class TextStream:
         """Open the input.
 
         Raises:
-            UserError: it cannot be read, or --batch-tokens is below 1.
+            UserError: it cannot be read, it is the output, too, or --batch-tokens is below 1.
         """
         if arguments.batch_tokens < 1:
             raise UserError(f"--batch-tokens {arguments.batch_tokens}: expected at least 1")
         path = None if arguments.input == STDIN else arguments.input
+        out = arguments.out
+        if path is not None and out is not None and path.exists() and out.exists() and out.samefile(path):
+            raise UserError(f"--out {out}: is the input, which would be lost; choose another file")
         self._source = open_source(path, sys.stdin.buffer, arguments.format, arguments.field)
         self._texts = self._failed = self._long = 0
 

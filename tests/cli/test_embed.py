@@ -67,6 +67,13 @@ def test_wrong_options_are_said(texts: Path, tmp_path: Path, capsys: pytest.Capt
     assert [path.name for path in tmp_path.iterdir()] == ["texts.txt"]
 
 
+def test_the_input_is_not_overwritten(texts: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = texts.read_text()
+    assert cli.main(["fill-mask", MODEL, str(texts), "--out", str(texts)]) == 1
+    assert says(capsys.readouterr().err, f"--out {texts}", "choose another file")
+    assert texts.read_text() == before
+
+
 def test_masks_are_filled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "masks.txt"
     path.write_text("He opened the <mask> and walked into the room.\nno mask\nThe book was first <mask> in 1920.\n")

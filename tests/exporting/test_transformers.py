@@ -139,6 +139,7 @@ assert {one["label"] for one in guess} <= {"a", "b", "c"}
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(" " in sys.prefix, reason="torch cannot compile in an environment whose path has a blank")
 def test_compiled_models_compute_the_same(exported: Path, run: Run) -> None:
     run(
         """
