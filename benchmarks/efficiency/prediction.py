@@ -21,6 +21,7 @@ from benchmarks.efficiency import sizes
 from benchmarks.efficiency.inference import say
 from benchmarks.efficiency.machine import DTYPES, device_of, provenance, threads
 from benchmarks.efficiency.models.fairseq_task import encoder_options
+from benchmarks.efficiency.models.peers import roberta_config
 from benchmarks.efficiency.models.registry import FAIRSEQ, HUGGING_FACE, check_names
 from benchmarks.efficiency.sizes import Sizes
 from benchmarks.efficiency.store import Store
@@ -173,22 +174,10 @@ def hugging_face(
     size: Sizes, n: int, bpe: Path, device: torch.device, dtype: torch.dtype
 ) -> Callable[[int, Path], int]:
     """A text-classification pipeline with a RoBERTa; called with a batch size and a file."""
-    from transformers import RobertaConfig, RobertaForSequenceClassification, pipeline
+    config = roberta_config(size, n, num_labels=_CLASSES)
+    from transformers import RobertaForSequenceClassification, pipeline
 
     tokenizer = _tokenizer(bpe)
-    more: dict[str, Any] = {"attn_implementation": "sdpa", "num_labels": _CLASSES}
-    config = RobertaConfig(
-        vocab_size=size.vocabulary,
-        hidden_size=size.width,
-        num_hidden_layers=size.layers,
-        num_attention_heads=size.heads,
-        intermediate_size=size.ffn,
-        max_position_embeddings=n + 2,
-        pad_token_id=PAD,
-        bos_token_id=BOS,
-        eos_token_id=EOS,
-        **more,
-    )
     model: Any = RobertaForSequenceClassification(config).eval()
     classify: Any = pipeline("text-classification", model=model.to(dtype), tokenizer=tokenizer, device=device)
 

@@ -13,6 +13,7 @@ from linformer_fairseq.checkpoints.reading import unpickle
 from linformer_fairseq.checkpoints.released_folder import find_weights, shipped_models
 from linformer_fairseq.cli.devices import device_of
 from linformer_fairseq.evaluation import load_classifier, read_task
+from linformer_fairseq.files.dictionary import find_dictionary
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.models import LinformerHubInterface, LinformerRobertaModel, hub_interface, quantize
 
@@ -76,13 +77,13 @@ def _find(arguments: argparse.Namespace) -> tuple[Path, Path]:
             f"release`, or a model that comes with the package: {', '.join(shipped_models())}"
         )
     data = arguments.data or _trained_on(weights)
-    if not _has_dictionary(data):
+    if find_dictionary(data) is None:
         raise UserError(f"{data}: no dict.txt there; name the data folder that {weights} was trained on: --data DIR")
     return weights, data
 
 
 def _trained_on(weights: Path) -> Path:
-    if _has_dictionary(weights.parent) or weights.suffix == ".safetensors":
+    if find_dictionary(weights.parent) or weights.suffix == ".safetensors":
         return weights.parent
     state = unpickle(str(weights), str(weights), mmap=True)
     try:
@@ -91,7 +92,3 @@ def _trained_on(weights: Path) -> Path:
     except (AttributeError, KeyError, TypeError):
         raise UserError(f"{weights}: not a checkpoint of fairseq: it does not name its data") from None
     return Path(str(folders).split(":")[0])
-
-
-def _has_dictionary(folder: Path) -> bool:
-    return (folder / "dict.txt").is_file() or (folder / "input0" / "dict.txt").is_file()

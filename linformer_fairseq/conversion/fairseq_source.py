@@ -35,10 +35,11 @@ def read_fairseq(checkpoint: Path, data: Path, out: Path) -> Source:
         UserError: a file is missing or damaged, or the model is no RoBERTa; it is named.
         ValueError: the file is no checkpoint (CheckpointError), or there is no tokenizer.
     """
-    places = [folder / dict_txt.NAME for folder in (data, data / "input0")]
-    found = next((place for place in places if place.is_file()), None)
+    found = dict_txt.find_dictionary(data)
     if found is None:
-        raise UserError(f"{places[0]}: no such file; --data DIR names the folder with the dictionary and the tokenizer")
+        raise UserError(
+            f"{data / dict_txt.NAME}: no such file; --data DIR names the folder with the dictionary and the tokenizer"
+        )
     shutil.copyfile(found, out / dict_txt.NAME)
     for path in tokenizer_files(data):
         shutil.copyfile(path, out / path.name)

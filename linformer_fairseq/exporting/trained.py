@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from linformer_fairseq.checkpoints.released_folder import find_weights
-from linformer_fairseq.files.dictionary import NAME, embedding_rows, read_labels
+from linformer_fairseq.files.dictionary import NAME, embedding_rows, find_dictionary, read_labels
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.tokenizers import find_tokenizer
 from linformer_fairseq.models.options import fill_defaults
@@ -118,10 +118,9 @@ def find_vocabulary(folder: Path) -> tuple[Path, dict[str, str]]:
     Raises:
         UserError: one of them is missing.
     """
-    folders = [folder, folder / "input0"]
-    dict_txt = next((path for path in (inside / NAME for inside in folders) if path.is_file()), None)
+    dict_txt = find_dictionary(folder)
     try:
-        tokenizer = find_tokenizer(folders)
+        tokenizer = find_tokenizer([folder, folder / "input0"])
     except FileNotFoundError as error:
         raise UserError(f"{error}; give the data folder that the model was trained on with --data") from None
     if dict_txt is None:

@@ -29,6 +29,11 @@ MULTIPLE = 8
 _FILLER = re.compile(r"madeupword\d{4,}")
 
 
+def find_dictionary(folder: Path) -> Path | None:
+    """The dictionary of a folder of data, ``dict.txt`` or a task's ``input0/dict.txt``; None if there is neither."""
+    return next((path for path in (folder / NAME, folder / "input0" / NAME) if path.is_file()), None)
+
+
 def read_symbols(path: Path) -> list[str]:
     """The symbols of a dict.txt, in the order of their ids from `FIRST` on.
 

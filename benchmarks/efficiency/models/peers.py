@@ -24,19 +24,19 @@ class HuggingFace(nn.Module):
         return features
 
 
-def hugging_face(sizes: Sizes, n: int, k: int | None) -> HuggingFace:
-    """Hugging Face's RoBERTa with torch's fused attention.
+def roberta_config(sizes: Sizes, n: int, **more: Any) -> Any:
+    """The options of Hugging Face's RoBERTa with torch's fused attention, and ``more``.
 
     Raises:
         UserError: transformers is installed, but cannot be imported.
     """
     try:
-        from transformers import RobertaConfig, RobertaModel
+        from transformers import RobertaConfig
     except OSError as error:  # a library that cannot be loaded; transformers imports torchaudio if it is installed
         raise UserError(f"transformers cannot be imported: {error}; `linformer doctor` explains what to do") from error
 
-    more: dict[str, Any] = {"attn_implementation": "sdpa"}
-    config = RobertaConfig(
+    more["attn_implementation"] = "sdpa"
+    return RobertaConfig(
         vocab_size=sizes.vocabulary,
         hidden_size=sizes.width,
         num_hidden_layers=sizes.layers,
@@ -45,6 +45,17 @@ def hugging_face(sizes: Sizes, n: int, k: int | None) -> HuggingFace:
         max_position_embeddings=n + PADDING + 1,
         **more,
     )
+
+
+def hugging_face(sizes: Sizes, n: int, k: int | None) -> HuggingFace:
+    """Hugging Face's RoBERTa.
+
+    Raises:
+        UserError: see `roberta_config`.
+    """
+    config = roberta_config(sizes, n)
+    from transformers import RobertaModel
+
     return HuggingFace(RobertaModel(config, add_pooling_layer=False))
 
 
