@@ -231,15 +231,14 @@ class TextStreams:
     def _probabilities(self, head: str, rows: list[Ids]) -> list[Floats]:
         """(classes,) for each row."""
         with torch.inference_mode(), utils.model_eval(self.model):
-            features, _ = self.model(self._padded(rows), features_only=True)
-            logits = self.model.classification_heads[head](features)
+            logits, _ = self.model(self._padded(rows), classification_head_name=head)
             return list(logits.softmax(dim=-1, dtype=torch.float32).cpu().numpy())
 
     def _vectors(self, pooling: str, rows: list[Ids]) -> list[Floats]:
         """(C,), or (T, C), for each row."""
         tokens = self._padded(rows)
         with torch.inference_mode(), utils.model_eval(self.model):
-            features, _ = self.model(tokens, features_only=True)
+            features, _ = self.model(tokens, features_only=True, first_only=pooling == "first")
             features = features.float()
             if pooling == TOKENS:
                 whole = features.cpu().numpy()
