@@ -31,6 +31,7 @@ def refusal(capsys: pytest.CaptureFixture[str], source: Path, out: Path, *words:
     [
         (["--projected-dim", "a"], "projected_dim is 'a'"),
         (["--projected-dim", N + 1], f"--projected-dim {N + 1}: more than the {N} positions"),
+        (["--projected-dim", f"[[8,8],[8,{N + 1}]]"], f"--projected-dim {N + 1}: more than the {N} positions"),
         (["--projected-dim", "[8,8,8]"], "3 layers"),
         (["--max-positions", 0], "--max-positions 0"),
         (["--start", "dct", "--projection", "convolution"], "--start dct"),
@@ -42,11 +43,18 @@ def refusal(capsys: pytest.CaptureFixture[str], source: Path, out: Path, *words:
         (["--device", "abacus"], "--device abacus"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:projected_dim")
+@pytest.mark.filterwarnings("error:projected_dim")
 def test_choices(
     roberta: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[Any], message: str
 ) -> None:
     assert message in refusal(capsys, roberta, tmp_path / "out", *words)
+
+
+def test_folders_above_that_were_made_are_removed(
+    roberta: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["convert", str(roberta), str(tmp_path / "a" / "b" / "out"), "--projected-dim", str(N + 1)]) == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_text_that_is_too_short(roberta: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
