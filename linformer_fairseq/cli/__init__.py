@@ -95,7 +95,9 @@ def version() -> str:
 class _Parser(argparse.ArgumentParser):
     """Refuses what it does not know with its own usage; argparse leaves that to the parser above all subparsers."""
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[argparse.Namespace, list[str]]:
+    def parse_known_args(  # type: ignore[override]  # without the overloads for other kinds of namespaces
+        self, args: Any = None, namespace: Any = None
+    ) -> tuple[argparse.Namespace, list[str]]:
         given, more = super().parse_known_args(args, namespace)
         if unknown := _take_words(given, more):
             self.error(f"unrecognized arguments: {' '.join(unknown)}")

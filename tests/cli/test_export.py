@@ -19,7 +19,7 @@ from tests.cli.test_evaluate import qqp, write_checkpoint
 from tests.data_prep.small_tokenizers import make_sentencepiece, text
 from tests.messages import says
 
-N = 64
+N = 256
 
 
 @pytest.fixture(scope="module")

@@ -116,6 +116,7 @@ def _state(folder: Path, config: Mapping[str, Any], weights: Mapping[str, Tensor
             "separator_token": EOS,
             "max_positions": model.max_positions,
             "regression_target": config.get("problem_type") == "regression",
+            "seed": 1,  # by default that of `common`, which this checkpoint does not have
         }
         criterion = {"_name": "sentence_prediction", "classification_head_name": _HEAD}
         criterion["regression_target"] = task["regression_target"]
