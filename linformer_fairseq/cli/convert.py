@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from linformer_fairseq.checkpoints.released_folder import shipped_models
 from linformer_fairseq.cli.devices import device_of
 from linformer_fairseq.conversion.convert import RECORD, Choices, Sample, convert
 from linformer_fairseq.conversion.huggingface_source import FILES
@@ -20,7 +21,7 @@ _HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the folder and print how near it is to the source; returns the exit status."""
-    logging.getLogger("fairseq").setLevel(logging.WARNING)
+    logging.getLogger().setLevel(logging.WARNING)  # fairseq and the hub's client report every step
     if arguments.text_tokens < 1:
         raise UserError(f"--text-tokens {arguments.text_tokens}: expected at least 1")
     try:
@@ -47,7 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _local(name: str) -> Path:
     """The file or folder of a source; what is not there, and can be a name, is downloaded from the Hugging Face hub."""
     path = Path(name)
-    if path.exists() or not _HUB_NAME.fullmatch(name) or path.suffix in (".pt", ".safetensors"):
+    here = path.exists() or name in shipped_models()
+    if here or not _HUB_NAME.fullmatch(name) or path.suffix in (".pt", ".safetensors"):
         return path
     import huggingface_hub
 
@@ -56,7 +58,7 @@ def _local(name: str) -> Path:
     def by_hand() -> str:
         patterns = " ".join(f"'{pattern}'" for pattern in FILES)
         return (
-            f"there is no file or folder {name} either. On a machine with a network: hf download {name} --include "
+            f"There is no file or folder {name} either. On a machine with a network: hf download {name} --include "
             f"{patterns} --local-dir FOLDER; then give FOLDER instead of the name"
         )
 

@@ -117,7 +117,8 @@ def _options(folder: Path) -> tuple[dict[str, Any], int]:
     if kind != _MODEL:
         raise UserError(
             f"{path}: model_type {kind!r}: only Hugging Face's RoBERTa (model_type 'roberta') is converted; others "
-            "have parts that fairseq's RoBERTa has not, as BERT has token types, a pooler and WordPiece"
+            "have parts that fairseq's RoBERTa has not, as BERT has token types, a pooler and WordPiece (for a "
+            "Linformer: `linformer import hf`)"
         )
     for name, (expected, default) in _FIXED.items():
         value = config.get(name, default)

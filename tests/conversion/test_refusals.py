@@ -75,6 +75,7 @@ def test_fairseq_sources(roberta: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert "absent.pt: no such file" in refusal(capsys, tmp_path / "absent.pt", out)
     linformer = make_released(tmp_path / "work", tmp_path / "linformer")
     assert "a Linformer already" in refusal(capsys, linformer, out)
+    assert "a Linformer already" in refusal(capsys, Path("linformer-small"), out)
     shutil.copytree(roberta, copy)
     with (copy / "dict.txt").open("a") as stream:
         stream.write("more 1\n")
@@ -116,6 +117,7 @@ def _lose_a_token(folder: Path) -> None:
     ("change", "message"),
     [
         (_set(model_type="bert"), "model_type 'bert'"),
+        (_set(model_type="linformer"), "linformer import hf"),
         (_set(layer_norm_eps=1e-12), "layer_norm_eps is 1e-12"),
         (_set(layer_norm_eps=None), "layer_norm_eps is 1e-12"),
         (_set(hidden_act="relu"), "hidden_act is 'relu'"),
