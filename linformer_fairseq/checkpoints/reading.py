@@ -17,6 +17,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
 
 from linformer_fairseq.checkpoints.allowed_globals import allowed_globals
 from linformer_fairseq.checkpoints.checksum import Bytes, check_bytes
@@ -160,6 +163,19 @@ def unpickle(file: str | BinaryIO, name: str, map_location: Any = "cpu", mmap: b
         if isinstance(error, OSError) and error.errno != errno.EINVAL:
             raise
         raise CheckpointError(f"{name}: {_explain(error)}") from error
+
+
+def read_safetensors(path: Path) -> dict[str, Tensor]:
+    """Read the tensors of a safetensors file that another program wrote.
+
+    Raises:
+        UserError: it is damaged, or is no such file.
+        OSError: it cannot be read at all.
+    """
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise UserError(f"{path}: damaged, or not a safetensors file ({error})") from None
 
 
 def _explain(error: Exception) -> str:

@@ -80,7 +80,10 @@ def read_released(file: BinaryIO) -> dict[str, Any]:
         length = int.from_bytes(content[:_LENGTH], "little")
         facts = json.loads(content[_LENGTH : _LENGTH + length])["__metadata__"]
         if facts["format"] != FORMAT:
-            raise ValueError(f"its format is {facts['format']!r}; expected {FORMAT!r}")
+            raise ValueError(
+                f"its format is {facts['format']!r}; expected {FORMAT!r}. A file of Hugging Face's transformers ('pt') "
+                "is read by `linformer convert` (RoBERTa) and `linformer import hf` (Linformer)"
+            )
         unsigned = content.replace(facts["sha256"].encode(), _ZEROS.encode(), 1)
         if hashlib.sha256(unsigned).hexdigest() != facts["sha256"]:
             raise ValueError("its checksum does not match the one in it")

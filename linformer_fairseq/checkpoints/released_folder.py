@@ -11,10 +11,15 @@ from pathlib import Path
 from linformer_fairseq.checkpoints.reading import read_checkpoint
 from linformer_fairseq.checkpoints.released_file import released
 from linformer_fairseq.files.atomic import new_folder
+from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.tokenizers import find_tokenizer
 
 WEIGHTS = "model.safetensors"
-"""Name of the weights in a model's folder."""
+"""Name of the weights in a released model's folder."""
+CHECKPOINT = "model.pt"
+"""Name of the checkpoint in other folders of a model: fairseq's own, and those of `linformer import hf`."""
+TRANSFORMERS_CONFIG = "config.json"
+"""What every model's folder of Hugging Face's transformers has, and no other."""
 _SHIPPED = Path(__file__).parent.parent / "weights"
 _DICTIONARIES = ("dict.txt", "input0/dict.txt", "label/dict.txt")
 
@@ -71,13 +76,36 @@ def shipped_folder(name: str) -> Path:
 def find_weights(name_or_path: str) -> str:
     """Return the path of the weights of a model.
 
-    For a name of `shipped_models`, these are that model's; for a folder made by `release`, the file in it; any other
-    path is returned unchanged. Names take precedence; ``./NAME`` is the file or the folder.
+    For a name of `shipped_models`, these are that model's; for a folder with `WEIGHTS` or `CHECKPOINT`, the file in it;
+    any other path is returned unchanged. Names take precedence; ``./NAME`` is the file or the folder.
     """
     if name_or_path in shipped_models():
         return str(shipped_folder(name_or_path) / WEIGHTS)
-    inside = Path(name_or_path) / WEIGHTS
-    return str(inside) if inside.is_file() else name_or_path
+    inside = (Path(name_or_path) / name for name in (WEIGHTS, CHECKPOINT))
+    return next((str(path) for path in inside if path.is_file()), name_or_path)
+
+
+def existing_weights(name_or_path: str) -> Path:
+    """Return the path of the weights of a model, as `find_weights` does, if they exist.
+
+    Raises:
+        UserError: there is no such file or folder, or it is a folder of Hugging Face's transformers.
+    """
+    path = Path(find_weights(name_or_path))
+    if (Path(name_or_path) / TRANSFORMERS_CONFIG).is_file():
+        raise UserError(
+            f"{name_or_path}: is a folder of Hugging Face's transformers (it has {TRANSFORMERS_CONFIG}), which must be "
+            f"converted first: a Linformer with `linformer import hf {name_or_path} OUT`, a RoBERTa with `linformer "
+            f"convert {name_or_path} OUT --projected-dim K`"
+        )
+    if not path.is_file():
+        what = f"a folder without {WEIGHTS} and {CHECKPOINT}" if path.is_dir() else "no such file or folder"
+        raise UserError(
+            f"{name_or_path}: {what}; expected a checkpoint, a folder made by `linformer checkpoint release`, "
+            "`linformer convert` or `linformer import hf`, or a model that comes with the package: "
+            f"{', '.join(shipped_models())}"
+        )
+    return path
 
 
 def tokenizer_files(data: Path) -> list[Path]:

@@ -66,10 +66,10 @@ def convert(parser: argparse.ArgumentParser) -> None:
       linformer convert roberta.base work/converted --projected-dim 128 --text book.txt
       linformer convert FacebookAI/roberta-base work/converted --projected-dim 256 --max-positions 4096 --text book.txt
 
-    With --text, prints how near the result is to the source before any training: the perplexity of masked tokens of
+    With --text, prints how close the result is to the source before any training: the perplexity of masked tokens of
     both, and the relative error of the attention's output in each layer. The folder OUT can be passed to
     `from_pretrained`, and to `linformer pretrain` and `finetune` as pretrained=OUT. With k = n, the result computes
-    what the source does.
+    the same as the source.
     """
     parser.add_argument(
         "source",
@@ -85,18 +85,18 @@ def convert(parser: argparse.ArgumentParser) -> None:
         "--sharing",
         choices=("none", "headwise", "key_value", "layerwise"),
         default="layerwise",
-        help="of E and F (default: %(default)s)",
+        help="how heads and layers share E and F (default: %(default)s)",
     )
     parser.add_argument(
         "--projection",
         choices=("linear", "mean_pool", "convolution"),
-        help="from n positions to k rows (default: convolution; with --start dct: linear)",
+        help="kind of the projection from n positions to k rows (default: convolution; with --start dct: linear)",
     )
     parser.add_argument(
         "--start",
         choices=("window_means", "random", "dct", "least_squares"),
         default="window_means",
-        help="what E and F are at first (default: %(default)s); least_squares fits them to the text",
+        help="initial values of E and F (default: %(default)s); least_squares fits them to the text",
     )
     parser.add_argument(
         "--max-positions",
@@ -108,20 +108,25 @@ def convert(parser: argparse.ArgumentParser) -> None:
         "--data",
         type=Path,
         metavar="DIR",
-        help="folder with the dictionary and the tokenizer of a fairseq checkpoint (default: that of the checkpoint)",
+        help="folder with the dictionary and the tokenizer of a fairseq checkpoint (default: the checkpoint's folder)",
     )
     parser.add_argument(
-        "--text", type=Path, metavar="FILE", help="text to compare on, a paragraph a line; for least_squares, to fit to"
+        "--text",
+        type=Path,
+        metavar="FILE",
+        help="text on which source and result are compared, one paragraph per line; least_squares needs it, too",
     )
     parser.add_argument(
         "--text-tokens",
         type=int,
         default=32768,
         metavar="N",
-        help="tokens of the text to compare on; least_squares fits to what follows (default: %(default)s)",
+        help="number of tokens to compare on; least_squares fits E and F to those after them (default: %(default)s)",
     )
-    parser.add_argument("--seed", type=int, default=1, help="of random E and F and of masked tokens (default: 1)")
-    parser.add_argument("--device", help="cpu, cuda, cuda:1 ... (default: a GPU if there is one)")
+    parser.add_argument(
+        "--seed", type=int, default=1, help="seed of random E and F, and of the choice of masked tokens (default: 1)"
+    )
+    _device(parser)
 
 
 def data(parser: argparse.ArgumentParser) -> None:
@@ -162,7 +167,8 @@ def embed(parser: argparse.ArgumentParser) -> None:
     read is NaN. With --pooling tokens it has shape (tokens of all texts, C), and NAME.lengths.npy beside it has the
     number of tokens of each text. A parquet file has the columns id and vector, or id, tokens and vectors.
 
-    Exit status: 0 all texts have vectors, 1 some could not be read, or nothing was written.
+    Exit status: 0 all texts have vectors (also if there are no texts), 1 some could not be processed, or the command
+    failed.
     """
     _model(parser, "checkpoint of a pretraining or finetuning")
     _texts(parser)
@@ -193,7 +199,7 @@ def evaluate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--batch-size", type=int, default=32, metavar="N", help="examples per batch (default: %(default)s)"
     )
-    parser.add_argument("--device", help="cpu, cuda, cuda:1 ... (default: a GPU if there is one)")
+    _device(parser)
     parser.add_argument("--bf16", action="store_true", help="compute in bfloat16 (default: float32)")
     parser.add_argument(
         "--compile-encoder", action="store_true", help="use torch.compile; pays off for many thousands of examples"
@@ -261,8 +267,8 @@ def export(parser: argparse.ArgumentParser) -> None:
         one.add_argument(
             "model",
             metavar="MODEL",
-            help="a checkpoint, a folder made by `linformer checkpoint release`, or the name of a model that comes "
-            "with the package (linformer-small)",
+            help="a checkpoint, a folder made by `linformer checkpoint release`, `linformer convert` or `linformer "
+            "import hf`, or a model that comes with the package (linformer-small)",
         )
         one.add_argument("out", type=Path, metavar="OUT", help="new folder for the model")
         one.add_argument(
@@ -270,7 +276,7 @@ def export(parser: argparse.ArgumentParser) -> None:
             type=Path,
             metavar="DIR",
             help="folder with the dictionary, the tokenizer and the labels that the model was trained with (default: "
-            "that of the checkpoint)",
+            "the checkpoint's folder)",
         )
 
 
@@ -339,8 +345,9 @@ def predict(parser: argparse.ArgumentParser) -> None:
     standard input. It is read as a stream: memory does not depend on its size. The output has a line for each text, in
     the order of the input: its id (number of the line or row, or name of the document), label and probability.
 
-    A text that cannot be read is reported on stderr with its number; its line in the output has no label.
-    Exit status: 0 all texts have a class, 1 some could not be read, or the command failed.
+    A text that cannot be processed is reported on stderr with its number; its line in the output has no label.
+    Exit status: 0 all texts have a class (also if there are no texts), 1 some could not be processed, or the command
+    failed.
     """
     _model(parser, "checkpoint of a finetuning with --task sentence_prediction")
     _texts(parser)
@@ -434,7 +441,8 @@ def _model(parser: argparse.ArgumentParser, kind: str) -> None:
     """The model of `predict`, `embed` and `fill-mask`, and how it is computed."""
     parser.add_argument(
         "checkpoint",
-        help=f"{kind}, a folder made by `linformer checkpoint release`, or a model that comes with the package",
+        help=f"{kind}, a folder made by `linformer checkpoint release` or `linformer import hf`, or a model that comes "
+        "with the package",
     )
     parser.add_argument(
         "--data",
@@ -443,7 +451,7 @@ def _model(parser: argparse.ArgumentParser, kind: str) -> None:
         help="folder with the model's dictionary, tokenizer and labels (default: the checkpoint's folder if it has "
         "them, otherwise the data folder of the training)",
     )
-    parser.add_argument("--device", help="cpu, cuda, cuda:1 ... (default: a GPU if there is one)")
+    _device(parser)
     parser.add_argument("--bf16", action="store_true", help="compute in bfloat16 (default: float32)")
     parser.add_argument("--int8", action="store_true", help="compute linear layers in 8-bit integers (CPU only)")
     parser.add_argument(
@@ -458,6 +466,10 @@ def _model(parser: argparse.ArgumentParser, kind: str) -> None:
     )
 
 
+def _device(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--device", help="cpu, cuda or cuda:N (default: a GPU if there is one, otherwise the CPU)")
+
+
 def _texts(parser: argparse.ArgumentParser) -> None:
     """The input of `predict`, `embed` and `fill-mask`."""
     parser.add_argument(
@@ -465,7 +477,9 @@ def _texts(parser: argparse.ArgumentParser) -> None:
     )
     parser.set_defaults(takes_more="input")
     parser.add_argument(
-        "--format", choices=FORMATS, help="default: by the extension of FILE (.tsv, .jsonl, .parquet), otherwise lines"
+        "--format",
+        choices=FORMATS,
+        help="format of FILE (default: by its extension: .tsv, .jsonl, .parquet, otherwise lines)",
     )
     parser.add_argument(
         "--field",
@@ -484,7 +498,7 @@ def _long(parser: argparse.ArgumentParser) -> None:
         choices=LONG,
         default=LONG[0],
         help="texts with more tokens than the model takes: truncate them, keeping the beginning, the end or both, or "
-        "divide them into windows and average what the model says of each (default: %(default)s)",
+        "divide them into windows and average the results (default: %(default)s)",
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from linformer_fairseq.checkpoints.released_folder import shipped_models
 from linformer_fairseq.cli.devices import device_of
 from linformer_fairseq.conversion.convert import RECORD, Choices, Sample, convert
 from linformer_fairseq.conversion.huggingface_source import FILES
@@ -20,7 +21,7 @@ _HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the folder and print how near it is to the source; returns the exit status."""
-    logging.getLogger("fairseq").setLevel(logging.WARNING)
+    logging.getLogger().setLevel(logging.WARNING)  # fairseq and the hub's client report every step
     if arguments.text_tokens < 1:
         raise UserError(f"--text-tokens {arguments.text_tokens}: expected at least 1")
     try:
@@ -47,7 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _local(name: str) -> Path:
     """The file or folder of a source; what is not there, and can be a name, is downloaded from the Hugging Face hub."""
     path = Path(name)
-    if path.exists() or not _HUB_NAME.fullmatch(name) or path.suffix in (".pt", ".safetensors"):
+    here = path.exists() or name in shipped_models()
+    if here or not _HUB_NAME.fullmatch(name) or path.suffix in (".pt", ".safetensors"):
         return path
     import huggingface_hub
 
@@ -56,8 +58,8 @@ def _local(name: str) -> Path:
     def by_hand() -> str:
         patterns = " ".join(f"'{pattern}'" for pattern in FILES)
         return (
-            f"{name} is no file or folder here, either. Where there is a network: hf download {name} --include "
-            f"{patterns} --local-dir FOLDER; then give FOLDER in place of the name"
+            f"There is no file or folder {name} either. On a machine with a network: hf download {name} --include "
+            f"{patterns} --local-dir FOLDER; then give FOLDER instead of the name"
         )
 
     with explained(f"source {name!r}", name, "main", by_hand):
@@ -72,18 +74,18 @@ def _report(record: dict[str, Any], out: Path) -> Iterator[str]:
     yield f"position embeddings: {record['position_embeddings']}"
     yield from (f"note: {note}" for note in record["notes"])
     if compared is None:
-        yield "not compared with the source: that needs --text FILE"
+        yield "not compared with the source (--text FILE does)"
     else:
         for row in compared["perplexity"]:
-            longer = " with its positions in tiles" if row["length"] > source["max_positions"] else ""
+            longer = " with its position embeddings repeated" if row["length"] > source["max_positions"] else ""
             yield (
                 f"perplexity of masked tokens, {row['blocks']:,} blocks of {row['length']:,} tokens: source{longer} "
                 f"{row['source']:.2f}, result {row['result']:.2f}"
             )
         errors = ", ".join(f"{error:.3g}" for error in compared["attention_errors"])
         yield f"relative error of the attention's output, by layer: {errors}"
-    yield f"the same, and what it was made of: {out / RECORD}"
-    yield "to go on training, on data made with this tokenizer (linformer data binarize --tokenizer):"
+    yield f"all of this is recorded in {out / RECORD}"
+    yield f"to continue training, on data prepared with this tokenizer (linformer data binarize --tokenizer {out}):"
     yield (
         f"  linformer pretrain experiment=converted/linformer pretrained={out} task.data=work/bin "
         f"task.tokens_per_sample={choices['max_positions']} run_config=gpu"

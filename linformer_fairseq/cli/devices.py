@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import torch
 
 from linformer_fairseq.files.errors import UserError
+
+_NAME = re.compile(r"cpu|cuda(:\d+)?")
 
 
 def device_of(name: str | None) -> torch.device:
@@ -13,9 +17,12 @@ def device_of(name: str | None) -> torch.device:
     Raises:
         UserError: there is no such device.
     """
+    if name is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if not _NAME.fullmatch(name):
+        raise UserError(f"--device {name}: expected cpu, cuda, or cuda:N for GPU number N, counted from 0")
     try:
-        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
-        torch.zeros(1, device=device)
+        torch.zeros(1, device=name)
     except (RuntimeError, AssertionError) as error:
-        raise UserError(f"--device {name}: {str(error).splitlines()[0]}") from None
-    return device
+        raise UserError(f"--device {name}: cannot be used here: {str(error).splitlines()[0]}") from None
+    return torch.device(name)

@@ -7,7 +7,7 @@ import logging
 import sys
 from pathlib import Path
 
-from linformer_fairseq.checkpoints.released_folder import find_weights
+from linformer_fairseq.checkpoints.released_folder import existing_weights
 from linformer_fairseq.cli.devices import device_of
 from linformer_fairseq.evaluation import (
     Predictions,
@@ -17,6 +17,7 @@ from linformer_fairseq.evaluation import (
     load_classifier,
     majority,
     predict,
+    read_finetuned,
     read_task,
     write_predictions,
     write_submission,
@@ -38,8 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
         data.require(split)
         submission = _submission_path(arguments.submission, data)
         device = device_of(arguments.device)
-        checkpoint = Path(find_weights(arguments.checkpoint))
-        classifier = load_classifier(checkpoint, data, device, arguments.bf16, arguments.compile_encoder)
+        finetuned = read_finetuned(existing_weights(arguments.checkpoint))
+        classifier = load_classifier(finetuned, data, device, arguments.bf16, arguments.compile_encoder)
         found = predict(classifier, split, arguments.batch_size, show_progress=True)
         identifiers = data.identifiers(split, len(found.predicted))
         for line in report(split, data, found):

@@ -17,6 +17,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(f"--top {arguments.top}: expected at least 1")
     stream = TextStream(arguments)
     hub = load_encoder(arguments)
+    if arguments.top > hub.candidates:
+        raise UserError(f"--top {arguments.top}: expected at most {hub.candidates}, the number of tokens of the model")
     fill = partial(hub.fill_masks, topk=arguments.top, batch_tokens=arguments.batch_tokens, keep_errors=True)
     results = stream.results(fill, "filling masks")
     write_lines(arguments.out, _json_lines(results) if arguments.jsonl else _table(results))

@@ -10,9 +10,9 @@ from pathlib import Path
 import torch
 
 from linformer_fairseq.checkpoints.reading import unpickle
-from linformer_fairseq.checkpoints.released_folder import find_weights, shipped_models
+from linformer_fairseq.checkpoints.released_folder import existing_weights
 from linformer_fairseq.cli.devices import device_of
-from linformer_fairseq.evaluation import load_classifier, read_task
+from linformer_fairseq.evaluation import load_classifier, read_finetuned, read_task
 from linformer_fairseq.files.dictionary import find_dictionary
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.models import LinformerHubInterface, LinformerRobertaModel, hub_interface, quantize
@@ -22,13 +22,15 @@ def load_finetuned(arguments: argparse.Namespace) -> tuple[LinformerHubInterface
     """A finetuned classifier, and the name of its head.
 
     Raises:
-        UserError: see `load_classifier`; or there is no tokenizer.
+        UserError: see `read_finetuned` and `load_classifier`; or there is no tokenizer.
     """
     weights, data = _find(arguments)
     device = device_of(arguments.device)
     try:
-        task = read_task(data)
-        found = load_classifier(weights, task, device, arguments.bf16, arguments.compile_encoder)
+        # the checkpoint before the data: that it has no classification head says more than that the data have no labels
+        found = load_classifier(
+            read_finetuned(weights), read_task(data), device, arguments.bf16, arguments.compile_encoder
+        )
         hub = hub_interface(found.model, found.task, [data, data / "input0", weights.parent])
         return _prepared(hub, arguments, device), found.head
     except (FileNotFoundError, ValueError) as error:
@@ -70,12 +72,7 @@ def _prepared(hub: LinformerHubInterface, arguments: argparse.Namespace, device:
 def _find(arguments: argparse.Namespace) -> tuple[Path, Path]:
     """The checkpoint, and the folder with the dictionary and the tokenizer that it was trained with."""
     logging.getLogger("fairseq").setLevel(logging.WARNING)
-    weights = Path(find_weights(arguments.checkpoint))
-    if not weights.is_file():
-        raise UserError(
-            f"{arguments.checkpoint}: no such checkpoint; expected a file, a folder made by `linformer checkpoint "
-            f"release`, or a model that comes with the package: {', '.join(shipped_models())}"
-        )
+    weights = existing_weights(arguments.checkpoint)
     data = arguments.data or _trained_on(weights)
     if find_dictionary(data) is None:
         raise UserError(f"{data}: no dict.txt there; name the data folder that {weights} was trained on: --data DIR")

@@ -61,7 +61,7 @@ class TextStream:
                 waiting.append((item.id, item.size))
                 yield item.text
 
-        with Progress(label, source.total, items=source.unit) as progress:
+        with Progress(label, source.total, items=source.unit, steps="texts") as progress:
             for result in run(texts()):
                 identifier, size = waiting.popleft()
                 self._texts += 1
@@ -74,12 +74,14 @@ class TextStream:
                 progress.advance(size)
 
     def finish(self, n: int = 0, long: str = "") -> int:
-        """Report what was truncated or left out; returns the exit status.
+        """Report what was truncated or left out, or that there was nothing; returns the exit status.
 
         Args:
             n: the number of tokens that the model takes.
             long: how longer texts were treated, if they were.
         """
+        if not self._texts:
+            print(f"{self._source.name}: no texts in it", file=sys.stderr)
         if self._long:
             what = "divided into windows" if long == WINDOWS else f"truncated ({long}); --long windows uses all of them"
             print(f"{self._long:,} of {self._texts:,} texts have more than {n} tokens and were {what}", file=sys.stderr)

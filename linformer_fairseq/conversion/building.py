@@ -10,8 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from linformer_fairseq.conversion.source import OUTPUT, POSITIONS, TOKENS, UNUSED_POSITIONS, Source
+from linformer_fairseq.conversion.source import Source
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.weight_names import OUTPUT, POSITIONS, TOKENS, UNUSED_POSITIONS
 from linformer_fairseq.models import LinformerRobertaModel
 
 _PROJECTIONS = (".proj_k.", ".proj_v.", ".signature", ".version")

@@ -12,12 +12,12 @@ import torch
 from fairseq.data import Dictionary
 
 from linformer_fairseq.checkpoints.released_file import released
-from linformer_fairseq.checkpoints.released_folder import WEIGHTS, find_weights
+from linformer_fairseq.checkpoints.released_folder import CHECKPOINT, TRANSFORMERS_CONFIG, WEIGHTS, find_weights
 from linformer_fairseq.conversion.building import build, build_dense
 from linformer_fairseq.conversion.comparison import TOKENS_PER_BATCH, attention_errors, perplexity
 from linformer_fairseq.conversion.fairseq_source import read_fairseq
 from linformer_fairseq.conversion.fitting import STEPS, fit
-from linformer_fairseq.conversion.huggingface_source import CONFIG, read_huggingface
+from linformer_fairseq.conversion.huggingface_source import read_huggingface
 from linformer_fairseq.conversion.source import Source
 from linformer_fairseq.conversion.starts import start_with_dct
 from linformer_fairseq.conversion.task import masked_lm, options_of
@@ -49,6 +49,12 @@ class Choices:
     max_positions: int | None
     """n; None: the source's."""
     seed: int
+
+    @property
+    def largest_dim(self) -> int:
+        """The largest k of any layer and head."""
+        layers = [self.projected_dim] if isinstance(self.projected_dim, int) else self.projected_dim
+        return max(layer if isinstance(layer, int) else max(layer) for layer in layers)
 
     def options(self) -> dict[str, Any]:
         """Options of the model; a linear E is stretched over inputs of every length (docs/conversion.md)."""
@@ -103,12 +109,12 @@ def convert(
     with new_folder(out) as folder:
         source = _read(path, data, folder)
         n = choices.max_positions or source.max_positions
+        if choices.largest_dim > n:
+            raise UserError(f"--projected-dim {choices.largest_dim}: more than the {n} positions (--max-positions)")
         dictionary = Dictionary.load(str(folder / dict_txt.NAME))
         task = masked_lm(dictionary, n)
         torch.manual_seed(choices.seed)
         model = build(source, task, {**choices.options(), "max_positions": n}).to(device)
-        if (most := max(map(max, model.encoder.settings.dims))) > n:
-            raise UserError(f"--projected-dim {most}: more than the {n} positions (--max-positions)")
         if choices.start == "dct":
             start_with_dct(model)
         compared = None
@@ -123,11 +129,11 @@ def convert(
 
 def _check(choices: Choices, sample: Sample | None) -> None:
     if choices.start == "dct" and choices.projection != "linear":
-        raise UserError(f"--start dct: it is for matrices; --projection {choices.projection} has none, say linear")
+        raise UserError(f"--start dct: needs --projection linear, but --projection {choices.projection} was given")
     if choices.projection == "mean_pool" and choices.start != "window_means":
-        raise UserError(f"--start {choices.start}: --projection mean_pool has no E and F; leave it out")
+        raise UserError(f"--start {choices.start}: --projection mean_pool has no parameters; leave --start out")
     if choices.start == "least_squares" and sample is None:
-        raise UserError("--start least_squares: E and F are fitted to text; give some with --text FILE")
+        raise UserError("--start least_squares: E and F are fitted to text; name a file with --text FILE")
     if sample is not None:
         read_text(sample.path)  # before the work that comes first
     if choices.max_positions is not None and choices.max_positions < 2:
@@ -135,17 +141,17 @@ def _check(choices: Choices, sample: Sample | None) -> None:
 
 
 def _read(path: Path, data: Path | None, folder: Path) -> Source:
-    if (path / CONFIG).is_file():
+    if (path / TRANSFORMERS_CONFIG).is_file():
         if data is not None:
-            raise UserError(f"--data {data}: {path} is a folder of Hugging Face's, which has its own tokenizer")
+            raise UserError(
+                f"--data {data}: {path} is a folder of Hugging Face's transformers, with a tokenizer; leave it out"
+            )
         return read_huggingface(path, folder)
     checkpoint = Path(find_weights(str(path)))
-    if checkpoint.is_dir():
-        checkpoint = path / "model.pt"
     if not checkpoint.is_file():
         raise UserError(
-            f"{checkpoint}: no such file; expected a checkpoint of fairseq's RoBERTa, a folder with model.pt, or a "
-            f"folder of Hugging Face's RoBERTa with {CONFIG}"
+            f"{path / CHECKPOINT if path.is_dir() else path}: no such file; expected a checkpoint of fairseq's "
+            f"RoBERTa, a folder with {CHECKPOINT}, or a folder of Hugging Face's RoBERTa with {TRANSFORMERS_CONFIG}"
         )
     return read_fairseq(checkpoint, data or checkpoint.parent, folder)
 
@@ -184,7 +190,7 @@ def _record(name: str, source: Source, n: int, choices: Choices, compared: dict[
     own = source.max_positions
     positions = f"the source's {own}" if n == own else f"the first {n} of the source's {own}"
     if n > own:
-        positions = f"the source's {own} in tiles: position i has the embedding of position i modulo {own}"
+        positions = f"the source's {own}, repeated: position i has the embedding of position i modulo {own}"
     return {
         "source": {"name": name, "kind": source.kind, "max_positions": own, "symbols": source.symbols},
         "choices": {**asdict(choices), "max_positions": n},

@@ -12,14 +12,14 @@ from fairseq.data import Dictionary
 from fairseq.models.roberta import RobertaModel
 
 from linformer_fairseq.checkpoints.released_folder import tokenizer_files
-from linformer_fairseq.conversion.source import OUTPUT, OUTPUT_BIAS, POSITIONS, TOKENS, UNUSED_POSITIONS, Source
+from linformer_fairseq.conversion.source import Source
 from linformer_fairseq.conversion.task import masked_lm
 from linformer_fairseq.files import dictionary as dict_txt
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.weight_names import HEADS, OUTPUT, OUTPUT_BIAS, POSITIONS, TOKENS, UNUSED_POSITIONS
 from linformer_fairseq.models import LinformerRobertaModel
 from linformer_fairseq.models.config import DEFAULTS, OPTIONS_OF_LINFORMER, Role, with_role
 
-_HEADS = "classification_heads."
 _OPTIONS = set(DEFAULTS) - {*OPTIONS_OF_LINFORMER, "max_positions", "load_checkpoint_heads", *with_role(Role.EXECUTION)}
 
 
@@ -44,8 +44,8 @@ def read_fairseq(checkpoint: Path, data: Path, out: Path) -> Source:
     for path in tokenizer_files(data):
         shutil.copyfile(path, out / path.name)
     state = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
-    heads = sorted({key.split(".")[1] for key in state["model"] if key.startswith(_HEADS)})
-    weights = {key: tensor for key, tensor in state["model"].items() if not key.startswith(_HEADS)}
+    heads = sorted({key.split(".")[1] for key in state["model"] if key.startswith(HEADS)})
+    weights = {key: tensor for key, tensor in state["model"].items() if not key.startswith(HEADS)}
     model = _build(checkpoint, state["cfg"].model, weights, Dictionary.load(str(found)))
     weights = {key: tensor.float() for key, tensor in model.state_dict().items() if tensor.is_floating_point()}
     weights = {key: tensor for key, tensor in weights.items() if key.rpartition(".")[2] != "version"}

@@ -36,7 +36,7 @@ def fit(dense: LinformerRobertaModel, model: LinformerRobertaModel, rows: Tensor
     encoder = model.encoder.sentence_encoder
     named = {name: weight for name, weight in encoder.named_parameters() if ".proj_" in f".{name}"}
     if not named:
-        raise UserError("--start least_squares: there are no E and F to be fitted with --projection mean_pool")
+        raise UserError("--start least_squares: --projection mean_pool has no parameters to fit")
     needed = {weight: weight.requires_grad for weight in model.parameters()}
     model.requires_grad_(False)
     for weight in named.values():

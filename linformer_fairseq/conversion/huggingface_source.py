@@ -11,26 +11,26 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 
+from linformer_fairseq.checkpoints.reading import read_safetensors
+from linformer_fairseq.checkpoints.released_folder import TRANSFORMERS_CONFIG, WEIGHTS
 from linformer_fairseq.conversion.byte_level_bpe import write_tokenizer
-from linformer_fairseq.conversion.source import (
+from linformer_fairseq.conversion.source import Source
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.json_records import read_object
+from linformer_fairseq.files.weight_names import (
     ENCODER,
+    LM_HEAD,
     OUTPUT,
     OUTPUT_BIAS,
     POSITIONS,
     TOKENS,
     UNUSED_POSITIONS,
-    Source,
 )
-from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.files.json_records import read_object
 
-CONFIG = "config.json"
-_WEIGHTS, _INDEX = "model.safetensors", "model.safetensors.index.json"
-FILES = (CONFIG, "*.safetensors", _INDEX, "tokenizer.json", "vocab.json", "merges.txt")
+_INDEX = f"{WEIGHTS}.index.json"
+FILES = (TRANSFORMERS_CONFIG, "*.safetensors", _INDEX, "tokenizer.json", "vocab.json", "merges.txt")
 """What is read of a folder."""
 _MODEL = "roberta"
 
@@ -63,8 +63,8 @@ _NAMES = (
     (r"roberta\.encoder\.layer\.(\d+)\.output\.dense\.", rf"{ENCODER}layers.\1.fc2."),
     (r"roberta\.encoder\.layer\.(\d+)\.output\.LayerNorm\.", rf"{ENCODER}layers.\1.final_layer_norm."),
     (r"roberta\.embeddings\.token_type_embeddings\.", "roberta.embeddings.token_type_embeddings."),
-    (r"lm_head\.decoder\.", "encoder.lm_head."),
-    (r"lm_head\.", "encoder.lm_head."),
+    (r"lm_head\.decoder\.", LM_HEAD),
+    (r"lm_head\.", LM_HEAD),
 )
 _TYPES = "roberta.embeddings.token_type_embeddings.weight"
 _POOLER = "roberta.pooler."
@@ -111,13 +111,14 @@ def _options(folder: Path) -> tuple[dict[str, Any], int]:
     Raises:
         UserError: the model is none that fairseq's RoBERTa can be.
     """
-    path = folder / CONFIG
+    path = folder / TRANSFORMERS_CONFIG
     config = read_object(path)
     kind = config.get("model_type")
     if kind != _MODEL:
         raise UserError(
             f"{path}: model_type {kind!r}: only Hugging Face's RoBERTa (model_type 'roberta') is converted; others "
-            "have parts that fairseq's RoBERTa has not, as BERT has token types, a pooler and WordPiece"
+            "have parts that fairseq's RoBERTa has not, as BERT has token types, a pooler and WordPiece (for a "
+            "Linformer: `linformer import hf`)"
         )
     for name, (expected, default) in _FIXED.items():
         value = config.get(name, default)
@@ -133,7 +134,7 @@ def _options(folder: Path) -> tuple[dict[str, Any], int]:
 
 def _weights(folder: Path) -> dict[str, Tensor]:
     index = folder / _INDEX
-    names = [_WEIGHTS]
+    names = [WEIGHTS]
     if index.is_file():
         names = sorted(set(read_object(index).get("weight_map", {}).values()))
     weights: dict[str, Tensor] = {}
@@ -142,10 +143,7 @@ def _weights(folder: Path) -> dict[str, Tensor]:
             raise UserError(
                 f"{path}: no such file; expected weights as safetensors (transformers writes them with save_pretrained)"
             )
-        try:
-            weights |= load_file(path)
-        except SafetensorError as error:
-            raise UserError(f"{path}: damaged, or no safetensors file [{error}]") from None
+        weights |= read_safetensors(path)
     return {name: tensor.float() for name, tensor in weights.items() if name not in _CONSTANTS}
 
 

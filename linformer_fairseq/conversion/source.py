@@ -7,12 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-ENCODER = "encoder.sentence_encoder."
-TOKENS = f"{ENCODER}embed_tokens.weight"
-POSITIONS = f"{ENCODER}embed_positions.weight"
-OUTPUT, OUTPUT_BIAS = "encoder.lm_head.weight", "encoder.lm_head.bias"
-UNUSED_POSITIONS = 2
-"""Rows of the position embeddings before that of the first token."""
+from linformer_fairseq.files.weight_names import POSITIONS, TOKENS, UNUSED_POSITIONS
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Evaluation of a finetuned classifier on a prepared task."""
 
-from linformer_fairseq.evaluation.classifier import Classifier, load_classifier
+from linformer_fairseq.evaluation.classifier import Classifier, Finetuned, load_classifier, read_finetuned
 from linformer_fairseq.evaluation.predictions import (
     Predictions,
     accuracy,
@@ -14,6 +14,7 @@ from linformer_fairseq.evaluation.task_data import TaskData, read_task
 
 __all__ = [
     "Classifier",
+    "Finetuned",
     "Predictions",
     "TaskData",
     "accuracy",
@@ -21,6 +22,7 @@ __all__ = [
     "load_classifier",
     "majority",
     "predict",
+    "read_finetuned",
     "read_task",
     "write_predictions",
     "write_submission",

@@ -15,9 +15,24 @@ from linformer_fairseq import models  # noqa: F401  registers them, for fairseq 
 from linformer_fairseq.evaluation.task_data import TaskData
 from linformer_fairseq.files.dictionary import embedding_rows, read_labels, read_vocabulary, without_padding
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.weight_names import TOKENS, head_output
 from linformer_fairseq.tasks import SENTENCE_PREDICTION
 
-_EMBEDDING = "encoder.sentence_encoder.embed_tokens.weight"
+
+@dataclass(frozen=True)
+class Finetuned:
+    """What is read of the checkpoint of a classifier."""
+
+    path: Path
+    state: dict[str, Any]
+    """As fairseq loads it."""
+    head: str
+    """Name of the classification head."""
+
+    @property
+    def classes(self) -> int:
+        """The number of classes of the head."""
+        return int(self.state["model"][head_output(self.head)].size(0))
 
 
 @dataclass(frozen=True)
@@ -32,37 +47,46 @@ class Classifier:
     """Maximum input length in tokens, special ones included."""
 
 
+def read_finetuned(checkpoint: Path) -> Finetuned:
+    """Read a checkpoint of sentence_prediction or bucketed_sentence_prediction.
+
+    Raises:
+        UserError: it has no classification head, or one that predicts numbers.
+        ValueError: the file is not a checkpoint, or is damaged.
+    """
+    state = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
+    cfg = state["cfg"]
+    head = str(getattr(cfg.criterion, "classification_head_name", ""))
+    if cfg.task._name not in SENTENCE_PREDICTION or head_output(head) not in state["model"]:
+        raise UserError(
+            f"{checkpoint}: has no classification head (its task is {cfg.task._name}); finetune it first (`linformer "
+            "finetune`, or fairseq-train with --task and --criterion sentence_prediction). As it is, it works with "
+            "`linformer fill-mask` and `linformer embed`"
+        )
+    if getattr(cfg.criterion, "regression_target", False):
+        raise UserError(f"{checkpoint}: was trained to predict numbers (regression_target), not classes")
+    return Finetuned(checkpoint, state, head)
+
+
 def load_classifier(
-    checkpoint: Path, data: TaskData, device: torch.device, bf16: bool = False, compile_encoder: bool = False
+    found: Finetuned, data: TaskData, device: torch.device, bf16: bool = False, compile_encoder: bool = False
 ) -> Classifier:
-    """Load a checkpoint of sentence_prediction or bucketed_sentence_prediction.
+    """Make the model of a checkpoint.
 
     Args:
-        checkpoint: file.
+        found: the checkpoint.
         data: the task to classify.
         device: the model's device.
         bf16: compute in bfloat16; otherwise in fp32, whatever the training's precision was.
         compile_encoder: run its layers through torch.compile, whether or not training did.
 
     Raises:
-        UserError: no such file, no classification head, one for other data, weights that do not fit the checkpoint's
-            options, or not one of our encoders to compile; the message says which.
-        ValueError: the file is not a checkpoint, or is damaged.
+        UserError: the head is for other data, the weights do not fit the checkpoint's options, or it is not one of our
+            encoders to compile; the message says which.
     """
-    if not checkpoint.is_file():
-        raise UserError(f"{checkpoint}: no such file; expected a checkpoint of a finetuning")
-    state = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
+    checkpoint, state = found.path, found.state
     cfg = state["cfg"]
-    head = str(getattr(cfg.criterion, "classification_head_name", ""))
-    weight = state["model"].get(f"classification_heads.{head}.out_proj.weight")
-    if cfg.task._name not in SENTENCE_PREDICTION or weight is None:
-        raise UserError(
-            f"{checkpoint}: has no classification head (its task is {cfg.task._name}); finetune it first, with "
-            "--task sentence_prediction --criterion sentence_prediction"
-        )
-    if getattr(cfg.criterion, "regression_target", False):
-        raise UserError(f"{checkpoint}: was trained to predict numbers (regression_target), not classes")
-    _check_dictionaries(checkpoint, state, int(weight.shape[0]), data)
+    _check_dictionaries(found, data)
     with open_dict(cfg):
         cfg.task.data = str(data.folder)
         if "sharing" in cfg.model:
@@ -77,23 +101,24 @@ def load_classifier(
         raise UserError(f"{checkpoint}: does not fit its own options: {' '.join(str(error).split())}") from error
     limit = min(int(task.max_positions()), int(model.max_positions()))
     model = model.bfloat16() if bf16 else model.float()
-    return Classifier(model.eval().to(device), task, head, device, limit)
+    return Classifier(model.eval().to(device), task, found.head, device, limit)
 
 
-def _check_dictionaries(checkpoint: Path, state: dict[str, Any], classes: int, data: TaskData) -> None:
+def _check_dictionaries(found: Finetuned, data: TaskData) -> None:
     """Raise if token or class ids have other meanings in ``data`` than in the model's training.
 
     A checkpoint has only the sizes of its dictionaries; their contents are compared if the folder of its training data
-    still exists.
+    is known and still exists. A released model does not know it.
     """
-    if classes != len(data.labels):
+    checkpoint, state = found.path, found.state
+    if found.classes != len(data.labels):
         raise UserError(
-            f"{checkpoint}: its head has {classes} classes, but {data.folder} has {len(data.labels)} "
+            f"{checkpoint}: its head has {found.classes} classes, but {data.folder} has {len(data.labels)} "
             f"({', '.join(data.labels)}); was it finetuned on another task?"
         )
     hint = "prepare the task with the tokenizer of the checkpoint's own training data"
     dictionary = Path("input0") / "dict.txt"
-    rows = state["model"][_EMBEDDING].shape[0] if _EMBEDDING in state["model"] else None
+    rows = state["model"][TOKENS].shape[0] if TOKENS in state["model"] else None
     expected = embedding_rows(data.folder / dictionary, "sharing" in state["cfg"].model)
     if rows is not None and rows != expected:
         raise UserError(
@@ -101,6 +126,8 @@ def _check_dictionaries(checkpoint: Path, state: dict[str, Any], classes: int, d
             f"{expected:,} (fairseq's own included); {hint}"
         )
     trained_on = Path(str(state["cfg"].task.data))
+    if trained_on == Path():
+        return
     for name, read, what in (
         (dictionary, _real_symbols, hint),
         (Path("label") / "dict.txt", read_labels, "was it finetuned on another task?"),

@@ -13,15 +13,15 @@ from fairseq import checkpoint_utils
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from linformer_fairseq.checkpoints.released_folder import find_weights
+from linformer_fairseq.checkpoints.released_folder import existing_weights
 from linformer_fairseq.files.dictionary import NAME, embedding_rows, find_dictionary, read_labels
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.tokenizers import find_tokenizer
+from linformer_fairseq.files.weight_names import ENCODER, HEADS, TOKENS, head_output
 from linformer_fairseq.models.options import fill_defaults
 
-_ENCODER = "encoder.sentence_encoder."
-_LAYER = re.compile(re.escape(_ENCODER) + r"layers\.(\d+)\.")
-_HEAD = re.compile(r"classification_heads\.(.+)\.out_proj\.weight")
+_LAYER = re.compile(re.escape(ENCODER) + r"layers\.(\d+)\.")
+_HEAD = re.compile(re.escape(HEADS) + r"(.+)\.out_proj\.weight")
 
 
 @dataclass(frozen=True)
@@ -46,24 +46,21 @@ class TrainedModel:
     @property
     def vocabulary(self) -> int:
         """The number of rows of the embedding."""
-        return self.weights[f"{_ENCODER}embed_tokens.weight"].size(0)
+        return self.weights[TOKENS].size(0)
 
 
 def read_trained(name_or_path: str, data: Path | None) -> TrainedModel:
     """Read a model of this project.
 
     Args:
-        name_or_path: name of a model that comes with the package, a folder as `linformer checkpoint release` makes it,
-            or a checkpoint file.
+        name_or_path: as for `existing_weights`.
         data: folder with the dictionaries and the tokenizer that it was trained with; by default that of the weights.
 
     Raises:
         UserError: a file is missing, or is none of a Linformer; the message names it.
         ValueError: the checkpoint is damaged, or is none.
     """
-    path = Path(find_weights(name_or_path))
-    if not path.is_file():
-        raise UserError(f"{name_or_path}: no such model; expected a checkpoint, or a folder with model.safetensors")
+    path = existing_weights(name_or_path)
     folder = data or path.parent
     state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
     options = _options(path, state)
@@ -74,7 +71,7 @@ def read_trained(name_or_path: str, data: Path | None) -> TrainedModel:
     dict_txt, tokenizer = find_vocabulary(folder)
     labels: tuple[str, ...] = ()
     if head is not None:
-        outputs = weights[f"classification_heads.{head}.out_proj.weight"].size(0)
+        outputs = weights[head_output(head)].size(0)
         labels = _labels(folder / "label" / NAME, outputs, regression)
     trained = TrainedModel(weights, options, dict_txt, tokenizer, head, labels, regression)
     if (rows := embedding_rows(dict_txt, linformer=True)) != trained.vocabulary:
@@ -89,7 +86,7 @@ def _options(path: Path, state: Mapping[str, Any]) -> Namespace:
     """The options of the model, with those that can be left out from its weights."""
     given = cast(dict[str, Any], OmegaConf.to_container(state["cfg"].model, resolve=True, enum_to_str=True))
     options = Namespace(**given)
-    signature = state["model"].get(f"{_ENCODER}layers.0.self_attn.signature")
+    signature = state["model"].get(f"{ENCODER}layers.0.self_attn.signature")
     if signature is None:
         name = getattr(options, "_name", None) or "model without a name"
         raise UserError(f"{path}: is a {name}; only Linformers of this project can be exported")

@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,31 +19,31 @@ def atomic_open(
     """Open ``path`` for writing: ``with atomic_open(path) as stream``. It appears at the end of the block.
 
     Args:
-        path: the file; its folder is made where it is missing.
+        path: the file; folders above it that are missing are made.
         mode: "w" for UTF-8 text with ``\\n`` at the end of lines, "wb" for bytes.
         durable: for what must outlast a failure of the machine: the content is on the disk before the file is renamed.
         temporary: the name until then, in the same folder; ``.NAME.PROCESS.tmp`` unless another one is given.
 
     Raises:
-        OSError: it cannot be written; the error's file is ``path``. What was there is untouched then, and no temporary
-            file stays. The same holds for any other exception of the block.
+        OSError: it cannot be written; the error's file is ``path``. What was there is untouched then, and neither the
+            temporary file nor a folder made for it stays. The same holds for any other exception of the block.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary or path.with_name(f".{path.name}.{os.getpid()}.tmp")
     text = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
-    try:
-        with temporary.open(mode, **text) as stream:  # type: ignore[call-overload]
-            yield stream
-            if durable:
-                stream.flush()
-                os.fsync(stream.fileno())
-        temporary.replace(path)
-    except OSError as error:  # that of a full disk names no file, others the temporary one
-        if error.errno is None or error.filename not in (None, str(temporary)):
-            raise
-        raise OSError(error.errno, error.strerror, str(path)) from None
-    finally:
-        temporary.unlink(missing_ok=True)
+    with _folders_above(path):
+        try:
+            with temporary.open(mode, **text) as stream:  # type: ignore[call-overload]
+                yield stream
+                if durable:
+                    stream.flush()
+                    os.fsync(stream.fileno())
+            temporary.replace(path)
+        except OSError as error:  # that of a full disk names no file, others the temporary one
+            if error.errno is None or error.filename not in (None, str(temporary)):
+                raise
+            raise OSError(error.errno, error.strerror, str(path)) from None
+        finally:
+            temporary.unlink(missing_ok=True)
     if durable:  # without it a failure of the machine may undo the rename
         sync(path.parent)
 
@@ -63,18 +64,34 @@ def new_folder(path: Path) -> Iterator[Path]:
 
     Raises:
         ValueError: ``path`` exists.
-        OSError: it cannot be written. No temporary folder stays then, nor after any other exception of the block.
+        OSError: it cannot be written. Neither the temporary folder nor one made above it stays then, nor after any
+            other exception of the block.
     """
     if path.exists():
         raise ValueError(f"{path}: is there already; remove it, or choose another folder")
     temporary = path.with_name(path.name + ".tmp")
     shutil.rmtree(temporary, ignore_errors=True)
+    with _folders_above(path):
+        try:
+            temporary.mkdir()
+            yield temporary
+            temporary.rename(path)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextmanager
+def _folders_above(path: Path) -> Iterator[None]:
+    """Make the folders above ``path`` that are missing; if the block fails, they are removed again."""
+    missing = list(takewhile(lambda folder: not folder.exists(), path.parents))
     try:
-        temporary.mkdir(parents=True)
-        yield temporary
-        temporary.rename(path)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        for folder in missing:
+            with suppress(OSError):  # it could not be made, or another program has written into it
+                folder.rmdir()
+        raise
 
 
 def sync(path: Path) -> None:

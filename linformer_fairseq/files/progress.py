@@ -17,15 +17,17 @@ class Progress:
     A context manager; the last line tells the whole.
     """
 
-    def __init__(self, label: str, total: int | None, done: int = 0, items: str = "") -> None:
+    def __init__(self, label: str, total: int | None, done: int = 0, items: str = "", steps: str = "") -> None:
         """Args:
         label: what is being done.
         total: how many in all, where known.
         done: of these, what an earlier run did.
-        items: what is counted, in the plural; bytes, in MB, if it is empty.
+        items: what is counted, in the plural; bytes, in kB or MB, if it is empty.
+        steps: what a call of `advance` is, in the plural, if the rate is to be given in these.
         """
-        self._label, self._total, self._items = label, total, items
+        self._label, self._total, self._items, self._steps = label, total, items, steps
         self._done = self._before = done
+        self._calls = 0
         self._terminal = sys.stderr.isatty()
         self._started = self._shown = time.monotonic()
 
@@ -45,6 +47,7 @@ class Progress:
     def advance(self, count: int) -> None:
         """``count`` more are done."""
         self._done += count
+        self._calls += 1
         now = time.monotonic()
         if now - self._shown < (_ON_TERMINAL if self._terminal else _IN_LOG):
             return
@@ -60,10 +63,16 @@ class Progress:
         self._show(text)
 
     def _rate(self, seconds: float) -> str:
-        return f", {self._amount((self._done - self._before) / max(seconds, 1e-9))}/s"
+        seconds = max(seconds, 1e-9)
+        if self._steps:
+            rate = self._calls / seconds
+            return f", {rate:,.{1 if rate < 10 else 0}f} {self._steps}/s"
+        return f", {self._amount((self._done - self._before) / seconds)}/s"
 
     def _amount(self, number: float) -> str:
-        return f"{number:,.0f} {self._items}" if self._items else f"{number / 1e6:,.1f} MB"
+        if self._items:
+            return f"{number:,.0f} {self._items}"
+        return f"{number / 1e6:,.1f} MB" if number >= 1e5 else f"{number / 1e3:,.1f} kB"
 
     def _show(self, text: str) -> None:
         line = f"{self._label}: {text}"

@@ -17,14 +17,11 @@ from linformer_fairseq.checkpoints.released_folder import shipped_models
 from linformer_fairseq.core import parse_projected_dim
 from linformer_fairseq.files.dictionary import embedding_rows
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.weight_names import POSITIONS, TOKENS, UNUSED_POSITIONS
 from linformer_fairseq.models.architectures import MODEL
 from linformer_fairseq.models.config import DEFAULTS, OPTIONS_OF_LINFORMER, Role, with_role
 from linformer_fairseq.models.options import fill_defaults
 
-_POSITIONS = "encoder.sentence_encoder.embed_positions.weight"
-_EMBEDDING = "encoder.sentence_encoder.embed_tokens.weight"
-# Position ids begin after the padding symbol's id.
-_UNUSED_POSITIONS = 2
 _FREE = with_role(Role.TRAINING, Role.EXECUTION)
 """Options that a finetuning can set itself."""
 
@@ -108,13 +105,13 @@ def read_pretrained(path: Path) -> Pretrained:
 def _read(path: Path, modified: int, size: int) -> Pretrained:
     state = read_checkpoint(path)
     weights = state["model"]
-    if _POSITIONS not in weights or _EMBEDDING not in weights:
-        raise UserError(f"{path}: neither a RoBERTa nor a Linformer RoBERTa (it has no {_POSITIONS})")
+    if POSITIONS not in weights or TOKENS not in weights:
+        raise UserError(f"{path}: neither a RoBERTa nor a Linformer RoBERTa (it has no {POSITIONS})")
     stored = _stored_options(state)
     name = str(stored.get("_name") or stored.get("arch"))
     # n from the weights: the config may leave it to the task
-    stored["max_positions"] = int(weights[_POSITIONS].shape[0]) - _UNUSED_POSITIONS
-    return Pretrained(path, name, all_options(name, stored), stored["max_positions"], int(weights[_EMBEDDING].shape[0]))
+    stored["max_positions"] = int(weights[POSITIONS].shape[0]) - UNUSED_POSITIONS
+    return Pretrained(path, name, all_options(name, stored), stored["max_positions"], int(weights[TOKENS].shape[0]))
 
 
 def _stored_options(state: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from fairseq.models.roberta import RobertaHubInterface
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from linformer_fairseq.checkpoints.released_folder import WEIGHTS
+from linformer_fairseq.checkpoints.released_folder import CHECKPOINT, WEIGHTS
 from linformer_fairseq.files.tokenizers import find_tokenizer
 
 from .streams import TextStreams
@@ -104,7 +104,7 @@ class LinformerHubInterface(TextStreams, RobertaHubInterface):
         space before it.
 
         Raises:
-            ValueError: a text has no ``<mask>`` or several, or is longer than n, or ``topk`` is below 1.
+            ValueError: as for `fill_masks`.
         """
         if isinstance(masked_input, str):
             return list(next(self.fill_masks([masked_input], topk)))
@@ -149,7 +149,7 @@ def load_hub_interface(
         file_utils.load_archive_file(models[model_path]["path"] if model_path in models else model_path)
     )
     if checkpoint_file is None:
-        checkpoint_file = WEIGHTS if (model_folder / WEIGHTS).is_file() else "model.pt"
+        checkpoint_file = WEIGHTS if (model_folder / WEIGHTS).is_file() else CHECKPOINT
     if bpe == "auto":
         data_folder = model_folder / data_path if data_path.startswith(".") else Path(data_path)
         overrides = {**_tokenizer([data_folder, data_folder / "input0", model_folder]), **overrides}

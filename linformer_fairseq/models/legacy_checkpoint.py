@@ -18,11 +18,11 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from linformer_fairseq.core import LinformerSettings, projection_options, signature_of
+from linformer_fairseq.files.weight_names import ENCODER, OUTPUT, TOKENS
 
 from .architectures import BASE, MODEL, fill
 from .config import DEFAULTS
 
-_ENCODER = "encoder.sentence_encoder."
 # Buffers that our modules do not have; encoder.sentence_encoder.version belongs to fairseq's encoder and is kept.
 _VERSION = re.compile(r"encoder\.(?:sentence_encoder\.layers\.\d+\.)?version")
 _OLD_OPTIONS = ("compressed", "shared_kv_compressed", "shared_layer_kv_compressed", "freeze_compress")
@@ -40,7 +40,7 @@ def upgrade_legacy_checkpoint(state: dict[str, Any]) -> None:
     options = _read_options(state)
     sharing = _rename_projections(weights, bool(getattr(options, "shared_layer_kv_compressed", 0)))
     rows, columns = next(w for key, w in weights.items() if key.endswith("proj_k.weight")).shape
-    output = weights.get("encoder.lm_head.weight")
+    output = weights.get(OUTPUT)
     options.max_positions = columns
     options.projected_dim = rows
     options.sharing = sharing
@@ -48,10 +48,8 @@ def upgrade_legacy_checkpoint(state: dict[str, Any]) -> None:
     options.freeze_projection = bool(getattr(options, "freeze_compress", 0))
     # Derived from the weights, because these options changed between versions of fairseq.
     options.layernorm_embedding = any("layernorm_embedding." in key or "emb_layer_norm." in key for key in weights)
-    options.encoder_normalize_before = _ENCODER + "layer_norm.weight" in weights
-    options.untie_weights_roberta = output is not None and not torch.equal(
-        output, weights[_ENCODER + "embed_tokens.weight"]
-    )
+    options.encoder_normalize_before = ENCODER + "layer_norm.weight" in weights
+    options.untie_weights_roberta = output is not None and not torch.equal(output, weights[TOKENS])
     for key in list(filter(_VERSION.fullmatch, weights)):
         del weights[key]
     _add_signatures(weights, options)
@@ -63,7 +61,7 @@ def complete_options(state: dict[str, Any]) -> None:
 
     Checkpoints that are older than an option, or than a change of its default, keep the values they were trained with.
     """
-    signature = state["model"].get(f"{_ENCODER}layers.0.self_attn.signature")
+    signature = state["model"].get(f"{ENCODER}layers.0.self_attn.signature")
     if signature is None:
         return
     options = _read_options(state)
@@ -77,12 +75,12 @@ def complete_options(state: dict[str, Any]) -> None:
 def _rename_projections(weights: dict[str, Tensor], shared_by_layers: bool) -> str:
     """Renames E and F; returns the sharing mode according to the keys."""
     by_layer = {key: weights.pop(key) for key in list(weights) if ".self_attn.compress_" in key}
-    common = weights.pop(_ENCODER + "compress_layer.weight", None)
-    weights.pop(_ENCODER + "compress_layer.bias", None)  # not used in the forward pass
+    common = weights.pop(ENCODER + "compress_layer.weight", None)
+    weights.pop(ENCODER + "compress_layer.bias", None)  # not used in the forward pass
     if common is None and shared_by_layers:
-        common = by_layer.get(_ENCODER + "layers.0.self_attn.compress_k.weight")
+        common = by_layer.get(ENCODER + "layers.0.self_attn.compress_k.weight")
     if common is not None:
-        weights[_ENCODER + "proj_k.weight"] = common
+        weights[ENCODER + "proj_k.weight"] = common
         return "layerwise"
     for key, weight in by_layer.items():
         weights[key.replace("compress_", "proj_")] = weight
@@ -106,7 +104,7 @@ def _add_signatures(weights: dict[str, Tensor], options: Namespace) -> None:
         projection="linear",
     )
     for layer in range(settings.num_layers):
-        key = f"{_ENCODER}layers.{layer}.self_attn.signature"
+        key = f"{ENCODER}layers.{layer}.self_attn.signature"
         weights[key] = torch.tensor(signature_of(settings, layer))
 
 

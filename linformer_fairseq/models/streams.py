@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from linformer_fairseq.files.cutting import Ids
 from linformer_fairseq.files.dictionary import MASK, classes_of
+from linformer_fairseq.modules.vocabulary import real_symbols
 from linformer_fairseq.prediction.fitting import Fitted, Frame, fit
 from linformer_fairseq.prediction.options import BATCH_TOKENS, LONG, POOLINGS, TOKENS, WINDOWS
 from linformer_fairseq.prediction.results import Classification, Embedding
@@ -32,6 +33,9 @@ _ANCHOR = "\ue000"  # private-use character: no piece contains it together with 
 
 _CHARACTERS = 100
 """More characters per token than any text has."""
+
+E = TypeVar("E")
+R = TypeVar("R")
 
 
 class _Masked(NamedTuple):
@@ -85,15 +89,15 @@ class TextStreams:
         labels = self.labels(name)
         if len(labels) < 2:
             raise ValueError(f"the head {name!r} has a single output, which is no class; predict(...) returns it")
-        compute = partial(self._probabilities, name)
-        for entry in compute_in_order(texts, self._fitting(long), compute, Batching(batch_tokens)):
-            if isinstance(entry, ValueError):
-                yield _kept(entry, keep_errors)
-                continue
-            fitted, found = entry
+
+        def classification(fitted: Fitted, found: list[Floats]) -> Classification:
             scores = np.mean(found, axis=0)
             best = int(scores.argmax())
-            yield Classification(labels[best], float(scores[best]), scores, len(fitted.rows), fitted.long)
+            return Classification(labels[best], float(scores[best]), scores, len(fitted.rows), fitted.long)
+
+        compute = partial(self._probabilities, name)
+        entries = compute_in_order(texts, self._fitting(long), compute, Batching(batch_tokens))
+        yield from _results(entries, classification, keep_errors)
 
     def labels(self, head: str) -> list[str]:
         """The names of a head's classes, in the order of its outputs: those of the label dictionary, or numbers.
@@ -143,16 +147,15 @@ class TextStreams:
             raise ValueError("pooling=tokens with long=windows: expected another pooling, or a way to truncate")
         # Vectors of all tokens are large.
         batching = Batching(batch_tokens, batches=4) if tokens else Batching(batch_tokens)
-        compute = partial(self._vectors, pooling)
         symbols = self.task.source_dictionary.symbols
-        for entry in compute_in_order(texts, self._fitting(long), compute, batching):
-            if isinstance(entry, ValueError):
-                yield _kept(entry, keep_errors)
-                continue
-            fitted, found = entry
+
+        def embedding(fitted: Fitted, found: list[Floats]) -> Embedding:
             vectors = found[0] if len(found) == 1 else np.mean(found, axis=0)
             names = [symbols[i] for i in fitted.rows[0]] if tokens else None
-            yield Embedding(vectors, names, len(fitted.rows), fitted.long)
+            return Embedding(vectors, names, len(fitted.rows), fitted.long)
+
+        entries = compute_in_order(texts, self._fitting(long), partial(self._vectors, pooling), batching)
+        yield from _results(entries, embedding, keep_errors)
 
     def fill_masks(
         self,
@@ -172,17 +175,24 @@ class TextStreams:
             The list of (text, probability, token) for each text, in order.
 
         Raises:
-            ValueError: a text has no ``<mask>`` or several, or is longer than n, or ``topk`` is below 1.
+            ValueError: a text has no ``<mask>`` or several, or is longer than n, or ``topk`` is below 1 or above
+                `candidates`.
         """
-        if topk < 1:
-            raise ValueError(f"topk={topk}: expected at least 1")
-        compute = partial(self._candidates, topk)
-        for entry in compute_in_order(texts, self._masked, compute, Batching(batch_tokens)):
-            if isinstance(entry, ValueError):
-                yield _kept(entry, keep_errors)
-                continue
-            masked, [ranked] = entry
-            yield [self._filled(masked, *candidate) for candidate in ranked]
+        if not 1 <= topk <= self.candidates:
+            raise ValueError(f"topk={topk}: expected 1 to {self.candidates}, the number of tokens of the model")
+
+        def filled(masked: _Masked, found: list[list[tuple[int, float]]]) -> list[tuple[str, float, str]]:
+            (ranked,) = found
+            return [self._filled(masked, *candidate) for candidate in ranked]
+
+        entries = compute_in_order(texts, self._masked, partial(self._ranked, topk), Batching(batch_tokens))
+        yield from _results(entries, filled, keep_errors)
+
+    @property
+    def candidates(self) -> int:
+        """The number of tokens that a mask can be filled with: all symbols but the special ones."""
+        dictionary = self.task.source_dictionary
+        return real_symbols(dictionary) - int(dictionary.nspecial) - 1  # and <mask>
 
     @property
     def width(self) -> int:
@@ -268,7 +278,7 @@ class TextStreams:
             raise ValueError(f"the text has {len(ids):,} tokens, but the model was built for at most {n}; shorten it")
         return _Masked([np.array(ids, dtype=np.int64)], before, after)
 
-    def _candidates(self, topk: int, rows: list[Ids]) -> list[list[tuple[int, float]]]:
+    def _ranked(self, topk: int, rows: list[Ids]) -> list[list[tuple[int, float]]]:
         """The best tokens for the mask in each row, with their probabilities."""
         dictionary = self.task.source_dictionary
         mask = dictionary.index(MASK)
@@ -277,8 +287,7 @@ class TextStreams:
             logits, _ = self.model(tokens, masked_tokens=tokens.eq(mask))
             probabilities = logits.softmax(dim=-1, dtype=torch.float32)
             probabilities[:, [*range(dictionary.nspecial), mask]] = -1.0  # no candidates
-            count = min(topk, probabilities.size(1) - dictionary.nspecial - 1)
-            best = probabilities.topk(count)
+            best = probabilities.topk(topk)
         return [
             list(zip(ids, values, strict=True))
             for ids, values in zip(best.indices.tolist(), best.values.tolist(), strict=True)
@@ -297,7 +306,14 @@ class TextStreams:
         return list(self.bpe.encode(_ANCHOR + text).split()[len(self.bpe.encode(_ANCHOR).split()) :])
 
 
-def _kept(error: ValueError, keep: bool) -> ValueError:
-    if keep:
-        return error
-    raise error
+def _results(
+    entries: Iterable[tuple[E, list[R]] | ValueError], result: Callable[[E, list[R]], Any], keep_errors: bool
+) -> Iterator[Any]:
+    """What ``result`` makes of each text; of an invalid one the error, which is raised unless errors are kept."""
+    for entry in entries:
+        if not isinstance(entry, ValueError):
+            yield result(*entry)
+        elif keep_errors:
+            yield entry
+        else:
+            raise entry

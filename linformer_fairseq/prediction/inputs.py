@@ -34,8 +34,8 @@ def open_source(path: Path | None, stdin: IO[bytes], kind: str | None, fields: S
             text, a tab and another text.
 
     Raises:
-        UserError: the file does not exist, is compressed, lacks a column, or is not a parquet file; or the options do
-            not fit together.
+        UserError: the file does not exist, is compressed or CSV, lacks a column, or is not a parquet file; or the
+            options do not fit together.
     """
     if len(fields) > 2:
         raise UserError(f"--field {', '.join(fields)}: expected one name, or two for pairs")
@@ -45,6 +45,11 @@ def open_source(path: Path | None, stdin: IO[bytes], kind: str | None, fields: S
         return _folder(path)
     if path is not None and not path.exists():
         raise UserError(f"{path}: no such file or folder")
+    if path is not None and path.suffix.lower() == ".csv" and kind is None:
+        raise UserError(
+            f"{path}: CSV cannot be read; save it as TSV, JSON lines or parquet, or give --format lines if each whole "
+            "line is a text"
+        )
     if path is not None and path.suffix in COMPRESSED:
         program = COMPRESSED[path.suffix]
         raise UserError(f"{path}: is compressed; decompress it with: {program} {path} | linformer ... -")

@@ -53,7 +53,7 @@ def one_line(text: Text) -> Text:
     """The text as tokenizers expect it: a single line, without white space around it.
 
     Raises:
-        ValueError: there is none.
+        ValueError: there is none, or one of a pair is missing.
     """
     if isinstance(text, str):
         one = _joined(text)
@@ -63,6 +63,8 @@ def one_line(text: Text) -> Text:
     first, second = map(_joined, text)
     if not first and not second:
         raise ValueError("no text")
+    if not first or not second:
+        raise ValueError(f"no {'second' if first else 'first'} text, expected a pair")
     return first, second
 
 
@@ -77,7 +79,7 @@ def decoded(raw: bytes) -> str | ValueError:
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
-        return ValueError(f"not UTF-8: byte 0x{raw[error.start]:02x} at offset {error.start:,} of it")
+        return ValueError(f"not UTF-8: byte 0x{raw[error.start]:02x} at offset {error.start:,} of the text")
 
 
 def too_long() -> ValueError:

@@ -17,15 +17,13 @@ from omegaconf import OmegaConf
 
 from data_prep.support.program import program_parser, run_program
 from linformer_fairseq.checkpoints.reading import read_checkpoint
-from linformer_fairseq.checkpoints.released_folder import WEIGHTS, shipped_folder
+from linformer_fairseq.checkpoints.released_folder import CHECKPOINT, WEIGHTS, shipped_folder
 from linformer_fairseq.checkpoints.writing import write_checkpoint
 from linformer_fairseq.files.atomic import new_folder
 from linformer_fairseq.files.dictionary import NAME
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.tokenizers import SENTENCEPIECE
-
-_POSITIONS = "encoder.sentence_encoder.embed_positions.weight"
-_UNUSED_POSITIONS = 2
+from linformer_fairseq.files.weight_names import POSITIONS, UNUSED_POSITIONS
 
 
 def write_dense(out: Path) -> None:
@@ -46,12 +44,12 @@ def write_dense(out: Path) -> None:
     args = options.parse_args_and_arch(options.get_training_parser(), input_args=words)
     weights = {name: tensor for name, tensor in state["model"].items() if ".proj_k." not in name}
     weights = {name: tensor.float() for name, tensor in weights.items() if not name.endswith("signature")}
-    weights[_POSITIONS] = weights[_POSITIONS][: n + _UNUSED_POSITIONS]
+    weights[POSITIONS] = weights[POSITIONS][: n + UNUSED_POSITIONS]
     cfg = OmegaConf.to_container(convert_namespace_to_omegaconf(args), resolve=True, enum_to_str=True)
     with new_folder(out) as folder:
         for name in (NAME, SENTENCEPIECE):
             shutil.copyfile(source / name, folder / name)
-        write_checkpoint({**state, "cfg": cfg, "model": weights}, folder / "model.pt")
+        write_checkpoint({**state, "cfg": cfg, "model": weights}, folder / CHECKPOINT)
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -110,7 +110,7 @@ def test_fill_mask_asks_for_the_masked_token_of_the_whole_text(hub: Any) -> None
     whole = torch.cat([left, torch.tensor([mask, stop, dictionary.eos()])])
     with torch.no_grad():
         expected = hub.model(whole[None])[0][0, len(left)].softmax(0)
-    found = hub.fill_mask("The lazy dog reads long <mask>.", topk=1000)
+    found = hub.fill_mask("The lazy dog reads long <mask>.", topk=hub.candidates)
     special = {"<s>", "<pad>", "</s>", "<unk>", "<mask>"}
     words = {i: dictionary[i] for i in range(len(dictionary)) if dictionary[i] not in special}
     ranked = sorted(words, key=lambda i: -expected[i])

@@ -134,6 +134,7 @@ def test_errors_are_raised_or_kept(hub: Any) -> None:
         (lambda hub: hub.embed(["a"], pooling="sum"), "pooling=sum"),
         (lambda hub: hub.embed(["a"], pooling="tokens", long="windows"), "pooling=tokens with long=windows"),
         (lambda hub: hub.fill_masks(["<mask>"], topk=0), "topk=0"),
+        (lambda hub: hub.fill_masks(["<mask>"], topk=hub.candidates + 1), "topk=.*expected 1 to"),
     ],
 )
 def test_wrong_options_are_named(hub: Any, call: Any, words: str) -> None:

@@ -18,7 +18,7 @@ from linformer_fairseq.checkpoints.folder import State, examine
 from linformer_fairseq.checkpoints.reading import CheckpointError, read_checkpoint
 from linformer_fairseq.checkpoints.released_file import read_released, released
 from linformer_fairseq.cli import main
-from linformer_fairseq.evaluation import load_classifier, predict, read_task
+from linformer_fairseq.evaluation import load_classifier, predict, read_finetuned, read_task
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch.pretrained import read_pretrained
 from linformer_fairseq.launch.resolvers import run_of
@@ -87,7 +87,7 @@ def test_it_classifies_as_the_checkpoint_does(folders: Folders) -> None:
     folder, path, model = folders
     data, device = read_task(folder), torch.device("cpu")
     found, expected = (
-        predict(load_classifier(file, data, device), "valid", 8, lambda *_: None)
+        predict(load_classifier(read_finetuned(file), data, device), "valid", 8, lambda *_: None)
         for file in (model / released_folder.WEIGHTS, path)
     )
     assert torch.equal(torch.as_tensor(found.predicted), torch.as_tensor(expected.predicted))

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +19,12 @@ pytest.importorskip("sentencepiece")
 from linformer_fairseq import cli
 from linformer_fairseq.models import LinformerRobertaModel
 from tests.cli.test_evaluate import write_checkpoint
+from tests.conftest import REPOSITORY
 from tests.data_prep.small_tokenizers import make_sentencepiece
 from tests.messages import says
 
 MODEL = "linformer-small"
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(REPOSITORY)}
 TEXTS = ["He opened the door and walked into the room.", "", "The book was first published in 1920.", "A short text"]
 GOOD = [0, 2, 3]
 
@@ -65,6 +72,38 @@ def test_wrong_options_are_said(texts: Path, tmp_path: Path, capsys: pytest.Capt
         said = capsys.readouterr().err
         assert said.count("\n") == 1 and says(said, "linformer embed: error:", expected)
     assert [path.name for path in tmp_path.iterdir()] == ["texts.txt"]
+
+
+def test_no_texts_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty.txt").touch()
+    embed(tmp_path / "empty.txt", "--out", tmp_path / "v.npy")
+    assert np.load(tmp_path / "v.npy").shape == (0, 256)
+    assert cli.main(["fill-mask", MODEL, str(tmp_path / "empty.txt"), "--device", "cpu"]) == 0
+    said = capsys.readouterr()
+    assert said.err == f"{tmp_path / 'empty.txt'}: no texts in it\n" * 2
+    assert said.out == "id\ttoken\tprobability\ttext\n"
+
+
+def test_more_candidates_than_tokens_are_refused(texts: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tokens = LinformerRobertaModel.from_pretrained(MODEL).candidates
+    assert cli.main(["fill-mask", MODEL, str(texts), "--top", str(tokens + 1)]) == 1
+    said = capsys.readouterr()
+    assert said.err.count("\n") == 1 and says(said.err, "linformer fill-mask: error: --top", tokens + 1, tokens)
+    assert said.out == ""
+
+
+@pytest.mark.slow
+def test_sigterm_leaves_nothing(tmp_path: Path) -> None:
+    words = ["embed", MODEL, "-", "--out", "v.npy", "--device", "cpu"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "linformer_fairseq.cli", *words], cwd=tmp_path, env=ENVIRONMENT, stdin=subprocess.PIPE
+    ) as command:
+        while not list(tmp_path.iterdir()):
+            assert command.poll() is None
+            time.sleep(0.1)
+        command.terminate()
+        assert command.wait() == 128 + signal.SIGTERM
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_input_is_not_overwritten(texts: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,9 +1,11 @@
 """The command line itself: help, version, exit statuses."""
 
 import argparse
+import signal
 import subprocess
 import sys
 import types
+from pathlib import Path
 
 import pytest
 
@@ -46,9 +48,41 @@ def test_wrong_usage_exits_with_2(argv, capsys):
     assert "usage: linformer" in capsys.readouterr().err
 
 
-def install_command(monkeypatch, run):
+@pytest.mark.parametrize(
+    ("argv", "command"),
+    [
+        (["doctor", "--no-such-option"], "linformer doctor"),
+        (["predict", "model", "--scors"], "linformer predict"),
+        (["export", "hf", "model", "out", "--int8"], "linformer export hf"),
+        (["pretrain", "task.data=work/bin", "--dryrun"], "linformer pretrain"),
+        (["predict", "model", "a.txt", "b.txt"], "linformer predict"),
+        (["--no-such-option", "doctor"], "linformer"),
+    ],
+)
+def test_wrong_usage_shows_the_usage_of_the_command(argv, command, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(argv)
+    assert stop.value.code == 2
+    first, *_, last = capsys.readouterr().err.splitlines()
+    assert first.startswith(f"usage: {command} [")
+    assert last.startswith(f"{command}: error: unrecognized arguments: ")
+
+
+@pytest.mark.parametrize(
+    ("argv", "name", "value"),
+    [
+        (["predict", "model", "--scores", "a.txt"], "input", Path("a.txt")),
+        (["predict", "model", "--scores", "-"], "input", Path("-")),
+        (["pretrain", "a=1", "--dry-run", "b=2", "c=3"], "overrides", ["a=1", "b=2", "c=3"]),
+    ],
+)
+def test_words_after_an_option_are_taken(argv, name, value):
+    assert getattr(cli.build_parser().parse_args(argv), name) == value
+
+
+def install_command(monkeypatch, run, **options):
     """Add a command `fake` whose `run` is the given function."""
-    monkeypatch.setitem(cli.COMMANDS, "fake", Command("a command", lambda parser: None, "fake"))
+    monkeypatch.setitem(cli.COMMANDS, "fake", Command("a command", lambda parser: None, "fake", **options))
     monkeypatch.setitem(sys.modules, "linformer_fairseq.cli.fake", types.SimpleNamespace(run=run))
 
 
@@ -94,6 +128,58 @@ def test_an_interrupt_is_status_130(monkeypatch):
 
     install_command(monkeypatch, run)
     assert cli.main(["fake"]) == 130
+
+
+@pytest.mark.parametrize("cleans_up", [False, True])
+def test_sigterm_is_handled_for_commands_that_clean_up(monkeypatch, cleans_up):
+    """Others handle it themselves, or start processes that would inherit the handler."""
+    seen = []
+
+    def run(arguments):
+        seen.append(signal.getsignal(signal.SIGTERM))
+        return 0
+
+    install_command(monkeypatch, run, cleans_up=cleans_up)
+    before = signal.getsignal(signal.SIGTERM)
+    assert cli.main(["fake"]) == 0
+    assert (seen[0] is not before) == cleans_up
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert {name for name, command in cli.COMMANDS.items() if command.cleans_up} == {
+        *("checkpoint", "convert", "embed", "evaluate", "export", "fill-mask", "import", "predict"),
+        *(["fake"] if cleans_up else []),
+    }
+
+
+WRITES = """
+import sys, time
+from pathlib import Path
+from types import SimpleNamespace
+from linformer_fairseq import cli
+from linformer_fairseq.files.atomic import atomic_open, new_folder
+
+def run(arguments):
+    with new_folder(Path("a/out")), atomic_open(Path("b/out.tsv")) as stream:
+        print("writing", flush=True)
+        time.sleep(60)
+        return 0
+
+cli.COMMANDS["fake"] = cli.Command("", lambda parser: None, "fake", cleans_up=True)
+sys.modules["linformer_fairseq.cli.fake"] = SimpleNamespace(run=run)
+sys.exit(cli.main(["fake"]))
+"""
+
+
+def test_sigterm_leaves_no_temporary_files(tmp_path):
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITES], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as command:
+        assert command.stdout is not None and command.stderr is not None
+        assert command.stdout.readline() == "writing\n"
+        assert len(list(tmp_path.rglob("*.tmp"))) == 2
+        command.terminate()
+        assert command.wait() == 128 + signal.SIGTERM
+        assert command.stderr.read() == ""
+    assert list(tmp_path.iterdir()) == []
 
 
 PRINTS_MUCH = """

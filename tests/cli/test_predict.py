@@ -140,6 +140,25 @@ def test_standard_input_to_standard_output(
     assert [line.split("\t") for line in capsys.readouterr().out.splitlines()[1:]] == predict(lines)
 
 
+def test_no_texts_are_said(tmp_path: Path, predict: Predict, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty.txt").touch()
+    (tmp_path / "documents").mkdir()
+    for name in ("empty.txt", "documents"):
+        assert predict(tmp_path / name) == []
+        assert capsys.readouterr().err == f"{tmp_path / name}: no texts in it\n"
+
+
+def test_a_released_model_does_not_look_into_the_current_folder(
+    lines: Path, folder: Path, tmp_path: Path, predict: Predict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has "." in place of the folder of its training data."""
+    expected = predict(lines)
+    (tmp_path / "label").mkdir()
+    (tmp_path / "label" / "dict.txt").write_text("of 1\nanother 1\ntask 1\n")
+    monkeypatch.chdir(tmp_path)
+    assert predict(lines) == expected
+
+
 @pytest.mark.parametrize("option", ["--bf16", "--int8"])
 def test_less_precision_is_close(lines: Path, predict: Predict, option: str) -> None:
     exact, rounded = predict(lines), predict(lines, option)
@@ -153,16 +172,20 @@ def test_what_cannot_be_done_is_said(
     alone = tmp_path / "alone"
     alone.mkdir()
     shutil.copy(folder / "model" / "model.safetensors", alone)
+    (tmp_path / "texts.csv").write_text("text\n")
     pretrained = write_checkpoint(folder / "tokenizer", tmp_path / "pretrained.pt", task="masked_lm")
     task = ["--data", str(folder / "task")]
     cases = [
-        ([folder / "absent", lines], "absent: no such checkpoint", "linformer-small"),
+        ([folder / "absent", lines], "absent: no such file or folder", "linformer-small"),
+        ([folder / "task", lines], "task: a folder without model.safetensors and model.pt"),
         ([alone, lines], f"{alone}: no dict.txt", "--data"),
         ([folder / "model", tmp_path / "absent.txt"], "absent.txt: no such file"),
         ([folder / "model", lines, "--batch-tokens", "0"], "--batch-tokens 0"),
-        ([folder / "model", lines, "--device", "gpu"], "--device gpu"),
+        ([folder / "model", tmp_path / "texts.csv"], "texts.csv: CSV cannot be read"),
+        ([folder / "model", lines, "--device", "gpu"], "--device gpu: expected cpu, cuda, or cuda:N"),
+        ([folder / "model", lines, "--device", "cuda:99"], "--device cuda:99: cannot be used here"),
         ([pretrained, lines, *task], "pretrained.pt: has no classification head"),
-        (["linformer-small", lines], "input0/dict.txt: no such file"),
+        (["linformer-small", lines], "linformer-small", "no classification head", "finetune", "fill-mask", "embed"),
         ([folder / "model", lines, "--int8", "--bf16"], "--int8: needs --device cpu"),
     ]
     for words, *expected in cases:

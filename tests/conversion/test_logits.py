@@ -136,7 +136,7 @@ def their_ids(source: Path, out: Path, symbols: list[str]) -> list[int]:
     return [ids[pieces.get(symbol, symbol)] if pieces.get(symbol, symbol) in ids else left.pop() for symbol in symbols]
 
 
-def test_positions_beyond_the_sources_are_tiles(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_positions_beyond_the_sources_are_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = make_fairseq(tmp_path / "source")
     n = 2 * N + 5
     hub = convert(tmp_path / "source", tmp_path / "out", "--max-positions", n, k=n)
@@ -148,8 +148,8 @@ def test_positions_beyond_the_sources_are_tiles(tmp_path: Path, capsys: pytest.C
     assert torch.equal(rows[first + 2 * N :], theirs[first : first + 5])
     tokens = padded_batch(len(hub.task.source_dictionary))
     same(logits(hub.model, tokens), logits(source, tokens))
-    assert f"the source's {N} in tiles" in capsys.readouterr().out
-    assert "in tiles" in json.loads((tmp_path / "out" / "conversion.json").read_text())["position_embeddings"]
+    assert f"the source's {N}, repeated" in capsys.readouterr().out
+    assert "repeated" in json.loads((tmp_path / "out" / "conversion.json").read_text())["position_embeddings"]
 
 
 def test_fewer_positions_are_the_first_ones(tmp_path: Path) -> None:

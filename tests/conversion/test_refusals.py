@@ -31,6 +31,7 @@ def refusal(capsys: pytest.CaptureFixture[str], source: Path, out: Path, *words:
     [
         (["--projected-dim", "a"], "projected_dim is 'a'"),
         (["--projected-dim", N + 1], f"--projected-dim {N + 1}: more than the {N} positions"),
+        (["--projected-dim", f"[[8,8],[8,{N + 1}]]"], f"--projected-dim {N + 1}: more than the {N} positions"),
         (["--projected-dim", "[8,8,8]"], "3 layers"),
         (["--max-positions", 0], "--max-positions 0"),
         (["--start", "dct", "--projection", "convolution"], "--start dct"),
@@ -42,11 +43,18 @@ def refusal(capsys: pytest.CaptureFixture[str], source: Path, out: Path, *words:
         (["--device", "abacus"], "--device abacus"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:projected_dim")
+@pytest.mark.filterwarnings("error:projected_dim")
 def test_choices(
     roberta: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[Any], message: str
 ) -> None:
     assert message in refusal(capsys, roberta, tmp_path / "out", *words)
+
+
+def test_folders_above_that_were_made_are_removed(
+    roberta: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["convert", str(roberta), str(tmp_path / "a" / "b" / "out"), "--projected-dim", str(N + 1)]) == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_text_that_is_too_short(roberta: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,6 +75,7 @@ def test_fairseq_sources(roberta: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert "absent.pt: no such file" in refusal(capsys, tmp_path / "absent.pt", out)
     linformer = make_released(tmp_path / "work", tmp_path / "linformer")
     assert "a Linformer already" in refusal(capsys, linformer, out)
+    assert "a Linformer already" in refusal(capsys, Path("linformer-small"), out)
     shutil.copytree(roberta, copy)
     with (copy / "dict.txt").open("a") as stream:
         stream.write("more 1\n")
@@ -108,6 +117,7 @@ def _lose_a_token(folder: Path) -> None:
     ("change", "message"),
     [
         (_set(model_type="bert"), "model_type 'bert'"),
+        (_set(model_type="linformer"), "linformer import hf"),
         (_set(layer_norm_eps=1e-12), "layer_norm_eps is 1e-12"),
         (_set(layer_norm_eps=None), "layer_norm_eps is 1e-12"),
         (_set(hidden_act="relu"), "hidden_act is 'relu'"),

@@ -1,4 +1,4 @@
-"""A file is at every moment the old one or the whole new one."""
+"""A file is at every moment the old one or the whole new one; a folder is there whole or not at all."""
 
 import errno
 import os
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from linformer_fairseq.files.atomic import atomic_open, write_file
+from linformer_fairseq.files.atomic import atomic_open, new_folder, write_file
 
 OLD, NEW = b"old" * 100, b"new" * 1000
 
@@ -67,3 +67,40 @@ def test_text_is_utf8_with_line_feeds_and_its_folder_is_made(tmp_path: Path) -> 
     assert (tmp_path / "a" / "b" / "x.txt").read_bytes() == b"na\xc3\xafve\nend\n"
     write_file(tmp_path / "a" / "b" / "x.txt", b"\r\n")
     assert (tmp_path / "a" / "b" / "x.txt").read_bytes() == b"\r\n"
+
+
+def test_a_folder_is_there_when_it_is_whole(tmp_path: Path) -> None:
+    out = tmp_path / "a" / "b" / "out"
+    with new_folder(out) as folder:
+        (folder / "inside").mkdir()
+        (folder / "inside" / "file").write_text("x")
+        assert not out.exists()
+    assert (out / "inside" / "file").read_text() == "x"
+    assert list(out.parent.iterdir()) == [out]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, ValueError])
+def test_what_ends_the_making_of_a_folder_leaves_nothing(tmp_path: Path, error: type[BaseException]) -> None:
+    with pytest.raises(error), new_folder(tmp_path / "a" / "b" / "out") as folder:
+        (folder / "file").write_text("x")
+        raise error
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_exists_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "file").write_text("x")
+    with pytest.raises(ValueError, match="out: is there already"), new_folder(tmp_path / "out"):
+        pass
+    assert (tmp_path / "out" / "file").read_text() == "x"
+
+
+def test_only_folders_that_were_made_and_are_empty_are_removed(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    with pytest.raises(ValueError), atomic_open(tmp_path / "old" / "new" / "file"):
+        raise ValueError
+    assert list(tmp_path.rglob("*")) == [tmp_path / "old"]
+    with pytest.raises(ValueError), atomic_open(tmp_path / "old" / "new" / "newer" / "file"):
+        (tmp_path / "old" / "new" / "of another program").write_text("x")
+        raise ValueError
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["new", "of another program", "old"]

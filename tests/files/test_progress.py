@@ -60,3 +60,23 @@ def test_other_things_than_bytes(clock: Clock, capsys: pytest.CaptureFixture[str
         clock.now += 20
         shown.advance(1_000)
     assert "evaluating: 25 % of 4,000 examples, 50 examples/s, 1 min 0 s left" in capsys.readouterr().err
+
+
+def test_little_is_told_in_kilobytes(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress("reading", 50_000) as shown:
+        clock.now += 20
+        shown.advance(10_000)
+    assert "reading: 20 % of 50.0 kB, 0.5 kB/s, 1 min 20 s left" in capsys.readouterr().err
+
+
+def test_the_rate_may_be_that_of_steps(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress("embedding", 1_000_000, steps="texts") as shown:
+        for _ in range(5):
+            clock.now += 10
+            shown.advance(100_000)
+        clock.now += 0.1
+        for _ in range(1000):
+            shown.advance(500)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "embedding: 20 % of 1.0 MB, 0.1 texts/s, 1 min 20 s left"
+    assert lines[-1] == "embedding: 1.0 MB in 50 s, 20 texts/s"

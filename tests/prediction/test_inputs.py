@@ -38,7 +38,7 @@ def test_lines(tmp_path: Path) -> None:
     assert read(source) == [
         ("1", "one\ttext"),
         ("2", "no text"),
-        ("3", "not UTF-8: byte 0xe9 at offset 0 of it"),
+        ("3", "not UTF-8: byte 0xe9 at offset 0 of the text"),
         ("4", "last\x0cline\x85"),
     ]
 
@@ -56,13 +56,14 @@ def test_a_line_without_end_is_skipped_and_not_held(monkeypatch: pytest.MonkeyPa
 
 
 def test_tsv_without_a_header_is_texts_or_pairs(tmp_path: Path) -> None:
-    path = write(tmp_path / "some.tsv", "one\n a \tb\na\tb\tc\n\tb\n\t\n")
+    path = write(tmp_path / "some.tsv", "one\n a \tb\na\tb\tc\n\tb\na\t \n\t\n")
     assert read(opened(path)) == [
         ("1", "one"),
         ("2", ("a", "b")),
         ("3", "expected a text, or two with a tab between them, found 3 columns; name: --field"),
-        ("4", ("", "b")),
-        ("5", "no text"),
+        ("4", "no first text, expected a pair"),
+        ("5", "no second text, expected a pair"),
+        ("6", "no text"),
     ]
 
 
@@ -113,15 +114,19 @@ def test_a_folder_of_documents(tmp_path: Path) -> None:
     write(tmp_path / ".hidden", "x")
     source = opened(tmp_path)
     assert (source.place, source.total, source.unit) == ("document", 2, "documents")
-    assert read(source) == [("a.txt", "not UTF-8: byte 0xff at offset 0 of it"), ("b/1.txt", "two paragraphs")]
+    assert read(source) == [("a.txt", "not UTF-8: byte 0xff at offset 0 of the text"), ("b/1.txt", "two paragraphs")]
 
 
 def test_what_cannot_be_opened_is_said(tmp_path: Path) -> None:
     path = write(tmp_path / "some.txt", "a\n")
     gz = write(tmp_path / "some.txt.gz", "a\n")
+    csv = write(tmp_path / "some.CSV", 'text\n"a, b"\n')
+    assert read(opened(csv, kind="lines")) == [("1", "text"), ("2", '"a, b"')]
     cases: list[tuple[Path | None, tuple[str, ...], str | None, str]] = [
         (tmp_path / "absent", (), None, "no such file"),
         (gz, (), None, "zcat .*some.txt.gz"),
+        (csv, (), None, "some.CSV: CSV cannot be read.*TSV.*--format lines"),
+        (csv, ("text",), None, "some.CSV: CSV cannot be read"),
         (path, ("text",), None, "lines have no columns"),
         (path, ("a", "b", "c"), "tsv", "--field a, b, c: expected"),
         (tmp_path, (), "tsv", "is a folder of documents"),

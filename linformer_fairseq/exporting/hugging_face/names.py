@@ -6,14 +6,11 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-ENCODER = "encoder.sentence_encoder."
-HEADS = "classification_heads."
+from linformer_fairseq.files.weight_names import ENCODER, HEADS, LM_HEAD, OUTPUT, OUTPUT_BIAS
+
 VERSION = f"{ENCODER}version"
 """A buffer of fairseq's encoders; always `VERSION_NUMBER`."""
 VERSION_NUMBER = 3.0
-OUTPUT = "encoder.lm_head.weight"
-"""The output layer, which can be the embedding of the tokens."""
-EMBEDDING = f"{ENCODER}embed_tokens.weight"
 
 
 def _table(head: str) -> list[tuple[str, str]]:
@@ -21,8 +18,8 @@ def _table(head: str) -> list[tuple[str, str]]:
     return [
         (ENCODER, "linformer."),
         (OUTPUT, "lm_head.decoder.weight"),
-        ("encoder.lm_head.bias", "lm_head.decoder.bias"),
-        ("encoder.lm_head.", "lm_head."),
+        (OUTPUT_BIAS, "lm_head.decoder.bias"),
+        (LM_HEAD, "lm_head."),
         (f"{HEADS}{head}.", "classifier."),
     ]
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 
+from linformer_fairseq.checkpoints.reading import read_safetensors
+from linformer_fairseq.checkpoints.released_folder import CHECKPOINT, TRANSFORMERS_CONFIG, WEIGHTS
 from linformer_fairseq.checkpoints.writing import write_checkpoint
 from linformer_fairseq.exporting.trained import find_vocabulary
 from linformer_fairseq.files import dictionary
@@ -20,6 +20,7 @@ from linformer_fairseq.files.atomic import new_folder
 from linformer_fairseq.files.dictionary import BOS, EOS
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import read_object
+from linformer_fairseq.files.weight_names import LM_HEAD, OUTPUT, TOKENS, head_output
 from linformer_fairseq.models.architectures import MODEL
 from linformer_fairseq.models.options import fill_defaults
 
@@ -27,7 +28,6 @@ from . import names, options
 
 _HEAD = "sentence_classification_head"
 """fairseq's name of the head that sentence_prediction trains."""
-_CHECKPOINT = "model.pt"
 _STANDARD_DEVIATION = 0.02
 """Of RoBERTa's initial weights."""
 
@@ -52,17 +52,17 @@ def import_folder(folder: Path, out: Path, data: Path | None = None) -> list[Pat
         OSError: a file cannot be read or written.
     """
     with new_folder(out) as temporary:
-        config = _config(folder / "config.json")
-        weights = _weights(folder / "model.safetensors")
+        config = _config(folder / TRANSFORMERS_CONFIG)
+        weights = _weights(folder / WEIGHTS)
         dict_txt, tokenizer = find_vocabulary(data or folder)
         state = _state(folder, config, weights)
-        rows = state["model"][names.EMBEDDING].size(0)
+        rows = state["model"][TOKENS].size(0)
         if (symbols := dictionary.embedding_rows(dict_txt, linformer=True)) != rows:
             raise UserError(
                 f"{folder}: the embedding has {rows:,} rows, but {dict_txt} makes {symbols:,} symbols (fairseq's own "
                 "included); give the folder with the model's dictionary with --data"
             )
-        write_checkpoint(state, temporary / _CHECKPOINT)
+        write_checkpoint(state, temporary / CHECKPOINT)
         shutil.copyfile(dict_txt, temporary / dictionary.NAME)
         for path in (Path(path) for name, path in tokenizer.items() if name != "bpe"):
             shutil.copyfile(path, temporary / path.name)
@@ -85,11 +85,7 @@ def _config(path: Path) -> dict[str, Any]:
 def _weights(path: Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise UserError(f"{path}: no such file; save the model in one file, with save_pretrained")
-    try:
-        weights: dict[str, Tensor] = load_file(path)
-    except SafetensorError as error:
-        raise UserError(f"{path}: is damaged, or no safetensors file ({error})") from None
-    return weights
+    return read_safetensors(path)
 
 
 def _state(folder: Path, config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> dict[str, Any]:
@@ -101,16 +97,16 @@ def _state(folder: Path, config: Mapping[str, Any], weights: Mapping[str, Tensor
     model = Namespace(_name=MODEL, **found)
     fill_defaults(model)
     renamed = names.to_fairseq(weights, _HEAD)
-    if names.EMBEDDING not in renamed:
+    if TOKENS not in renamed:
         raise UserError(f"{folder}: there is no embedding in model.safetensors")
     renamed[names.VERSION] = torch.tensor([names.VERSION_NUMBER])
-    if not any(name.startswith("encoder.lm_head.") for name in renamed):
-        renamed |= _initial_lm_head(renamed[names.EMBEDDING])
+    if not any(name.startswith(LM_HEAD) for name in renamed):
+        renamed |= _initial_lm_head(renamed[TOKENS])
     if not model.untie_weights_roberta:
-        renamed[names.OUTPUT] = renamed[names.EMBEDDING]
+        renamed[OUTPUT] = renamed[TOKENS]
     task: dict[str, Any] = {"_name": "masked_lm", "data": ".", "tokens_per_sample": model.max_positions}
     criterion: dict[str, Any] = {"_name": "masked_lm"}
-    outputs = renamed.get(f"{names.HEADS}{_HEAD}.out_proj.weight")
+    outputs = renamed.get(head_output(_HEAD))
     if outputs is not None:
         task = {
             "_name": "sentence_prediction",
@@ -120,6 +116,7 @@ def _state(folder: Path, config: Mapping[str, Any], weights: Mapping[str, Tensor
             "separator_token": EOS,
             "max_positions": model.max_positions,
             "regression_target": config.get("problem_type") == "regression",
+            "seed": 1,  # by default that of `common`, which this checkpoint does not have
         }
         criterion = {"_name": "sentence_prediction", "classification_head_name": _HEAD}
         criterion["regression_target"] = task["regression_target"]
@@ -143,7 +140,7 @@ def _initial_lm_head(embedding: Tensor) -> dict[str, Tensor]:
         "layer_norm.bias": embedding.new_zeros(width),
         "bias": embedding.new_zeros(symbols),
     }
-    return {f"encoder.lm_head.{name}": tensor for name, tensor in head.items()}
+    return {f"{LM_HEAD}{name}": tensor for name, tensor in head.items()}
 
 
 def _labels(config: Mapping[str, Any]) -> Sequence[str]:

@@ -14,6 +14,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from linformer_fairseq import core
+from linformer_fairseq.checkpoints.released_folder import TRANSFORMERS_CONFIG, WEIGHTS
 from linformer_fairseq.exporting.trained import TrainedModel, read_trained
 from linformer_fairseq.files.atomic import new_folder
 from linformer_fairseq.files.errors import UserError
@@ -23,7 +24,6 @@ from .configuration_linformer import LinformerConfig
 from .modeling_linformer import LinformerForMaskedLM, LinformerForSequenceClassification
 from .tokenizer import fast_tokenizer, tokenizer_config
 
-WEIGHTS, CONFIG = "model.safetensors", "config.json"
 _TEMPLATES = (configuration_linformer, modeling_linformer)
 # What the templates import from core, in their own words, and what the same files are called in the folder.
 _PACKAGE, _FOLDER = "from linformer_fairseq.core.", "from ."
@@ -60,7 +60,7 @@ class Converted:
 
     def write_tokenizer(self, folder: Path) -> None:
         """Write config.json and the files of the tokenizer."""
-        _write_json(folder / CONFIG, self.config)
+        _write_json(folder / TRANSFORMERS_CONFIG, self.config)
         fast_tokenizer(self.trained.tokenizer, self.trained.dict_txt).save(str(folder / "tokenizer.json"))
         _write_json(folder / "tokenizer_config.json", tokenizer_config(self.trained.options.max_positions))
 

@@ -1,0 +1,115 @@
+"""`linformer export` and `linformer import`: from the arguments to a folder that the other commands take."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("sentencepiece")
+pytest.importorskip("transformers")
+
+import torch
+from safetensors.torch import load_file
+
+from linformer_fairseq import cli
+from tests.cli.test_evaluate import qqp, write_checkpoint
+from tests.data_prep.small_tokenizers import make_sentencepiece, text
+from tests.messages import says
+
+N = 256
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """task: prepared pairs; checkpoint.pt: a classifier; hf: exported from it; back: imported from that."""
+    folder = tmp_path_factory.mktemp("export")
+    task = qqp(folder, make_sentencepiece(folder / "tokenizer"))
+    (folder / "run").mkdir()
+    write_checkpoint(task, folder / "run" / "checkpoint.pt", "--max-positions", str(N))
+    words = ["export", "hf", str(folder / "run" / "checkpoint.pt"), str(folder / "hf"), "--data", str(task)]
+    assert cli.main(words) == 0
+    assert cli.main(["import", "hf", str(folder / "hf"), str(folder / "back")]) == 0
+    return folder
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+    """The one line that a command says."""
+    assert cli.main(list(map(str, words))) == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    return said
+
+
+def test_what_is_written_is_printed(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "new" / "hf"
+    assert cli.main(["export", "hf", str(folder / "back"), str(out)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"{path}: {path.stat().st_size:,} bytes" for path in sorted(out.iterdir())
+    ]
+    config = json.loads((out / "config.json").read_text())
+    assert (config["max_position_embeddings"], config["id2label"]) == (N, {"0": "0", "1": "1"})
+    found, expected = (load_file(path / "model.safetensors") for path in (out, folder / "hf"))
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(tensor, expected[name]) for name, tensor in found.items())
+
+
+def test_an_imported_classifier_predicts_and_embeds(folder: Path, tmp_path: Path) -> None:
+    texts = tmp_path / "texts.txt"
+    texts.write_text(text(30))
+    outs = []
+    for name, checkpoint in (("before", folder / "run" / "checkpoint.pt"), ("after", folder / "back")):
+        outs.append(tmp_path / f"{name}.tsv")
+        words = ["predict", str(checkpoint), str(texts), "--device", "cpu", "--out", str(outs[-1])]
+        assert cli.main(words) == int("\n\n" in texts.read_text())
+    assert outs[0].read_text() == outs[1].read_text() != ""
+    words = ["evaluate", str(folder / "back"), str(folder / "task"), "--device", "cpu"]
+    assert cli.main(words) == 0
+
+
+def test_a_folder_of_transformers_is_named(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, texts = tmp_path / "out", tmp_path / "texts.txt"
+    texts.write_text("a text\n")
+    for words in (
+        ["export", "hf", folder / "hf", out],
+        ["predict", folder / "hf", texts],
+        ["evaluate", folder / "hf", folder / "task"],
+    ):
+        expected = (f"linformer {words[0]}: error: {folder / 'hf'}", "transformers", "import hf", "linformer convert")
+        assert says(refusal(capsys, *words), *expected)
+    weights = folder / "hf" / "model.safetensors"
+    assert says(refusal(capsys, "export", "hf", weights, out), weights, "'pt'", "import hf")
+    assert not out.exists()
+
+
+def test_errors_leave_nothing(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "new" / "out"
+    assert says(refusal(capsys, "export", "hf", tmp_path / "absent", out), "absent: no such file or folder")
+    assert says(refusal(capsys, "import", "hf", tmp_path, out), f"{tmp_path / 'config.json'}: no such file")
+    shutil.copytree(folder / "hf", tmp_path / "damaged")
+    (tmp_path / "damaged" / "model.safetensors").write_bytes(b"damaged")
+    assert says(refusal(capsys, "import", "hf", tmp_path / "damaged", out), "model.safetensors: damaged")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["damaged"]
+    out.mkdir(parents=True)
+    for command in ("export", "import"):
+        source = folder / ("back" if command == "export" else "hf")
+        assert says(refusal(capsys, command, "hf", source, out), f"{out}: is there already")
+
+
+@pytest.mark.slow
+def test_graphs(folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("onnxscript")
+    runtime = pytest.importorskip("onnxruntime")
+    for words in (["torch", tmp_path / "program"], ["onnx", tmp_path / "onnx", "--int8"]):
+        format_, out, *more = words
+        assert cli.main(["export", str(format_), str(folder / "back"), str(out), *map(str, more)]) == 0
+    program = torch.export.load(tmp_path / "program" / "model.pt2").module()
+    tokens, mask = torch.tensor([[0, 5, 6, 7, 2], [0, 8, 2, 1, 1]]), torch.tensor([[1] * 5, [1, 1, 1, 0, 0]])
+    expected = program(tokens, mask)
+    assert expected.shape == (2, 2)
+    inputs = {"input_ids": tokens.numpy(), "attention_mask": mask.numpy()}
+    for name, tolerance in (("model.onnx", 1e-4), ("model_int8.onnx", 0.5)):
+        (found,) = runtime.InferenceSession(tmp_path / "onnx" / name).run(None, inputs)
+        torch.testing.assert_close(torch.from_numpy(found), expected.detach(), atol=tolerance, rtol=0)
