@@ -15,6 +15,7 @@ from linformer_fairseq import models  # noqa: F401  registers them, for fairseq 
 from linformer_fairseq.evaluation.task_data import TaskData
 from linformer_fairseq.files.dictionary import embedding_rows, read_labels, read_vocabulary, without_padding
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.models.stored import robertas_only
 from linformer_fairseq.tasks import SENTENCE_PREDICTION
 
 _EMBEDDING = "encoder.sentence_encoder.embed_tokens.weight"
@@ -51,7 +52,8 @@ def load_classifier(
     """
     if not checkpoint.is_file():
         raise UserError(f"{checkpoint}: no such file; expected a checkpoint of a finetuning")
-    state = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
+    with robertas_only():
+        state = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
     cfg = state["cfg"]
     head = str(getattr(cfg.criterion, "classification_head_name", ""))
     weight = state["model"].get(f"classification_heads.{head}.out_proj.weight")

@@ -18,6 +18,7 @@ from linformer_fairseq.files.dictionary import NAME, embedding_rows, find_dictio
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.tokenizers import find_tokenizer
 from linformer_fairseq.models.options import fill_defaults
+from linformer_fairseq.models.stored import robertas_only
 
 _ENCODER = "encoder.sentence_encoder."
 _LAYER = re.compile(re.escape(_ENCODER) + r"layers\.(\d+)\.")
@@ -65,7 +66,8 @@ def read_trained(name_or_path: str, data: Path | None) -> TrainedModel:
     if not path.is_file():
         raise UserError(f"{name_or_path}: no such model; expected a checkpoint, or a folder with model.safetensors")
     folder = data or path.parent
-    state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
+    with robertas_only():
+        state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
     options = _options(path, state)
     weights: Mapping[str, Tensor] = state["model"]
     criterion = state["cfg"].criterion

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
 
+from linformer_fairseq.checkpoints.safetensors_file import read_safetensors
 from linformer_fairseq.checkpoints.writing import write_checkpoint
 from linformer_fairseq.exporting.trained import find_vocabulary
 from linformer_fairseq.files import dictionary
@@ -21,13 +22,15 @@ from linformer_fairseq.files.dictionary import BOS, EOS
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import read_object
 from linformer_fairseq.models.architectures import MODEL
-from linformer_fairseq.models.options import fill_defaults
+from linformer_fairseq.models.config import LinformerRobertaConfig
+from linformer_fairseq.models.options import attention_settings, fill_defaults
+from linformer_fairseq.models.stored import check_sizes
 
 from . import names, options
 
 _HEAD = "sentence_classification_head"
 """fairseq's name of the head that sentence_prediction trains."""
-_CHECKPOINT = "model.pt"
+_CHECKPOINT, _CONFIG = "model.pt", "config.json"
 _STANDARD_DEVIATION = 0.02
 """Of RoBERTa's initial weights."""
 
@@ -52,8 +55,8 @@ def import_folder(folder: Path, out: Path, data: Path | None = None) -> list[Pat
         OSError: a file cannot be read or written.
     """
     with new_folder(out) as temporary:
-        config = _config(folder / "config.json")
-        weights = _weights(folder / "model.safetensors")
+        config = _config(folder / _CONFIG)
+        weights = read_safetensors(folder / "model.safetensors")
         dict_txt, tokenizer = find_vocabulary(data or folder)
         state = _state(folder, config, weights)
         rows = state["model"][names.EMBEDDING].size(0)
@@ -69,7 +72,8 @@ def import_folder(folder: Path, out: Path, data: Path | None = None) -> list[Pat
         if "num_classes" in state["cfg"]["task"]:
             (temporary / "input0").mkdir()
             shutil.copyfile(dict_txt, temporary / "input0" / dictionary.NAME)
-            dictionary.write(temporary / "label" / dictionary.NAME, ((label, 1) for label in _labels(config)))
+            labels = _labels(folder / _CONFIG, config)
+            dictionary.write(temporary / "label" / dictionary.NAME, ((label, 1) for label in labels))
     return sorted(path for path in out.rglob("*") if path.is_file())
 
 
@@ -82,36 +86,31 @@ def _config(path: Path) -> dict[str, Any]:
     return config
 
 
-def _weights(path: Path) -> dict[str, Tensor]:
-    if not path.is_file():
-        raise UserError(f"{path}: no such file; save the model in one file, with save_pretrained")
-    try:
-        weights: dict[str, Tensor] = load_file(path)
-    except SafetensorError as error:
-        raise UserError(f"{path}: is damaged, or no safetensors file ({error})") from None
-    return weights
-
-
 def _state(folder: Path, config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> dict[str, Any]:
     """What fairseq's trainer would save of the model."""
-    try:
-        found = options.to_fairseq(config)
-    except ValueError as error:
-        raise UserError(f"{folder}: {error}") from None
-    model = Namespace(_name=MODEL, **found)
-    fill_defaults(model)
     renamed = names.to_fairseq(weights, _HEAD)
-    if names.EMBEDDING not in renamed:
+    embedding = renamed.get(names.EMBEDDING)
+    if embedding is None or embedding.dim() != 2:
         raise UserError(f"{folder}: there is no embedding in model.safetensors")
+    try:
+        found = OmegaConf.merge(OmegaConf.structured(LinformerRobertaConfig), options.to_fairseq(config))
+        model = Namespace(**{**OmegaConf.to_container(found, enum_to_str=True), "_name": MODEL})  # type: ignore[dict-item]
+        fill_defaults(model)
+        check_sizes(vars(model), renamed)
+        attention_settings(model)
+    except (ValueError, OmegaConfBaseException) as error:
+        raise UserError(f"{folder / _CONFIG}: {str(error).splitlines()[0]}") from None
     renamed[names.VERSION] = torch.tensor([names.VERSION_NUMBER])
     if not any(name.startswith("encoder.lm_head.") for name in renamed):
-        renamed |= _initial_lm_head(renamed[names.EMBEDDING])
+        renamed |= _initial_lm_head(embedding)
     if not model.untie_weights_roberta:
-        renamed[names.OUTPUT] = renamed[names.EMBEDDING]
+        renamed[names.OUTPUT] = embedding
     task: dict[str, Any] = {"_name": "masked_lm", "data": ".", "tokens_per_sample": model.max_positions}
     criterion: dict[str, Any] = {"_name": "masked_lm"}
     outputs = renamed.get(f"{names.HEADS}{_HEAD}.out_proj.weight")
     if outputs is not None:
+        if outputs.dim() != 2:
+            raise UserError(f"{folder}: the classifier in model.safetensors has {outputs.dim()} dimensions, expected 2")
         task = {
             "_name": "sentence_prediction",
             "data": ".",
@@ -146,6 +145,12 @@ def _initial_lm_head(embedding: Tensor) -> dict[str, Tensor]:
     return {f"encoder.lm_head.{name}": tensor for name, tensor in head.items()}
 
 
-def _labels(config: Mapping[str, Any]) -> Sequence[str]:
-    named: dict[str, str] = config.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}  # two are transformers' default
-    return [named[number] for number in sorted(named, key=int)]
+def _labels(path: Path, config: Mapping[str, Any]) -> Sequence[str]:
+    named = config.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}  # two are transformers' default
+    try:
+        labels = [str(named[number]) for number in sorted(named, key=int)]
+    except (TypeError, ValueError):
+        raise UserError(f"{path}: id2label is {str(named)[:60]}; expected a label for each number") from None
+    if wrong := next((label for label in labels if len(label.split()) != 1), None):
+        raise UserError(f"{path}: the label {wrong!r} has a blank, which fairseq's dictionary cannot hold; rename it")
+    return labels
