@@ -37,7 +37,7 @@ MAY_IMPORT = {
     "": {"patches", "optim"},
 }
 # What these may need from elsewhere, beside the standard library.
-NEEDS = {"core": {"torch"}, "files": {"numpy"}, "prediction": {"numpy", "pyarrow"}}
+NEEDS = {"core": {"torch"}, "files": {"numpy", "sentencepiece"}, "prediction": {"numpy", "pyarrow"}}
 # The same for data_prep, whose every part may import linformer_fairseq.files; a program may import every part, and
 # `prepare_pretraining` puts other programs together.
 DATA_PREP = ROOT / "data_prep"

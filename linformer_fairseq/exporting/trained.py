@@ -19,6 +19,7 @@ from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.tokenizers import find_tokenizer
 from linformer_fairseq.files.weight_names import ENCODER, HEADS, TOKENS, head_output
 from linformer_fairseq.models.options import fill_defaults
+from linformer_fairseq.models.stored import robertas_only
 
 _LAYER = re.compile(re.escape(ENCODER) + r"layers\.(\d+)\.")
 _HEAD = re.compile(re.escape(HEADS) + r"(.+)\.out_proj\.weight")
@@ -62,7 +63,8 @@ def read_trained(name_or_path: str, data: Path | None) -> TrainedModel:
     """
     path = existing_weights(name_or_path)
     folder = data or path.parent
-    state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
+    with robertas_only():
+        state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
     options = _options(path, state)
     weights: Mapping[str, Tensor] = state["model"]
     criterion = state["cfg"].criterion

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.files.json_records import load, read_object
+from linformer_fairseq.files.json_records import load, read_object, shortened
 
 NAME = "run.json"
 SCHEMA = 1
@@ -75,7 +75,7 @@ def read(folder: Path) -> dict[str, Any]:
     path = folder / NAME
     value = read_object(path)
     if value.get("schema") != SCHEMA:
-        raise UserError(f"{path}: schema {value.get('schema')!r}; this program knows schema {SCHEMA}")
+        raise UserError(f"{path}: schema {shortened(value.get('schema'))}; this program knows schema {SCHEMA}")
     return value
 
 
@@ -91,5 +91,5 @@ def read_record(folder: Path) -> Record:
     except ValueError as error:
         raise UserError(f"{path}: {error}") from None
     if record.stage not in ("pretraining", "finetuning"):
-        raise UserError(f"{path}: stage: expected pretraining or finetuning, found {record.stage!r}")
+        raise UserError(f"{path}: stage: expected pretraining or finetuning, found {shortened(record.stage)}")
     return record

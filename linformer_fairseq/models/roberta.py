@@ -139,7 +139,7 @@ class LinformerRobertaModel(RobertaModel):
 
         Args:
             model_name_or_path: name of a model that comes with the package (`hub_models`), or the folder of a
-                checkpoint, or an archive of such a folder.
+                checkpoint.
             checkpoint_file: name of the checkpoint in that folder (default: ``model.safetensors`` if it exists,
                 otherwise ``model.pt``).
             data_name_or_path: folder with ``dict.txt`` (or ``input0/`` and ``label/``); if it begins with a dot, it is
@@ -151,8 +151,9 @@ class LinformerRobertaModel(RobertaModel):
 
         Raises:
             FileNotFoundError: the checkpoint, dictionary or tokenizer is missing; the message names the files.
-            ValueError: the checkpoint is damaged, is not a checkpoint, or refers to code that is not on the allow-list;
-                or a file was named although the model comes with the package.
+            UserError: the dictionary or the tokenizer is damaged.
+            ValueError: the checkpoint is damaged, is not a checkpoint of a RoBERTa, or refers to code that is not on
+                the allow-list; or a file was named although the model comes with the package.
         """
         model, data = os.fspath(model_name_or_path), os.fspath(data_name_or_path)
         return load_hub_interface(cls, model, checkpoint_file, data, bpe, **overrides)
