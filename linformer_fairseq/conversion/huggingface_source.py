@@ -167,12 +167,12 @@ def _check_shapes(folder: Path, options: dict[str, Any], padding: int, weights: 
     heads, width = options["encoder_attention_heads"], options["encoder_embed_dim"]
     if width % heads:
         raise UserError(
-            f"{folder / CONFIG}: num_attention_heads is {heads}, which does not divide hidden_size, {width}"
+            f"{folder / TRANSFORMERS_CONFIG}: num_attention_heads is {heads}, which does not divide hidden_size, {width}"
         )
     try:
         check_sizes(options, weights)
     except ValueError as error:
-        raise UserError(f"{folder / CONFIG}: {error}") from None
+        raise UserError(f"{folder / TRANSFORMERS_CONFIG}: {error}") from None
     shapes = {
         key: tuple(weights[key].shape) for key in (TOKENS, OUTPUT, OUTPUT_BIAS, POSITIONS, _TYPES) if key in weights
     }
