@@ -15,6 +15,10 @@ from linformer_fairseq.files.tokenizers import find_tokenizer
 
 WEIGHTS = "model.safetensors"
 """Name of the weights in a model's folder."""
+_INSIDE = (WEIGHTS, "model.pt", "checkpoint_best.pt")
+"""The weights of a folder: of a released or converted model, of an imported one, of a run."""
+EXPECTED = "a checkpoint, a folder with one (" + ", ".join(_INSIDE) + "), or a model that comes with the package"
+"""What `find_weights` finds, for the error if it found nothing."""
 _SHIPPED = Path(__file__).parent.parent / "weights"
 _DICTIONARIES = ("dict.txt", "input0/dict.txt", "label/dict.txt")
 
@@ -71,13 +75,14 @@ def shipped_folder(name: str) -> Path:
 def find_weights(name_or_path: str) -> str:
     """Return the path of the weights of a model.
 
-    For a name of `shipped_models`, these are that model's; for a folder made by `release`, the file in it; any other
-    path is returned unchanged. Names take precedence; ``./NAME`` is the file or the folder.
+    For a name of `shipped_models`, these are that model's. For a folder, they are the file in it: ``model.safetensors``
+    (as `release` makes it), ``model.pt`` or, of a run, ``checkpoint_best.pt``. Any other path is returned unchanged.
+    Names take precedence; ``./NAME`` is the file or the folder.
     """
     if name_or_path in shipped_models():
         return str(shipped_folder(name_or_path) / WEIGHTS)
-    inside = Path(name_or_path) / WEIGHTS
-    return str(inside) if inside.is_file() else name_or_path
+    inside = (Path(name_or_path) / name for name in _INSIDE)
+    return next((str(path) for path in inside if path.is_file()), name_or_path)
 
 
 def tokenizer_files(data: Path) -> list[Path]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from linformer_fairseq.checkpoints.reading import unpickle
-from linformer_fairseq.checkpoints.released_folder import find_weights, shipped_models
+from linformer_fairseq.checkpoints.released_folder import EXPECTED, find_weights, shipped_models
 from linformer_fairseq.cli.devices import device_of
 from linformer_fairseq.evaluation import load_classifier, read_task
 from linformer_fairseq.files.dictionary import find_dictionary
@@ -73,8 +73,7 @@ def _find(arguments: argparse.Namespace) -> tuple[Path, Path]:
     weights = Path(find_weights(arguments.checkpoint))
     if not weights.is_file():
         raise UserError(
-            f"{arguments.checkpoint}: no such checkpoint; expected a file, a folder made by `linformer checkpoint "
-            f"release`, or a model that comes with the package: {', '.join(shipped_models())}"
+            f"{arguments.checkpoint}: no such checkpoint; expected {EXPECTED}: {', '.join(shipped_models())}"
         )
     data = arguments.data or _trained_on(weights)
     if find_dictionary(data) is None:
