@@ -51,10 +51,10 @@ def card(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--results",
         type=Path,
-        nargs="+",
+        action="append",
         default=[],
         metavar="FILE",
-        help="scores to put into the card: files of `linformer evaluate --results`",
+        help="scores to put into the card: a file of `linformer evaluate --results`; can be repeated",
     )
     parser.add_argument("--license", metavar="ID", help="of the model, as the hub calls it: mit, apache-2.0, ...")
     parser.add_argument("--language", metavar="CODE", help="of the model: en, de, ...")

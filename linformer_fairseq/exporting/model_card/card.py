@@ -71,7 +71,7 @@ def _summary(model: CheckpointModel) -> str:
         f"{kind} with Linformer attention ([Wang et al. 2020](https://arxiv.org/abs/2006.04768)): a RoBERTa whose "
         f"self-attention is to k projected keys and values in place of all n = {settings.max_positions:,}, so that "
         f"time and memory grow as O(nk). {settings.num_layers} layers of width {settings.embed_dim:,}, "
-        f"{architecture.count_parameters(model):,} parameters. It runs with linformer-fairseq."
+        f"{architecture.count_parameters(model):,} parameters."
     )
 
 
@@ -119,8 +119,10 @@ def _stage(stage: Stage, update: int | None) -> str:
 
 
 def _data(stage: Stage) -> str:
-    if stage.conversion is not None or stage.shipped is not None:
+    if stage.shipped is not None:
         return ""
+    if stage.conversion is not None:
+        return f"Of the source of the conversion `{stage.name}`: {NOT_RECORDED}.\n\n"
     data = stage.data
     lines = [f"Of the {training.heading(stage).lower()} `{stage.name}`:\n\n"]
     if data.unknown:
@@ -152,7 +154,7 @@ def _metrics(metrics: Sequence[Metric]) -> str:
     if not metrics:
         return f"{NOT_RECORDED.capitalize()}.\n"
     head = ("metric", "data", "split", "value", "measured by")
-    body = [(metric.name, metric.data, metric.split, metric.text, metric.origin) for metric in metrics]
+    body = [(metric.name, metric.data, metric.split or "-", metric.text, metric.origin) for metric in metrics]
     return "\n".join(markdown_table([head, *body], left=(0, 1, 2, 4))) + "\n"
 
 

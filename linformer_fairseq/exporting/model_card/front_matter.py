@@ -51,7 +51,8 @@ def metadata(
         found["datasets"] = list(dict.fromkeys(datasets))
     if metrics:
         found["metrics"] = list(dict.fromkeys(metric.kind for metric in metrics))
-        results = [_result(metric, task_of(model)) for metric in metrics]
+        first = {(metric.kind, metric.data, metric.split): metric for metric in reversed(metrics)}
+        results = [_result(metric, task_of(model)) for metric in reversed(first.values())]
         found["model-index"] = [{"name": stages[0].name, "results": results}]
     return found
 

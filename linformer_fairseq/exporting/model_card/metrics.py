@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from linformer_fairseq.exporting.trained import CheckpointModel
 from linformer_fairseq.files.errors import UserError
@@ -26,7 +27,7 @@ class Metric:
     value: float
     """In percent, where it is a share."""
     data: str
-    split: str
+    split: str | None
     origin: str
     """What measured it, when, on what machine and with which commit."""
     repository: str | None = None
@@ -70,8 +71,10 @@ def read_metrics(model: CheckpointModel, stage: Stage, evaluations: Sequence[Pat
                 f"{digest[:12]}...); evaluate {model.path} with --results"
             )
     found = [metric for _, record in records for metric in _evaluated(record)]
+    if stage.conversion is not None:
+        return [*found, *_compared(stage.conversion)]
     update = updates_of(model)
-    validated = list(_logged(stage.run, update, stage.data)) if stage.run else []
+    validated = list(_logged(stage, stage.run, update)) if stage.run else []
     return [*found, *(validated or _stored(model, stage.data))]
 
 
@@ -86,11 +89,24 @@ def _evaluated(record: EvaluationRecord) -> Iterator[Metric]:
         yield Metric(kind, value, record.task, record.split, origin, *places)
 
 
-def _logged(run: Run, update: int, data: Data) -> Iterator[Metric]:
+def _compared(conversion: Mapping[str, Any]) -> Iterator[Metric]:
+    """The comparison of `linformer convert`."""
+    comparison = conversion["comparison"] or {}
+    for measured in comparison.get("perplexity", []):
+        origin = (
+            f"`linformer convert`, {measured['blocks']:,} blocks of {measured['length']:,} tokens, before any "
+            f"training; the source: {measured['source']:.2f}; {conversion['date']}, commit and machine not recorded"
+        )
+        yield Metric(PERPLEXITY, measured["result"], comparison["text"], None, origin)
+
+
+def _logged(stage: Stage, run: Run, update: int) -> Iterator[Metric]:
     """The validation after the checkpoint's last update."""
-    row, log = run.row, run.log
+    row, log, data = run.row, run.log, stage.data
     attempt = next((one for one in run.record.attempts if update <= (one.updates_at_end or 0)), run.record.attempts[-1])
     hardware = ", ".join(dict.fromkeys([attempt.hardware.processor, attempt.hardware.accelerator or "none"]))
+    most = stage.settings.get("dataset.max_valid_steps")
+    part = f" on at most {most + 1:,} batches" if most is not None else ""  # fairseq stops after one more
     for kind, values, best in (
         (PERPLEXITY, log.perplexity, row.perplexity),
         (ACCURACY, log.accuracy, row.accuracy),
@@ -101,7 +117,7 @@ def _logged(run: Run, update: int, data: Data) -> Iterator[Metric]:
         chosen = best is not None and best.update == update and len(values) > 1
         selected = f"; the best of {len(values):,} validations, on the data that it is chosen on" if chosen else ""
         origin = (
-            f"fairseq's validation in the training, after update {update:,}{selected}; run started "
+            f"fairseq's validation{part} in the training, after update {update:,}{selected}; run started "
             f"{row.started[:10]}, commit {row.commit}; {hardware.removesuffix(', none')}"
         )
         yield Metric(kind, values[update], data.name, "valid", origin, *_place(data))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,11 @@ def rows(stage: Stage, update: int | None) -> Iterator[tuple[str, str]]:
     yield "learning rate", _learning_rate(settings)
     yield "optimizer", str(settings.get("optimizer._name") or NOT_RECORDED)
     yield "precision", _precision(settings)
+    if update is None and run is not None and run.row.perplexity is not None:
+        yield (
+            "lowest perplexity in validation",
+            f"{run.row.perplexity.best:.2f}, after update {run.row.perplexity.update:,}",
+        )
     yield from _circumstances(run)
 
 
@@ -116,10 +122,11 @@ def _circumstances(run: Run | None) -> Iterator[tuple[str, str]]:
             f"process{'es' if hardware.processes > 1 else ''}"
         )
     yield "hardware", "; then ".join(used)
-    ended = row.ended[:10] if row.ended else NOT_RECORDED
+    first, last = row.started[:10], row.ended[:10] if row.ended else "an end that is not recorded"
+    yield "dates", first if first == last else f"{first} to {last}"
     lost = f", without {row.attempts_without_end} starts whose end is not known" if row.attempts_without_end else ""
     starts = f" in {row.attempts} starts" if row.attempts > 1 else ""
-    yield "dates", f"{row.started[:10]} to {ended}; {row.wall_seconds / 3600:.2f} hours{starts}{lost}"
+    yield "time", f"{timedelta(seconds=row.wall_seconds)} (h:mm:ss){starts}{lost}"
     yield "commit", row.commit
     yield "versions", ", ".join(f"{name} {version}" for name, version in row.versions.items()) or NOT_RECORDED
     command = {"pretraining": "pretrain", "finetuning": "finetune"}[run.record.stage]

@@ -10,7 +10,9 @@ from .history import Stage
 
 _TEXT = "He opened the <mask> and walked into the room."
 
-_FAIRSEQ = """```python
+_FAIRSEQ = """With linformer-fairseq:
+
+```python
 from linformer_fairseq.models import LinformerRobertaModel
 
 model = LinformerRobertaModel.from_pretrained({arguments}).eval()
@@ -21,7 +23,9 @@ model = LinformerRobertaModel.from_pretrained({arguments}).eval()
 {command}
 ```
 """
-_TRANSFORMERS = """```python
+_TRANSFORMERS = """With Hugging Face's transformers:
+
+```python
 from transformers import {auto}, AutoTokenizer, pipeline
 
 model = {auto}.from_pretrained("{folder}", trust_remote_code=True)
