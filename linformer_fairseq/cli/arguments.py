@@ -220,8 +220,8 @@ def evaluate(parser: argparse.ArgumentParser) -> None:
     """
     parser.add_argument(
         "checkpoint",
-        help="checkpoint of a finetuning with --task sentence_prediction, or a folder made by `linformer checkpoint "
-        "release`",
+        help="checkpoint of a finetuning with --task sentence_prediction, its run folder, or a folder made by "
+        "`linformer checkpoint release`",
     )
     parser.add_argument("data", type=Path, metavar="TASK", help="a folder made by `linformer data task`")
     parser.add_argument("--split", help="train, valid or test (default: test with --submission, otherwise valid)")
@@ -302,8 +302,8 @@ def export(parser: argparse.ArgumentParser) -> None:
         one.add_argument(
             "model",
             metavar="MODEL",
-            help="a checkpoint, a folder made by `linformer checkpoint release`, or the name of a model that comes "
-            "with the package (linformer-small)",
+            help="a checkpoint, its run folder, a folder made by `linformer checkpoint release`, or the name of a "
+            "model that comes with the package (linformer-small)",
         )
         one.add_argument("out", type=Path, metavar="OUT", help="new folder for the model")
         one.add_argument(
@@ -475,7 +475,8 @@ def _model(parser: argparse.ArgumentParser, kind: str) -> None:
     """The model of `predict`, `embed` and `fill-mask`, and how it is computed."""
     parser.add_argument(
         "checkpoint",
-        help=f"{kind}, a folder made by `linformer checkpoint release`, or a model that comes with the package",
+        help=f"{kind}, its run folder, a folder made by `linformer checkpoint release`, or a model that comes with the "
+        "package",
     )
     parser.add_argument(
         "--data",

@@ -155,8 +155,11 @@ def test_without_a_run_folder_the_score_is_that_in_the_checkpoint(prepared: Path
     state = torch.load(path, weights_only=False)
     state["extra_state"]["val_loss"] = 5.0  # in bits
     torch.save(state, path)
-    (result,) = card_of(path).data.eval_results
+    card = card_of(path)
+    (result,) = card.data.eval_results
     assert (result.metric_type, result.metric_value) == ("perplexity", 32.0)
+    assert card.text.startswith("\n# alone\n")
+    assert card_of(path.rename(tmp_path / "checkpoint_best.pt")).text.startswith(f"\n# {tmp_path.name}\n")
 
 
 def test_the_card_of_a_finetuning_has_the_pretraining_too(finetuned: Path) -> None:

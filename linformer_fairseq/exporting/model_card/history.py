@@ -67,13 +67,13 @@ class Stage:
 
     @property
     def name(self) -> str:
-        """Of the run, the model or the file."""
+        """Of the run, the model or the file; of its folder where the file is called as all are."""
         if self.run is not None:
             return self.run.record.name
         if self.shipped is not None:
             return self.shipped
-        alone = self.checkpoint.name not in ("model.safetensors", "model.pt")
-        return self.checkpoint.stem if alone else self.checkpoint.absolute().parent.name
+        common = self.checkpoint.stem == "model" or self.checkpoint.name.startswith("checkpoint")
+        return self.checkpoint.absolute().parent.name if common else self.checkpoint.stem
 
 
 def read_history(model: CheckpointModel, data: Path | None) -> list[Stage]:

@@ -76,27 +76,31 @@ def _updates(run: Run | None, settings: Settings, update: int | None) -> str:
 def _batch(run: Run | None, settings: Settings) -> str:
     if run is not None and run.record.tokens_per_update:
         return f"{run.record.tokens_per_update:,} tokens in each update, with padding"
-    sentences = settings.get("dataset.batch_size")
     accumulated = settings.get("optimization.update_freq")
     processes = settings.get("distributed_training.distributed_world_size")
-    if sentences is None or accumulated is None or processes is None:
+    if accumulated is None or processes is None:
         return NOT_RECORDED
-    factors = [sentences, accumulated[0] if not isinstance(accumulated, int) else accumulated, processes]
-    total = factors[0] * factors[1] * factors[2]
-    most = settings.get("dataset.max_tokens")
-    limit = f", at most {most:,} tokens in each batch of a device" if most else ""
-    return f"{total:,} examples in each update{limit}"
+    batches = processes * (accumulated if isinstance(accumulated, int) else accumulated[0])
+    limits = [
+        f"{most * batches:,} {unit}"
+        for unit, most in (
+            ("examples", settings.get("dataset.batch_size")),
+            ("tokens, with padding,", settings.get("dataset.max_tokens")),
+        )
+        if most
+    ]
+    return f"at most {' and '.join(limits)} in each update" if limits else NOT_RECORDED
 
 
 def _learning_rate(settings: Settings) -> str:
     rates = settings.get("optimization.lr")
     if rates is None:
         return NOT_RECORDED
-    highest = f"{rates[0]:g}" if not isinstance(rates, float) else f"{rates:g}"
+    rate = rates if isinstance(rates, float) else rates[0]
     schedule = settings.get("lr_scheduler._name")
     warmup = settings.get("lr_scheduler.warmup_updates")
     return ", ".join(
-        [highest, *([f"{schedule}"] if schedule else []), *([f"{warmup:,} warm-up updates"] if warmup else [])]
+        [f"{rate:g}", *([schedule] if schedule else []), *([f"{warmup:,} warm-up updates"] if warmup else [])]
     )
 
 
