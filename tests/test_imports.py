@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "launch": {"launch", "training", "patches", "checkpoints", "models", "tasks", "core", "files"},
     "planning": {"planning", "launch", "models", "core", "tasks", "files"},
     "results": {"results", "files"},
-    "exporting": {"exporting", "models", "core", "checkpoints", "files"},
+    "exporting": {"exporting", "conversion", "results", "models", "core", "checkpoints", "files"},
     "cli": {
         *("cli", "checkpoints", "conversion", "core", "evaluation", "exporting", "files", "launch", "models"),
         *("planning", "prediction", "results"),

@@ -88,8 +88,8 @@ def read_released(file: BinaryIO) -> dict[str, Any]:
         facts = parse(content[_LENGTH : _LENGTH + length].decode())["__metadata__"]
         if facts["format"] != FORMAT:
             raise ValueError(
-                f"its format is {shortened(facts['format'])}; expected {FORMAT!r}. A file of Hugging Face's transformers "
-                "('pt') is read by `linformer convert` (RoBERTa) and `linformer import hf` (Linformer)"
+                f"its format is {shortened(facts['format'])}; expected {FORMAT!r}. A file of Hugging Face's "
+                "transformers ('pt') is read by `linformer convert` (RoBERTa) and `linformer import hf` (Linformer)"
             )
         unsigned = content.replace(facts["sha256"].encode(), _ZEROS.encode(), 1)
         if hashlib.sha256(unsigned).hexdigest() != facts["sha256"]:

@@ -43,6 +43,7 @@ COMMANDS: dict[str, Command] = {
         arguments.benchmark,
         "benchmark",
     ),
+    "card": Command("write a model card of what a checkpoint and its run folder say", arguments.card, "card"),
     "checkpoint": Command(
         "verify the checkpoints of a run, or export a model for sharing (`release`)",
         arguments.checkpoint,

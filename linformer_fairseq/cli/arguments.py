@@ -25,6 +25,41 @@ def benchmark(parser: argparse.ArgumentParser) -> None:
     _programs(parser, PROGRAMS)
 
 
+def card(parser: argparse.ArgumentParser) -> None:
+    """Write a model card in the format of the Hugging Face hub: Markdown with metadata in front.
+
+      linformer evaluate RUN work/sst2 --results sst2.json
+      linformer card RUN --results sst2.json --license mit --language en --out README.md
+
+    The card has the architecture, the data with their licences, the training, the scores with what measured them, and
+    the limits. All of it comes from the checkpoint, run.json and logs in its folder, conversion.json, and the manifest
+    of the data folder; what these do not say is "not recorded". `linformer export hf` writes a card into its folder.
+    """
+    parser.add_argument(
+        "checkpoint",
+        metavar="CHECKPOINT",
+        help="a checkpoint, a run folder (its checkpoint_best.pt), a folder made by `linformer checkpoint release`, "
+        "`convert` or `import`, or a model that comes with the package",
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write to a file (default: stdout)")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="folder of the data that it was trained on (default: the one that the checkpoint or the run names)",
+    )
+    parser.add_argument(
+        "--results",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="scores to put into the card: a file of `linformer evaluate --results`; can be repeated",
+    )
+    parser.add_argument("--license", metavar="ID", help="of the model, as the hub calls it: mit, apache-2.0, ...")
+    parser.add_argument("--language", metavar="CODE", help="of the model: en, de, ...")
+
+
 def checkpoint(parser: argparse.ArgumentParser) -> None:
     """Verify checkpoints, and export models for sharing.
 
@@ -191,8 +226,8 @@ def evaluate(parser: argparse.ArgumentParser) -> None:
     """
     parser.add_argument(
         "checkpoint",
-        help="checkpoint of a finetuning with --task sentence_prediction, or a folder made by `linformer checkpoint "
-        "release`",
+        help="checkpoint of a finetuning with --task sentence_prediction, its run folder, or a folder made by "
+        "`linformer checkpoint release`",
     )
     parser.add_argument("data", type=Path, metavar="TASK", help="a folder made by `linformer data task`")
     parser.add_argument("--split", help="train, valid or test (default: test with --submission, otherwise valid)")
@@ -206,6 +241,12 @@ def evaluate(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="write a table of id, prediction, label and probability"
+    )
+    parser.add_argument(
+        "--results",
+        type=Path,
+        metavar="FILE",
+        help="write the scores as JSON, with command, commit, machine and date, for `linformer card --results`",
     )
     parser.add_argument(
         "--submission",
@@ -267,8 +308,8 @@ def export(parser: argparse.ArgumentParser) -> None:
         one.add_argument(
             "model",
             metavar="MODEL",
-            help="a checkpoint, a folder made by `linformer checkpoint release`, `linformer convert` or `linformer "
-            "import hf`, or a model that comes with the package (linformer-small)",
+            help="a checkpoint, its run folder, a folder made by `linformer checkpoint release`, `linformer convert` "
+            "or `linformer import hf`, or a model that comes with the package (linformer-small)",
         )
         one.add_argument("out", type=Path, metavar="OUT", help="new folder for the model")
         one.add_argument(
@@ -441,8 +482,8 @@ def _model(parser: argparse.ArgumentParser, kind: str) -> None:
     """The model of `predict`, `embed` and `fill-mask`, and how it is computed."""
     parser.add_argument(
         "checkpoint",
-        help=f"{kind}, a folder made by `linformer checkpoint release` or `linformer import hf`, or a model that comes "
-        "with the package",
+        help=f"{kind}, its run folder, a folder made by `linformer checkpoint release` or `linformer import hf`, or a "
+        "model that comes with the package",
     )
     parser.add_argument(
         "--data",

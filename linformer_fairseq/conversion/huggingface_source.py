@@ -167,7 +167,8 @@ def _check_shapes(folder: Path, options: dict[str, Any], padding: int, weights: 
     heads, width = options["encoder_attention_heads"], options["encoder_embed_dim"]
     if width % heads:
         raise UserError(
-            f"{folder / TRANSFORMERS_CONFIG}: num_attention_heads is {heads}, which does not divide hidden_size, {width}"
+            f"{folder / TRANSFORMERS_CONFIG}: num_attention_heads is {heads}, which does not divide hidden_size, "
+            f"{width}"
         )
     try:
         check_sizes(options, weights)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,8 @@ class Record:
     pretrained: str | None = None
     parameters: int | None = None
     tokens_per_update: int | None = None
+    data: str | None = None
+    overrides: list[str] = field(default_factory=list)
 
 
 def read(folder: Path) -> dict[str, Any]:
