@@ -145,6 +145,30 @@ def data(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def demo(parser: argparse.ArgumentParser) -> None:
+    """Try a model on a web page, in a browser on this machine.
+
+      linformer demo linformer-small
+
+    Prints the address of the page and serves it until Ctrl-C or SIGTERM. For a pretrained model, the page fills masks;
+    for a classifier, it classifies a text, a pair of texts, or each line of a file. For both, it shows the attention
+    of a text to the k projected rows, as a heat map for each layer and head.
+
+    By default, only this machine can open the page; there is no password. A request may have up to 2 MiB of text.
+    """
+    _model(parser, "checkpoint of a pretraining, or of a finetuning with --task sentence_prediction")
+    parser.set_defaults(compile_encoder=False)
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="address to listen on; 0.0.0.0 lets other machines open the page (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--port", type=int, default=7860, metavar="N", help="0: any that is free (default: %(default)s)"
+    )
+
+
 def doctor(parser: argparse.ArgumentParser) -> None:
     """Print the versions of the packages that Linformer uses, and problems with them.
 
@@ -431,7 +455,7 @@ def results(parser: argparse.ArgumentParser) -> None:
 
 
 def _model(parser: argparse.ArgumentParser, kind: str) -> None:
-    """The model of `predict`, `embed` and `fill-mask`, and how it is computed."""
+    """The model of `predict`, `embed`, `fill-mask` and `demo`, and its precision."""
     parser.add_argument(
         "checkpoint",
         help=f"{kind}, a folder made by `linformer checkpoint release`, or a model that comes with the package",
@@ -446,6 +470,10 @@ def _model(parser: argparse.ArgumentParser, kind: str) -> None:
     parser.add_argument("--device", help="cpu, cuda, cuda:1 ... (default: a GPU if there is one)")
     parser.add_argument("--bf16", action="store_true", help="compute in bfloat16 (default: float32)")
     parser.add_argument("--int8", action="store_true", help="compute linear layers in 8-bit integers (CPU only)")
+
+
+def _texts(parser: argparse.ArgumentParser) -> None:
+    """The input of `predict`, `embed` and `fill-mask`, and how many texts are computed at a time."""
     parser.add_argument(
         "--compile-encoder", action="store_true", help="use torch.compile; pays off for many thousands of texts"
     )
@@ -456,10 +484,6 @@ def _model(parser: argparse.ArgumentParser, kind: str) -> None:
         metavar="N",
         help="tokens per batch, with padding (default: %(default)s)",
     )
-
-
-def _texts(parser: argparse.ArgumentParser) -> None:
-    """The input of `predict`, `embed` and `fill-mask`."""
     parser.add_argument(
         "input", type=Path, nargs="?", default=STDIN, metavar="FILE", help="file, folder, or - (stdin; default)"
     )

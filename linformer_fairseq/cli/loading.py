@@ -1,4 +1,4 @@
-"""Loads the model of `linformer predict`, `embed` and `fill-mask`."""
+"""Loads the model of `linformer predict`, `embed`, `fill-mask` and `demo`."""
 
 from __future__ import annotations
 
@@ -52,6 +52,17 @@ def load_encoder(arguments: argparse.Namespace) -> LinformerHubInterface:
     except ValueError as error:  # CheckpointError among them; weights may not fit the dictionary
         raise UserError(f"{error} (with the dictionary in {data})") from error
     return _prepared(hub, arguments, device)
+
+
+def load_either(arguments: argparse.Namespace) -> tuple[LinformerHubInterface, str | None]:
+    """A finetuned classifier and the name of its head, or a pretrained model and None.
+
+    Raises:
+        UserError: see `load_finetuned` and `load_encoder`.
+    """
+    hub = load_encoder(arguments)
+    # Loaded again, because only `load_finetuned` compares the classes and dictionaries with those of the training.
+    return load_finetuned(arguments) if hub.model.classification_heads else (hub, None)
 
 
 def _prepared(hub: LinformerHubInterface, arguments: argparse.Namespace, device: torch.device) -> LinformerHubInterface:

@@ -146,6 +146,14 @@ class LinformerSelfAttention(nn.Module):
         """
         return self._join_heads(self._heads(x, projected, need_weights=False)[0])
 
+    def key_projection(self, head: int) -> Projection:
+        """E of a head, which may be that of the layer or of the whole encoder."""
+        projection = self.proj_k if self._shared is None else self._shared
+        if isinstance(projection, RaggedHeads):
+            projection = projection.heads[head]
+        assert isinstance(projection, Projection)
+        return projection
+
     @property
     def _dropout(self) -> float:
         return self.settings.attention_dropout if self.training else 0.0

@@ -15,18 +15,19 @@ from torch import Tensor
 from linformer_fairseq.checkpoints.released_folder import WEIGHTS
 from linformer_fairseq.files.tokenizers import find_tokenizer
 
-from .streams import TextStreams
+from .attention_maps import AttentionMaps
 
 Tokens = Tensor | Sequence[Tensor]
 
 
-class LinformerHubInterface(TextStreams, RobertaHubInterface):
+class LinformerHubInterface(AttentionMaps, RobertaHubInterface):
     """``encode``, ``decode``, ``extract_features``, ``fill_mask``, ``predict``, ``register_classification_head``.
 
     Each of these accepts what fairseq's interface accepts, or a batch: a list of texts, a list of 1-d token tensors, or
     a (B, T) tensor padded on the right.
 
-    `TextStreams` adds ``classify``, ``embed`` and ``fill_masks``, for any number of texts.
+    `TextStreams` adds ``classify``, ``embed`` and ``fill_masks``, for any number of texts; `AttentionMaps` adds
+    ``attention``.
     """
 
     def encode(self, sentence: str | Sequence[str], *addl_sentences: str, no_separator: bool = False) -> Tensor:
