@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from linformer_fairseq.checkpoints.reading import unpickle
+from linformer_fairseq.checkpoints.reading import read_checkpoint, unpickle
 from linformer_fairseq.checkpoints.released_folder import find_weights, shipped_models
 from linformer_fairseq.cli.devices import device_of
 from linformer_fairseq.evaluation import load_classifier, read_task
@@ -60,9 +60,10 @@ def load_either(arguments: argparse.Namespace) -> tuple[LinformerHubInterface, s
     Raises:
         UserError: see `load_finetuned` and `load_encoder`.
     """
-    hub = load_encoder(arguments)
-    # Loaded again, because only `load_finetuned` compares the classes and dictionaries with those of the training.
-    return load_finetuned(arguments) if hub.model.classification_heads else (hub, None)
+    weights, _ = _find(arguments)
+    if any(name.startswith("classification_heads.") for name in read_checkpoint(weights)["model"]):
+        return load_finetuned(arguments)
+    return load_encoder(arguments), None
 
 
 def _prepared(hub: LinformerHubInterface, arguments: argparse.Namespace, device: torch.device) -> LinformerHubInterface:

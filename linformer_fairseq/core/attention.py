@@ -149,10 +149,9 @@ class LinformerSelfAttention(nn.Module):
     def key_projection(self, head: int) -> Projection:
         """E of a head, which may be that of the layer or of the whole encoder."""
         projection = self.proj_k if self._shared is None else self._shared
-        if isinstance(projection, RaggedHeads):
-            projection = projection.heads[head]
-        assert isinstance(projection, Projection)
-        return projection
+        own = projection.heads[head] if isinstance(projection, RaggedHeads) else projection
+        assert isinstance(own, Projection)
+        return own
 
     @property
     def _dropout(self) -> float:

@@ -119,12 +119,10 @@ class Answers:
         asked: FillMask = load(FillMask, value)
         if not 1 <= asked.top <= CANDIDATES:
             raise ValueError(f"{asked.top} candidates: expected 1 to {CANDIDATES}")
-        (found,) = self._hub.fill_masks([_text(asked.text)], topk=asked.top)
-        return {
-            "candidates": [
-                {"token": token, "probability": probability, "text": text} for text, probability, token in found
-            ]
-        }
+        text = _text(asked.text)
+        assert isinstance(text, str)  # no pair
+        (found,) = self._hub.fill_masks([text], topk=asked.top)
+        return {"candidates": [{"token": token, "probability": probability} for _, probability, token in found]}
 
     def classify(self, value: Any) -> object:
         """The class of each text, with the probabilities of all classes in the order of ``labels``; or its error.

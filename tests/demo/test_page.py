@@ -114,6 +114,11 @@ def test_a_mask_is_filled(browser: Browser, small: Server) -> None:
     assert rows[0][0].strip() == "door" and rows[0][2] == "He opened the door and walked into the room."
     shares = [float(row[1].removesuffix(" %")) for row in rows]
     assert shares == sorted(shares, reverse=True) and 20 < shares[0] < 50
+    browser.type("#text", "very " * 50 + "long <mask> " + "indeed " * 50)
+    browser.click("#fill-mask button")
+    browser.wait("document.querySelector('#candidates tbody').innerText.includes('…')")
+    context = browser.texts("#candidates tbody tr")[0].split("\t")[2]
+    assert "very long" in context and " indeed indeed" in context and len(context) < 150
     assert browser.problems == []
     picture(browser, "fill_mask")
 
@@ -272,7 +277,7 @@ def test_html_in_a_text_stays_text(browser: Browser, small: Server) -> None:
     browser.type("#text", EVIL + " <mask>")
     browser.click("#fill-mask button")
     browser.wait("document.querySelectorAll('#candidates tbody tr').length === 5")
-    assert all(EVIL in row for row in browser.texts("#candidates tbody tr"))
+    assert all(EVIL[-40:] in row for row in browser.texts("#candidates tbody tr"))
     browser.click("#attention button[type=submit]")
     browser.wait("!document.querySelector('#map').hidden")
     assert browser.value("document.querySelectorAll('main img, main b').length") == 0

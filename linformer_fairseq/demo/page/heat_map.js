@@ -86,7 +86,7 @@ export class HeatMap {
     measure.font = FONT;
     const widest = Math.max(...labels.map((label) => measure.measureText(label).width));
     const labelWidth = Math.ceil(Math.min(LONGEST_LABEL, widest)) + 12;
-    const room = Math.floor((this.frame.clientWidth - labelWidth - 2) / count);
+    const room = Math.floor((this.frame.parentElement.clientWidth - labelWidth - 2) / count);
     this.width = Math.min(WIDEST, Math.max(NARROWEST, room));
 
     const cells = prepared(this.cells, count * this.width, weights.length * ROW_HEIGHT);
@@ -118,7 +118,7 @@ export class HeatMap {
     const drawn = prepared(this.columns, count * this.width, height);
     names.forEach((name, i) => {
       drawn.save();
-      drawn.translate((i * every + 0.5) * this.width, height - 6);
+      drawn.translate(Math.max(LABELLED / 2, (i * every + 0.5) * this.width), height - 6);
       drawn.rotate(-Math.PI / 2);
       drawn.fillText(shortened(drawn, name, height - 12), 0, 0);
       drawn.restore();
@@ -141,7 +141,8 @@ export class HeatMap {
       const numbers = end - start === 1 ? `token ${end}` : `tokens ${start + 1} to ${end}`;
       to += ` (${numbers} “${this.columnLabel(column)}”)`;
     }
-    return `${from} to ${to}: ${weights[row][column].toFixed(4)}`;
+    const value = weights[row][column];
+    return `${from} to ${to}: ${value < 0.0001 ? "below 0.0001" : value.toFixed(4)}`;
   }
 
   choose(row, column) {

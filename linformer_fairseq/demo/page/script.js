@@ -9,6 +9,7 @@ const LONG = {
   "head+tail": "keep beginning and end",
   windows: "average over windows",
 };
+const CONTEXT = 60; // characters
 const number = (value) => value.toLocaleString("en");
 const percent = (value) => `${(100 * value).toFixed(1)} %`;
 
@@ -78,13 +79,25 @@ const cut = (how) => `The text has more tokens than the model takes (${number(mo
 
 const fillMask = asker(
   "fill-mask",
-  () => get("/api/fill-mask", { text: el("text").value, top: el("top").valueAsNumber }),
-  ({ candidates }) => {
-    fill(el("candidates"), candidates.map((one) => [[one.token, "token"], probability(one.probability), [one.text]]));
+  async () => {
+    const text = el("text").value;
+    return { text, ...await get("/api/fill-mask", { text, top: el("top").valueAsNumber }) };
+  },
+  ({ text, candidates }) => {
+    fill(el("candidates"), candidates.map((one) => [
+      [one.token, "token"], probability(one.probability), [inContext(text, one.token), "wide"],
+    ]));
     return "";
   },
   () => { el("candidates").hidden = true; },
 );
+
+// The token in place of the mask, with some of the text around it.
+function inContext(text, token) {
+  const [before, after] = text.split(model.mask).map((part) => Array.from(part));
+  const start = before.slice(-CONTEXT).join("").trimEnd(), end = after.slice(0, CONTEXT).join("");
+  return (before.length > CONTEXT ? "…" : "") + (start + token).trimStart() + end + (after.length > CONTEXT ? "…" : "");
+}
 
 const classify = asker(
   "classify",
@@ -99,7 +112,7 @@ function showClasses(found) {
   const order = model.labels.map((_, i) => i).sort((a, b) => found.probabilities[b] - found.probabilities[a]);
   fill(el("classes"), order.map((i) => [[model.labels[i], "token"], probability(found.probabilities[i])]));
   if (!found.long) return "";
-  return cut(found.windows > 1 ? `averaged over ${found.windows} windows` : `cut, ${LONG[el("long").value]}`);
+  return cut(found.windows > 1 ? `averaged over ${found.windows} windows` : `truncated (${LONG[el("long").value]})`);
 }
 
 function showLines(texts) {
@@ -143,7 +156,7 @@ const attend = asker(
     el("cell").textContent = "Point at a cell for its value.";
     showMap.show(found);
     if (!found.long) return "";
-    return cut(found.parts > 1 ? `this is the first of ${found.parts} windows` : `cut, ${LONG[el("long").value]}`);
+    return cut(found.parts > 1 ? `this is the first of ${found.parts} windows` : `truncated (${LONG[el("long").value]})`);
   },
   () => { el("map").hidden = true; },
 );
