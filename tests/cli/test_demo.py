@@ -32,6 +32,7 @@ def address_of(process: Forked) -> str:
     return found[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 def test_it_answers_and_ends(number: signal.Signals, start_fairseq: Callable[..., Forked], tmp_path: Path) -> None:
     with start_fairseq("linformer", "demo", "linformer-small", "--port", "0", cwd=tmp_path) as process:
@@ -48,6 +49,7 @@ def test_it_answers_and_ends(number: signal.Signals, start_fairseq: Callable[...
     assert "Traceback" not in said and "other machines" not in said
 
 
+@pytest.mark.slow
 def test_a_classifier_has_its_classes(tmp_path: Path, start_fairseq: Callable[..., Forked]) -> None:
     folder = make_classifier(tmp_path)
     words = ("demo", folder, "--port", "0", "--host", "0.0.0.0", "--int8")
