@@ -57,6 +57,7 @@ COMMANDS: dict[str, Command] = {
         cleans_up=True,
     ),
     "data": Command("prepare data for pretraining and finetuning, and inspect it", arguments.data, "data"),
+    "demo": Command("try a model on a web page: masked words, classes, attention", arguments.demo, "demo"),
     "doctor": Command("print versions, and problems of this environment", arguments.doctor, "doctor"),
     "embed": Command("write vectors of texts", arguments.embed, "embed", cleans_up=True),
     "evaluate": Command(

@@ -185,6 +185,30 @@ def data(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def demo(parser: argparse.ArgumentParser) -> None:
+    """Try a model on a web page, in a browser on this machine.
+
+      linformer demo linformer-small
+
+    Prints the address of the page and serves it until Ctrl-C or SIGTERM. For a pretrained model, the page fills masks;
+    for a classifier, it classifies a text, a pair of texts, or each line of a file. For both, it shows the attention
+    of a text to the k projected rows, as a heat map for each layer and head.
+
+    By default, only this machine can open the page; there is no password. A request may have up to 2 MiB of text.
+    """
+    _model(parser, "checkpoint of a pretraining, or of a finetuning with --task sentence_prediction")
+    parser.set_defaults(compile_encoder=False)
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="address to listen on; 0.0.0.0 lets other machines open the page (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--port", type=int, default=7860, metavar="N", help="0: any that is free (default: %(default)s)"
+    )
+
+
 def doctor(parser: argparse.ArgumentParser) -> None:
     """Print the versions of the packages that Linformer uses, and problems with them.
 
@@ -479,7 +503,7 @@ def results(parser: argparse.ArgumentParser) -> None:
 
 
 def _model(parser: argparse.ArgumentParser, kind: str) -> None:
-    """The model of `predict`, `embed` and `fill-mask`, and how it is computed."""
+    """The model of `predict`, `embed`, `fill-mask` and `demo`, and its precision."""
     parser.add_argument(
         "checkpoint",
         help=f"{kind}, its run folder, a folder made by `linformer checkpoint release` or `linformer import hf`, or a "
@@ -495,6 +519,14 @@ def _model(parser: argparse.ArgumentParser, kind: str) -> None:
     _device(parser)
     parser.add_argument("--bf16", action="store_true", help="compute in bfloat16 (default: float32)")
     parser.add_argument("--int8", action="store_true", help="compute linear layers in 8-bit integers (CPU only)")
+
+
+def _device(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--device", help="cpu, cuda or cuda:N (default: a GPU if there is one, otherwise the CPU)")
+
+
+def _texts(parser: argparse.ArgumentParser) -> None:
+    """The input of `predict`, `embed` and `fill-mask`, and how many texts are computed at a time."""
     parser.add_argument(
         "--compile-encoder", action="store_true", help="use torch.compile; pays off for many thousands of texts"
     )
@@ -505,14 +537,6 @@ def _model(parser: argparse.ArgumentParser, kind: str) -> None:
         metavar="N",
         help="tokens per batch, with padding (default: %(default)s)",
     )
-
-
-def _device(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--device", help="cpu, cuda or cuda:N (default: a GPU if there is one, otherwise the CPU)")
-
-
-def _texts(parser: argparse.ArgumentParser) -> None:
-    """The input of `predict`, `embed` and `fill-mask`."""
     parser.add_argument(
         "input", type=Path, nargs="?", default=STDIN, metavar="FILE", help="file, folder, or - (stdin; default)"
     )

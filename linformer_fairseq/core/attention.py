@@ -147,6 +147,13 @@ class LinformerSelfAttention(nn.Module):
         """
         return self._join_heads(self._heads(x, projected, need_weights=False)[0])
 
+    def key_projection(self, head: int) -> Projection:
+        """E of a head, which may be that of the layer or of the whole encoder."""
+        projection = self.proj_k if self._shared is None else self._shared
+        own = projection.heads[head] if isinstance(projection, RaggedHeads) else projection
+        assert isinstance(own, Projection)
+        return own
+
     @property
     def _dropout(self) -> float:
         return self.settings.attention_dropout if self.training else 0.0

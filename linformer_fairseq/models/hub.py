@@ -18,19 +18,20 @@ from linformer_fairseq.files.gpt2_bpe import read_bpe
 from linformer_fairseq.files.sentencepiece_model import load_processor
 from linformer_fairseq.files.tokenizers import find_tokenizer
 
+from .attention_maps import AttentionMaps
 from .stored import robertas_only
-from .streams import TextStreams
 
 Tokens = Tensor | Sequence[Tensor]
 
 
-class LinformerHubInterface(TextStreams, RobertaHubInterface):
+class LinformerHubInterface(AttentionMaps, RobertaHubInterface):
     """``encode``, ``decode``, ``extract_features``, ``fill_mask``, ``predict``, ``register_classification_head``.
 
     Each of these accepts what fairseq's interface accepts, or a batch: a list of texts, a list of 1-d token tensors, or
     a (B, T) tensor padded on the right.
 
-    `TextStreams` adds ``classify``, ``embed`` and ``fill_masks``, for any number of texts.
+    `TextStreams` adds ``classify``, ``embed`` and ``fill_masks``, for any number of texts; `AttentionMaps` adds
+    ``attention``.
     """
 
     def encode(self, sentence: str | Sequence[str], *addl_sentences: str, no_separator: bool = False) -> Tensor:

@@ -294,10 +294,16 @@ class TextStreams:
         ]
 
     def _filled(self, text: _Masked, symbol: int, probability: float) -> tuple[str, float, str]:
-        piece = self.task.source_dictionary[symbol]
-        # decode() strips the space before a word
-        token = " " * piece.startswith(_BLANK) + self.bpe.decode(piece)
+        token = self._token(symbol)
         return (text.before + token).lstrip() + text.after, probability, token
+
+    def _token(self, symbol: int) -> str:
+        """A token as text, with the space before it; special symbols by their names."""
+        dictionary = self.task.source_dictionary
+        piece = str(dictionary[symbol])
+        if symbol < dictionary.nspecial or piece == MASK:
+            return piece
+        return " " * piece.startswith(_BLANK) + self.bpe.decode(piece)  # decode() strips the space before a word
 
     def _pieces_after(self, text: str) -> list[str]:
         """The pieces of the text after a mask, without the space that sentencepiece puts before a text."""
