@@ -24,7 +24,7 @@ def load_finetuned(arguments: argparse.Namespace) -> tuple[LinformerHubInterface
     Raises:
         UserError: see `load_classifier`; or there is no tokenizer.
     """
-    weights, data = _find(arguments)
+    weights, data = find_model(arguments)
     device = device_of(arguments.device)
     try:
         task = read_task(data)
@@ -41,7 +41,7 @@ def load_encoder(arguments: argparse.Namespace) -> LinformerHubInterface:
     Raises:
         UserError: the dictionary or tokenizer is missing, or the weights do not fit them.
     """
-    weights, data = _find(arguments)
+    weights, data = find_model(arguments)
     device = device_of(arguments.device)
     try:
         hub = LinformerRobertaModel.from_pretrained(
@@ -67,8 +67,12 @@ def _prepared(hub: LinformerHubInterface, arguments: argparse.Namespace, device:
     return hub.eval().to(device)
 
 
-def _find(arguments: argparse.Namespace) -> tuple[Path, Path]:
-    """The checkpoint, and the folder with the dictionary and the tokenizer that it was trained with."""
+def find_model(arguments: argparse.Namespace) -> tuple[Path, Path]:
+    """The checkpoint, and the folder with the dictionary and the tokenizer that it was trained with.
+
+    Raises:
+        UserError: one of them is not there.
+    """
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     weights = Path(find_weights(arguments.checkpoint))
     if not weights.is_file():
