@@ -66,12 +66,11 @@ def choose_blocks(source: Source, encoder: Encoder, length: int, count: int, see
                 stream = np.concatenate([stream, encoder.encode(text), [encoder.last]])
             while len(stream) >= length - 1:
                 block, stream = np.concatenate([[encoder.first], stream[: length - 1]]), stream[length - 1 :]
-                # Each block so far is kept with the same probability (Vitter 1985, algorithm R).
-                place = available if available < count else generator.randrange(available + 1)
                 available += 1
-                if place == len(kept):
+                if len(kept) < count:
                     kept.append(block)
-                elif place < count:
+                # Each block so far is kept with the same probability (Vitter 1985, algorithm R).
+                elif (place := generator.randrange(available)) < count:
                     kept[place] = block
     if failed:
         print(f"{source.name}: {failed:,} empty or unreadable {source.place}s left out", file=sys.stderr)

@@ -12,6 +12,7 @@ import numpy as np
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator
 
 from linformer_fairseq.analysis.spectrum import curves_of
 from linformer_fairseq.analysis.theorem2 import METHODS
@@ -23,6 +24,8 @@ _ANNOTATED = 16
 """Most columns of a heat map whose cells have their value in them."""
 # Okabe and Ito's colours, which colour-blind readers can distinguish.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+_STYLES = ("o-", "s-", "^-", "D--", "v:")
+"""Of the methods of Theorem 2, some of which lie on each other."""
 _CONTROLS = {
     "untrained": ("before training", "#d55e00", "--"),
     "random_logits": ("random logits", "#000000", ":"),
@@ -167,10 +170,10 @@ def _draw_theorem2(record: Record, folder: Path) -> list[Path]:
     for column, name in enumerate(inputs):
         for axes, along, fixed in ((grid[0][column], "k", {"n": length}), (grid[1][column], "n", {"k": rows})):
             found = _select(cells, along, input=name, **fixed)
-            for method, colour in zip(METHODS, _COLOURS, strict=False):
+            for method, colour, style in zip(METHODS, _COLOURS, _STYLES, strict=False):
                 points = [(cell[along], cell["errors"][method]) for cell in found]
                 label = METHOD_NAMES[method]
-                axes.plot(*zip(*points, strict=True), "o-", color=colour, markersize=3.5, linewidth=1.1, label=label)
+                axes.plot(*zip(*points, strict=True), style, color=colour, markersize=4, linewidth=1.1, label=label)
             own = _select(trained, along, input=name, **({"n": length} if along == "k" else {}))
             if own:
                 label = METHOD_NAMES["trained"]
@@ -218,6 +221,8 @@ def _log_axes(axes: Axes, along: str, ticks: Sequence[int], title: str) -> None:
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xticks(ticks, [str(tick) for tick in ticks], fontsize=8)
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.minorticks_off()
     axes.set_xlabel(along)
     axes.set_title(title, fontsize=9)
