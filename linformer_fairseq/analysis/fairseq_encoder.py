@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from fairseq.data import Dictionary
 from fairseq.models.roberta import RobertaModel
 from torch import Tensor, nn
 
@@ -17,6 +18,7 @@ from linformer_fairseq.conversion.building import build_dense
 from linformer_fairseq.conversion.fairseq_source import read_fairseq
 from linformer_fairseq.conversion.task import masked_lm
 from linformer_fairseq.core import LinformerSelfAttention
+from linformer_fairseq.files import dictionary as dict_txt
 from linformer_fairseq.files.cutting import Ids
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.models import LinformerRobertaModel
@@ -99,7 +101,8 @@ def load_fairseq(weights: Path, data: Path, device: torch.device) -> FairseqEnco
             raise UserError(f"{weights}: its model is {type(hub.model).__name__}; expected a RoBERTa or a Linformer")
         with tempfile.TemporaryDirectory() as folder:
             source = read_fairseq(weights, data, Path(folder))
-        task = masked_lm(hub.task.source_dictionary, source.max_positions)
+            dictionary = Dictionary.load(str(Path(folder, dict_txt.NAME)))
+        task = masked_lm(dictionary, source.max_positions)
         model = build_dense(source, task, source.max_positions)
     except (FileNotFoundError, ValueError) as error:  # CheckpointError among them
         raise UserError(str(error)) from error
