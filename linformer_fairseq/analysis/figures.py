@@ -12,7 +12,6 @@ import numpy as np
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator
 
 from linformer_fairseq.analysis.spectrum import curves_of
 from linformer_fairseq.analysis.theorem2 import METHODS
@@ -24,6 +23,10 @@ _ANNOTATED = 16
 """Most columns of a heat map whose cells have their value in them."""
 # Okabe and Ito's colours, which colour-blind readers can distinguish.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+_STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
+"""Relative errors on the axes; smaller and larger ones leave the figure."""
+_LAYERS = 3
+"""Most layers in the figures of the theorems; the tables have all."""
 _STYLES = ("o-", "s-", "^-", "D--", "v:")
 """Of the methods of Theorem 2, some of which lie on each other."""
 _CONTROLS = {
@@ -145,7 +148,7 @@ def _draw_theorem1(record: Record, folder: Path) -> list[Path]:
     inputs, (length, rows) = _inputs(cells), _middle(cells)
     canvas, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained", sharey=True)
     for axes, along, fixed in ((left, "k", {"n": length}), (right, "n", {"k": rows})):
-        for name, colour in zip(inputs, _cycle(inputs), strict=True):
+        for name, colour in zip(inputs, _COLOURS, strict=False):
             found = _select(cells, along, input=name, **fixed)
             axes.plot(*_points(found, along, "error"), "o-", color=colour, markersize=4, linewidth=1.2, label=name)
             axes.plot(*_points(found, along, "expected"), "--", color=colour, linewidth=0.9)
@@ -176,7 +179,7 @@ def _draw_theorem2(record: Record, folder: Path) -> list[Path]:
                 axes.plot(*zip(*points, strict=True), style, color=colour, markersize=4, linewidth=1.1, label=label)
             own = _select(trained, along, input=name, **({"n": length} if along == "k" else {}))
             if own:
-                label = METHOD_NAMES["trained"]
+                label = f"{METHOD_NAMES['trained']}, k = {own[0]['k']}"
                 axes.plot(*_points(own, along, "error"), "*", color="#000000", markersize=10, label=label)
             axes.axhline(1, color="#999999", linewidth=0.8)
             text = ", ".join(f"{k} = {v}" for k, v in fixed.items())
@@ -198,7 +201,12 @@ def _middle(cells: Sequence[Record]) -> tuple[int, int]:
 
 
 def _inputs(cells: Sequence[Record]) -> list[str]:
-    return list(dict.fromkeys(cell["input"] for cell in cells))
+    """What is drawn, and of a model's layers a few from the first to the last."""
+    names = list(dict.fromkeys(cell["input"] for cell in cells))
+    layers = [name for name in names if name.startswith("layer ")]
+    if len(layers) > _LAYERS:
+        layers = [layers[round(number * (len(layers) - 1) / (_LAYERS - 1))] for number in range(_LAYERS)]
+    return [*(name for name in names if not name.startswith("layer ")), *layers]
 
 
 def _select(cells: Sequence[Record], order: str, **wanted: Any) -> list[Record]:
@@ -211,19 +219,13 @@ def _points(cells: Sequence[Mapping[str, Any]], along: str, value: str) -> tuple
     return [cell[along] for cell in cells], [cell[value] for cell in cells]
 
 
-def _cycle(names: Sequence[str]) -> list[Any]:
-    if len(names) <= len(_COLOURS):
-        return list(_COLOURS[: len(names)])
-    return [plt.get_cmap("viridis")(number / (len(names) - 1)) for number in range(len(names))]
-
-
 def _log_axes(axes: Axes, along: str, ticks: Sequence[int], title: str) -> None:
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xticks(ticks, [str(tick) for tick in ticks], fontsize=8)
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.set_yticks(_STEPS, [f"{step:g}" for step in _STEPS], fontsize=8)
     axes.minorticks_off()
+    axes.set_ylim(_STEPS[0], _STEPS[-1])
     axes.set_xlabel(along)
     axes.set_title(title, fontsize=9)
     axes.grid(alpha=0.25, linewidth=0.5)

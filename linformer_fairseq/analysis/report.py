@@ -32,7 +32,12 @@ def page(folder: Path) -> str:
     spectra, theories = (sorted(folder.rglob(name)) for name in (spectrum.NAME, theory.NAME))
     if not spectra and not theories:
         raise UserError(f"{folder}: no {spectrum.NAME} or {theory.NAME} there; `linformer analyse` writes them")
-    lines = ["# Analysis", "", "Made by `linformer analyse report` from the JSON files in this folder.", ""]
+    lines = [
+        "# Analysis",
+        "",
+        "Made by `linformer analyse report` from the JSON files in this folder. docs/analysis.md explains them.",
+        "",
+    ]
     for path in spectra:
         where = path.parent.relative_to(folder)
         lines += [*_spectrum_section(read_record(path, "spectrum"), where), ""]
@@ -98,8 +103,9 @@ def needed_lines(record: Record) -> list[str]:
 
 def _theory_section(record: Record, where: Path) -> Iterator[str]:
     settings = record["settings"]
-    text = "" if settings["model"] is None else f"; layers: {settings['model']} on blocks of {settings['data']}"
-    yield "## Theorems 1 and 2"
+    named = settings["model"] is not None
+    text = f"; layers: {settings['model']} on {settings['samples']} blocks of {settings['data']}" if named else ""
+    yield f"## Theorems 1 and 2: {'inputs of ' + settings['model'] if named else 'drawn inputs'}"
     yield ""
     yield "Steps of the proofs, checked (mean over draws):"
     yield ""
