@@ -30,9 +30,10 @@ MAY_IMPORT = {
     "launch": {"launch", "training", "patches", "checkpoints", "models", "tasks", "core", "files"},
     "planning": {"planning", "launch", "models", "core", "tasks", "files"},
     "results": {"results", "files"},
+    "analysis": {"analysis", "conversion", "models", "core", "prediction", "results", "files"},
     "exporting": {"exporting", "conversion", "results", "models", "core", "checkpoints", "files"},
     "cli": {
-        *("cli", "checkpoints", "conversion", "core", "demo", "evaluation", "exporting", "files", "launch"),
+        *("analysis", "cli", "checkpoints", "conversion", "core", "demo", "evaluation", "exporting", "files", "launch"),
         *("models", "planning", "prediction", "results"),
     },
     "": {"patches", "optim"},

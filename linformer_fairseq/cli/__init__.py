@@ -38,6 +38,9 @@ class Command(NamedTuple):
 
 
 COMMANDS: dict[str, Command] = {
+    "analyse": Command(
+        "analyse why k can be small: the rank of attention (Figure 1), Theorems 1 and 2", arguments.analyse, "analyse"
+    ),
     "benchmark": Command(
         "measure speed and memory of inference (Table 3, Figure 2) and training",
         arguments.benchmark,

@@ -25,7 +25,7 @@ def load_finetuned(arguments: argparse.Namespace) -> tuple[LinformerHubInterface
     Raises:
         UserError: see `read_finetuned` and `load_classifier`; or there is no tokenizer.
     """
-    weights, data = _find(arguments)
+    weights, data = find_model(arguments)
     device = device_of(arguments.device)
     try:
         # the checkpoint before the data: that it has no classification head says more than that the data have no labels
@@ -44,7 +44,7 @@ def load_encoder(arguments: argparse.Namespace) -> LinformerHubInterface:
     Raises:
         UserError: the dictionary or tokenizer is missing, or the weights do not fit them.
     """
-    weights, data = _find(arguments)
+    weights, data = find_model(arguments)
     device = device_of(arguments.device)
     try:
         hub = LinformerRobertaModel.from_pretrained(
@@ -63,7 +63,7 @@ def load_either(arguments: argparse.Namespace) -> tuple[LinformerHubInterface, s
     Raises:
         UserError: see `load_finetuned` and `load_encoder`.
     """
-    weights, _ = _find(arguments)
+    weights, _ = find_model(arguments)
     if any(name.startswith(HEADS) for name in read_checkpoint(weights)["model"]):
         return load_finetuned(arguments)
     return load_encoder(arguments), None
@@ -82,8 +82,12 @@ def _prepared(hub: LinformerHubInterface, arguments: argparse.Namespace, device:
     return hub.eval().to(device)
 
 
-def _find(arguments: argparse.Namespace) -> tuple[Path, Path]:
-    """The checkpoint, and the folder with the dictionary and the tokenizer that it was trained with."""
+def find_model(arguments: argparse.Namespace) -> tuple[Path, Path]:
+    """The checkpoint, and the folder with the dictionary and the tokenizer that it was trained with.
+
+    Raises:
+        UserError: one of them is not there.
+    """
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     weights = existing_weights(arguments.checkpoint)
     data = arguments.data or _trained_on(weights)
