@@ -65,6 +65,7 @@ function fill(table, rows) {
 
 function probability(value) {
   const made = document.createElement("span");
+  made.className = "share";
   made.textContent = percent(value);
   const bar = document.createElement("span");
   bar.className = "bar";
