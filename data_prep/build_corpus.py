@@ -16,6 +16,7 @@ Options are appended to a source, as in wiki/,format=wikiextractor,weight=2:
     field=NAME           column or key with the text (default: text)
     lines=join           for wrapped text: the lines of a block form one paragraph (default: each line is a paragraph)
     group=N              join N records to one document
+    license=L            licence of the text, for the manifest and for model cards (a data set of the hub names its own)
     config=, split=, revision=    of a data set on the hub
 
 Files may be compressed (.gz, .bz2, .xz, .zst). In text files, a blank line ends a document; in the other formats, each
@@ -132,6 +133,7 @@ def _manifest(sources: list[Source], options: CorpusOptions, counts: Counts) -> 
             **{reason: number for reason, number in count.items() if number},
             "units": [unit.provenance() for unit in source.units],
             **({"ignored": list(source.ignored)} if source.ignored else {}),
+            **({"license": source.license} if source.license else {}),
         }
         for source, count in zip(sources, counts.sources, strict=True)
     ]

@@ -16,10 +16,11 @@ from typing import NamedTuple
 
 from data_prep.sources.hub_access import TIMEOUT_SECONDS, explained
 from data_prep.support.program import program_parser, run_program
-from data_prep.tokenizers.gpt2_bpe import GPT2Tokenizer, read_numbers
+from data_prep.tokenizers.gpt2_bpe import GPT2Tokenizer
 from linformer_fairseq.files import dictionary
 from linformer_fairseq.files.atomic import atomic_open
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.gpt2_bpe import read_numbers
 from linformer_fairseq.files.provenance import sha256
 from linformer_fairseq.files.tokenizers import ENCODER, MERGES
 

@@ -89,6 +89,11 @@ class Forked:
         """As Popen's: a negative signal number for a process that a signal ended, None while it runs."""
         return self._process.exitcode
 
+    @property
+    def printed(self) -> str:
+        """What it has printed until now."""
+        return self._output.read_text()
+
     def poll(self) -> int | None:
         return self.returncode
 
@@ -104,7 +109,7 @@ class Forked:
     def communicate(self, timeout: float | None = None) -> tuple[str, None]:
         """Wait for its end; returns what it printed."""
         self.wait(timeout)
-        return self._output.read_text(), None
+        return self.printed, None
 
     def send_signal(self, number: int) -> None:
         if self.returncode is None:

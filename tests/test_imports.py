@@ -26,18 +26,20 @@ MAY_IMPORT = {
     "tasks": {"tasks"},
     "conversion": {"conversion", "models", "core", "checkpoints", "files"},
     "evaluation": {"evaluation", "models", "tasks", "files"},
+    "demo": {"demo", "models", "prediction", "files"},
     "launch": {"launch", "training", "patches", "checkpoints", "models", "tasks", "core", "files"},
     "planning": {"planning", "launch", "models", "core", "tasks", "files"},
     "results": {"results", "files"},
-    "exporting": {"exporting", "models", "core", "checkpoints", "files"},
+    "analysis": {"analysis", "conversion", "models", "core", "prediction", "results", "files"},
+    "exporting": {"exporting", "conversion", "results", "models", "core", "checkpoints", "files"},
     "cli": {
-        *("cli", "checkpoints", "conversion", "core", "evaluation", "exporting", "files", "launch", "models"),
-        *("planning", "prediction", "results"),
+        *("analysis", "cli", "checkpoints", "conversion", "core", "demo", "evaluation", "exporting", "files", "launch"),
+        *("models", "planning", "prediction", "results"),
     },
     "": {"patches", "optim"},
 }
 # What these may need from elsewhere, beside the standard library.
-NEEDS = {"core": {"torch"}, "files": {"numpy"}, "prediction": {"numpy", "pyarrow"}}
+NEEDS = {"core": {"torch"}, "files": {"numpy", "sentencepiece"}, "prediction": {"numpy", "pyarrow"}, "demo": set()}
 # The same for data_prep, whose every part may import linformer_fairseq.files; a program may import every part, and
 # `prepare_pretraining` puts other programs together.
 DATA_PREP = ROOT / "data_prep"

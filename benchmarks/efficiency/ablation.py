@@ -24,6 +24,7 @@ from linformer_fairseq.core import (
     LinformerEncoderLayer,
     attention,
     build_shared_projection,
+    dot_product,
     encoder_layer,
     layer,
 )
@@ -119,20 +120,14 @@ def _replaced(owner: Any, name: str, value: Any) -> Change:
     return lambda _: mock.patch.object(owner, name, value)
 
 
-def _beside(parts: Any, x: Tensor, padding: Tensor | None, overwrite: bool) -> Tensor:
+def _beside(parts: Any, x: Tensor, padding: Tensor | None, overwrite: bool, first_only: bool) -> Tensor:
     """The layer without overwriting its input."""
-    return encoder_layer(parts, x, padding)
+    return encoder_layer(parts, x, padding, first_only=first_only)
 
 
 def _upcast_gelu(x: Tensor) -> Tensor:
     """GELU through fp32, as in fairseq."""
     return F.gelu(x.float()).type_as(x)
-
-
-def _stored(query: Tensor, key: Tensor, value: Tensor, *, attn_mask: Any, dropout_p: float, scale: float) -> Tensor:
-    """Attention that stores P, in the data type of the queries."""
-    scores = (query * scale) @ key.transpose(-2, -1)
-    return scores.softmax(dim=-1) @ value
 
 
 def _by_matmul(self: LinearProjection, count: int, x: Tensor, padding: Tensor | None = None) -> Tensor:
@@ -200,8 +195,7 @@ VARIANTS: dict[str, Change] = {
     "blocks computed again": lambda one: mock.patch.object(one, "recompute", True),
     "output beside its input": _replaced(layer, "encoder_layer", _beside),
     "gelu through fp32, as fairseq's": lambda one: mock.patch.object(one, "activation_fn", _upcast_gelu),
-    "P stored": _replaced(F, "scaled_dot_product_attention", _stored),
-    "attention by torch's kernel": _replaced(attention, "_LARGEST_IN_STEPS", 0),
+    "attention by torch's kernel": _replaced(dot_product, "_faster_in_steps", lambda *_: False),
     "E X by matmul": _replaced(LinearProjection, "first_rows", _by_matmul),
     "E X as one product of the batch": _replaced(LinearProjection, "first_rows", _sequence_first),
     "E X twice": _replaced(_Attention, "_keys_values", _projected_twice),
@@ -213,7 +207,7 @@ VARIANTS: dict[str, Change] = {
         _Attention, _keys_values=_one_product, _split_heads=_split_any
     ),
 }
-TRAINING = {"blocks computed again", "attention by torch's kernel"}
+TRAINING = {"blocks computed again"}
 """Variants that make no difference without gradients."""
 INFERENCE = {name for name in VARIANTS if "block" in name} - TRAINING | {"output beside its input"}
 """Variants that make no difference with gradients."""

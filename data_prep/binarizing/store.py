@@ -5,7 +5,6 @@ resumed, files are truncated to these lengths. The sizes of items are kept in a 
 written.
 """
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import numpy.typing as npt
 from data_prep.binarizing.encode import Encoded
 from data_prep.support.step import Step
 from linformer_fairseq.files.dictionary import EOS
-from linformer_fairseq.files.json_records import write_json
+from linformer_fairseq.files.json_records import read_object, write_json
 from linformer_fairseq.files.mmap_dataset import write_index
 
 _COUNTS = ("documents", "items", "tokens", "unknown", "text_bytes")
@@ -39,7 +38,7 @@ class Store:
         """Number of parts that are in."""
         self.counts = {name: dict.fromkeys(_COUNTS, 0) for name in names}
         if self._state_file.is_file():
-            state = json.loads(self._state_file.read_text())
+            state = read_object(self._state_file, "delete its folder to start afresh")
             if self._all_there(state["counts"]):
                 self.parts, self.counts = state["parts"], state["counts"]
         for name in self.counts:

@@ -1,6 +1,5 @@
 """Builds a corpus from sources: cleans, drops duplicates, splits and writes. It can be interrupted and resumed."""
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -15,7 +14,7 @@ from data_prep.corpus.text_shards import ShardWriter, is_complete
 from data_prep.sources.source import Errors, Record, Source, Unit
 from data_prep.support.splits import NAMES, TRAIN, Shares, hash_fraction
 from data_prep.support.workers import ordered_map
-from linformer_fairseq.files.json_records import write_json
+from linformer_fairseq.files.json_records import read_object, write_json
 from linformer_fairseq.files.progress import Progress
 
 _STATE, _SEEN = "state.json", "seen.sqlite"
@@ -98,7 +97,7 @@ def can_carry_on(work: Path, outputs: Path) -> bool:
     state = work / _STATE
     if not state.is_file():
         return True
-    shards = json.loads(state.read_text(encoding="utf-8"))["shards"]
+    shards = read_object(state, "delete its folder to start afresh")["shards"]
     return (work / _SEEN).is_file() and all(is_complete(outputs / name, saved) for name, saved in shards.items())
 
 
@@ -119,7 +118,7 @@ class Run:
         self.counts = Counts([Counter() for _ in sources])
         self._state = work / _STATE
         if self._state.is_file():
-            state = json.loads(self._state.read_text(encoding="utf-8"))
+            state = read_object(self._state)
             self._place, saved = _Place(*state["place"]), state["shards"]
             self.counts = Counts(
                 [Counter(counts) for counts in state["sources"]],

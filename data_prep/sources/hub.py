@@ -85,8 +85,9 @@ class HubUnit(Unit):
         return {"repository": self._file.repository, "revision": self._file.commit, "file": self._file.path}
 
     def provenance(self) -> dict[str, object]:
-        """The identity, and the sha256 that the hub keeps of large files (null for a small one)."""
-        return {**self.identity(), "size": self.size, "sha256": self._file.sha256}
+        """The identity, the sha256 that the hub keeps of large files (null for a small one), the licence if known."""
+        licence = {"license": self._file.license} if self._file.license else {}
+        return {**self.identity(), "size": self.size, "sha256": self._file.sha256, **licence}
 
     def position(self) -> int:
         """Bytes of the file read so far, taking all rows for equally long."""

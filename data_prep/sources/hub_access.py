@@ -54,6 +54,8 @@ class HubFile:
     path: str
     size: int | None
     sha256: str | None
+    license: str | None
+    """As the data set's page names it."""
 
     @property
     def url(self) -> str:
@@ -134,11 +136,14 @@ def resolve(wanted: Wanted) -> tuple[str, list[HubFile]]:
             f"{sorted(map(str, splits))}; name one: split=NAME"
         )
     known = {entry.rfilename: entry for entry in info.siblings or []}
+    stated = getattr(info.card_data, "license", None)
+    licences = ", ".join(stated) if isinstance(stated, list) else stated
     files = []
     for url in splits[wanted.split]:
         path = str(url).partition(f"@{commit}/")[2]
         if path not in known:
             raise UserError(f"source {wanted.spec!r}: its files are not in the repository itself ({url})")
         entry = known[path]
-        files.append(HubFile(wanted.repository, commit, path, entry.size, entry.lfs.sha256 if entry.lfs else None))
+        digest = entry.lfs.sha256 if entry.lfs else None
+        files.append(HubFile(wanted.repository, commit, path, entry.size, digest, licences))
     return builder.name, files

@@ -12,14 +12,14 @@ from data_prep.sources.formats import ReadOptions
 from data_prep.sources.lines import MAX_DOCUMENT_BYTES, Limits
 from data_prep.sources.shaping import choice, shape_of
 from data_prep.sources.source import Source, Unit
-from data_prep.sources.stdlib import stdlib_units
+from data_prep.sources.stdlib import LICENSE, stdlib_units
 from linformer_fairseq.files.errors import UserError
 
 NAMED: dict[str, Callable[[], list[Unit]]] = {"stdlib": stdlib_units}
 """Sources that are neither files nor on the hub, by the name the user writes."""
 
-_FILE_KEYS = ("weight", "format", "field", "lines", "group")
-_HUB_KEYS = ("weight", "field", "lines", "group", "config", "split", "revision")
+_FILE_KEYS = ("weight", "format", "field", "lines", "group", "license")
+_HUB_KEYS = ("weight", "field", "lines", "group", "config", "split", "revision", "license")
 _ENDING = re.compile(r"(.*),([A-Za-z_]+)=([^,]*)", re.DOTALL)
 
 
@@ -28,8 +28,8 @@ def parse_source(spec: str, max_document_bytes: int = MAX_DOCUMENT_BYTES) -> Sou
 
     Args:
         spec: a file, a glob, a folder, ``hub:wikipedia``, ``hub:bookcorpus`` or ``hub:OWNER/NAME``, and any of
-            ``,weight=`` ``,format=`` ``,field=`` ``,lines=`` ``,group=`` (hub: ``,config=`` ``,split=``
-            ``,revision=``).
+            ``,weight=`` ``,format=`` ``,field=`` ``,lines=`` ``,group=`` ``,license=`` (hub: ``,config=``
+            ``,split=`` ``,revision=``).
         max_document_bytes: a longer document is an error.
 
     Raises:
@@ -39,27 +39,28 @@ def parse_source(spec: str, max_document_bytes: int = MAX_DOCUMENT_BYTES) -> Sou
     place, given = split_spec(spec)
     if place in NAMED:
         _refuse_unknown(spec, given, ("weight",))
-        return Source(spec, _weight(spec, given), tuple(NAMED[place]()))
+        return Source(spec, _weight(spec, given), tuple(NAMED[place]()), license=LICENSE)
     hub = place.startswith("hub:")
     _refuse_unknown(spec, given, _HUB_KEYS if hub else _FILE_KEYS)
     weight = _weight(spec, given)
     if hub:
         from data_prep.sources.hub import hub_units
 
-        return Source(spec, weight, tuple(hub_units(place.removeprefix("hub:"), given, spec, limits)))
+        units = hub_units(place.removeprefix("hub:"), given, spec, limits)
+        return Source(spec, weight, tuple(units), license=given.get("license"))
     kind = choice(spec, "format", given, FORMATS, None)
     options = ReadOptions(limits, given.get("field", "text"))
     shape = shape_of(spec, given, limits)
     paths, ignored = find_files(place, anything=kind is not None)
-    units = []
+    files: list[Unit] = []
     for path in paths:
         found = kind or format_of(path)
         if found is None:
             raise UserError(
                 f"{path}: not of a known format ({KNOWN_NAMES}); say which it is, such as {spec},format=text"
             )
-        units.append(FileUnit(path, found, options, shape))
-    return Source(spec, weight, tuple(units), ignored)
+        files.append(FileUnit(path, found, options, shape))
+    return Source(spec, weight, tuple(files), ignored, given.get("license"))
 
 
 def split_spec(spec: str) -> tuple[str, dict[str, str]]:

@@ -69,6 +69,8 @@ class Source:
     """Its parts, in the order in which they are read."""
     ignored: tuple[str, ...] = ()
     """Hidden files of a folder, which are not read but reported."""
+    license: str | None = None
+    """Of the text, as the user states it."""
 
 
 class IterableUnit(Unit):

@@ -8,6 +8,9 @@ from data_prep.sources.source import IterableUnit, Unit
 from data_prep.stdlib.docstrings import Docstring, docstrings, fingerprint, paragraphs, topics
 from data_prep.stdlib.task import held_out_marks
 
+LICENSE = "PSF-2.0"
+"""Of the standard library and its manual."""
+
 
 def stdlib_units() -> list[Unit]:
     """Two units, without what ``data_prep.stdlib_packages`` holds out; a topic or a module is a document."""

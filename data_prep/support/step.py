@@ -112,7 +112,7 @@ class Step:
         manifest = read_object(path, _HINT)
         if manifest.get("key") != self._digest:
             raise UserError(f"{self.out}: holds finished data of other inputs or options; {_HINT}")
-        files: dict[str, int] = manifest["files"]
+        files = _files(path, manifest)
         if self._redo:
             present = {str(path.relative_to(self.out)) for path in self.out.rglob("*") if not path.is_dir()}
             if foreign := sorted(present - {MANIFEST, *files}):
@@ -192,7 +192,23 @@ class Step:
 
 def _names(manifest: Path) -> set[str]:
     """The top-level files and folders in a manifest."""
-    return {Path(name).parts[0] for name in read_object(manifest)["files"]}
+    return {Path(name).parts[0] for name in _files(manifest, read_object(manifest, _HINT))}
+
+
+def _files(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
+    """The sizes of the outputs by name, as a manifest has them.
+
+    Raises:
+        UserError: there are none, or a name is not of a file in the folder: it could be removed with the outputs.
+    """
+    files = manifest.get("files")
+    if not isinstance(files, dict):
+        raise UserError(f"{path}: has no list of files; {_HINT}")
+    for name in files:
+        parts = Path(name).parts
+        if not parts or Path(name).is_absolute() or ".." in parts or "\0" in name:
+            raise UserError(f"{path}: names {name!r}, which is no file in this folder; {_HINT}")
+    return files
 
 
 def _remove(path: Path) -> None:

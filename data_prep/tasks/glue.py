@@ -1,5 +1,6 @@
 """SST-2, QNLI and QQP from GLUE's own files, in a folder or in a zip."""
 
+import errno
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -112,10 +113,14 @@ def _zip_errors(path: Path) -> Iterator[None]:
     """What zipfile raises, in words of ours."""
     try:
         yield
-    except (zipfile.BadZipFile, EOFError) as error:
-        raise UserError(f"{path}: truncated, damaged, or no zip file ({error}); fetch it again") from None
+    except (zipfile.BadZipFile, EOFError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: truncated, damaged, or no zip file ({str(error)[:200]}); fetch it again") from None
     except (RuntimeError, NotImplementedError) as error:  # encrypted; an unknown method of compression
         raise UserError(f"{path}: this zip cannot be read ({error}); unpack it and give the folder") from None
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # which the seek to a wrong offset raises; any other is the disk's
+            raise
+        raise UserError(f"{path}: damaged (a member before the beginning of the file); fetch it again") from None
     except Exception as error:
         # zlib's and lzma's own errors have no common base; ours pass through.
         if type(error).__module__ in ("zlib", "lzma", "_lzma"):

@@ -48,19 +48,19 @@ class HubSource:
     def _resolve(self) -> Facts:
         hub = self.task.hub
         files: dict[str, Any] = {}
-        commit = ""
+        known: dict[str, str] = {}
         for theirs, split in self._splits.items():
             self._wanted = Wanted(
                 "hub", hub.repository, hub.revision, hub.config, split=theirs, files=f"{hub.config}/*.parquet"
             )
             self._builder, found = resolve(self._wanted)
             for file in found:
-                commit = file.commit
+                known["revision"] = file.commit
+                if file.license:
+                    known["license"] = file.license
                 self._files.append((split, f"hub:{file.repository}/{file.path}", file.url))
                 files[file.path] = {"bytes": file.size, "sha256": file.sha256}
-        return Facts(
-            {"kind": "hub", "repository": hub.repository, "config": hub.config, "revision": commit, "files": files}
-        )
+        return Facts({"kind": "hub", "repository": hub.repository, "config": hub.config, **known, "files": files})
 
     def _find(self, folder: Path) -> Facts:
         files = {}

@@ -9,7 +9,6 @@ file has changed; it requires that tokens are numbered in the order of the merge
 name neither file nor line.
 """
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -19,63 +18,12 @@ import tiktoken
 
 from data_prep.tokenizers.tokenizer import Ids, Tokenizer
 from linformer_fairseq.files import dictionary
-from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.files.text import read_text
+from linformer_fairseq.files.gpt2_bpe import byte_letters, read_bpe
 from linformer_fairseq.files.tokenizers import ENCODER, MERGES
-
-END_OF_TEXT = "<|endoftext|>"
-"""A token of encoder.json that no text is encoded to."""
 
 # GPT-2's pattern: contractions, then words, numbers and marks with a blank before them, then white space, of which
 # the last before a word is left to that word. Possessive (++) where nothing can follow that would need a step back.
 _PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"
-
-
-def byte_letters() -> dict[str, int]:
-    """The byte that each letter of encoder.json and vocab.bpe stands for.
-
-    Printable bytes stand for themselves, the others, in order, are U+0100 and following.
-    """
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    letters = {chr(byte): byte for byte in printable}
-    others = (byte for byte in range(256) if byte not in printable)
-    return letters | {chr(0x100 + number): byte for number, byte in enumerate(others)}
-
-
-def read_numbers(path: Path) -> dict[str, int]:
-    """encoder.json: the number of every token.
-
-    Raises:
-        UserError: not a JSON object of numbers, or a byte without a token.
-    """
-    try:
-        numbers = json.loads(read_text(path))
-    except ValueError as error:
-        raise UserError(f"{path}: not JSON: {error}") from None
-    if not isinstance(numbers, dict) or not all(type(number) is int for number in numbers.values()):
-        raise UserError(f"{path}: expected a JSON object that gives each token a number, as in GPT-2's encoder.json")
-    missing = [letter for letter in byte_letters() if letter not in numbers]
-    if missing:
-        raise UserError(f"{path}: no token for {len(missing)} of the 256 bytes, such as {missing[0]!r}")
-    return numbers
-
-
-def read_merges(path: Path) -> list[str]:
-    """vocab.bpe: the tokens that merges make, in the order of the merges.
-
-    Raises:
-        UserError: a line that is not two parts, or a letter that stands for no byte.
-    """
-    merges = []
-    letters = byte_letters()
-    for number, line in enumerate(read_text(path).removesuffix("\n").split("\n"), start=1):
-        if number == 1 and line.startswith("#version"):
-            continue
-        parts = line.rstrip("\r").split(" ")
-        if len(parts) != 2 or not all(parts) or not all(letter in letters for part in parts for letter in part):
-            raise UserError(f"{path}, line {number}: expected two parts of a merge, found {line[:80]!r}")
-        merges.append("".join(parts))
-    return merges
 
 
 class GPT2Tokenizer(Tokenizer):
@@ -90,13 +38,9 @@ class GPT2Tokenizer(Tokenizer):
             UserError: a missing or damaged file, or files that do not belong together.
         """
         encoder, merges_file, dict_txt = (folder / name for name in (ENCODER, MERGES, dictionary.NAME))
-        numbers, merges = read_numbers(encoder), read_merges(merges_file)
+        numbers, merges = read_bpe(encoder, merges_file)
         letters = byte_letters()
-        tokens = [*letters, *merges]  # a token's place is its rank: merges with a lower one come first
-        unknown = [token for token in tokens if token not in numbers]
-        if unknown or len(set(tokens)) < len(tokens) or len(numbers.keys() - set(tokens) - {END_OF_TEXT}):
-            what = f"the merge {unknown[0]!r} is no token there" if unknown else "the numbers of tokens differ"
-            raise UserError(f"{merges_file} and {encoder} do not belong together: {what}")
+        tokens = [*letters, *map("".join, merges)]  # a token's place is its rank: merges with a lower one come first
         ids = dictionary.index(dict_txt, (str(number) for number in numbers.values()))
         super().__init__((encoder, merges_file, dict_txt), dictionary.FIRST + len(ids))
         self._bytes = [bytes(letters[letter] for letter in token) for token in tokens]

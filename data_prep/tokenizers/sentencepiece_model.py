@@ -10,24 +10,8 @@ import sentencepiece
 from data_prep.tokenizers.tokenizer import Ids, Tokenizer
 from linformer_fairseq.files import dictionary
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.sentencepiece_model import load_processor
 from linformer_fairseq.files.tokenizers import SENTENCEPIECE
-
-
-def load_processor(model: Path) -> sentencepiece.SentencePieceProcessor:
-    """sentencepiece's own object.
-
-    Raises:
-        UserError: no such file, or not a sentencepiece model.
-    """
-    if not model.is_file():
-        raise UserError(f"{model}: no such file; make it with: linformer data vocabulary")
-    content = model.read_bytes()
-    if not content:  # which sentencepiece takes for "no model yet"
-        raise UserError(f"{model}: not a sentencepiece model: the file is empty")
-    try:
-        return sentencepiece.SentencePieceProcessor(model_proto=content)
-    except RuntimeError as error:
-        raise UserError(f"{model}: not a sentencepiece model ({str(error).strip()})") from None
 
 
 def pieces_of(processor: sentencepiece.SentencePieceProcessor, model: Path) -> dict[int, str]:
@@ -40,7 +24,10 @@ def pieces_of(processor: sentencepiece.SentencePieceProcessor, model: Path) -> d
     for index in range(processor.get_piece_size()):
         if processor.is_control(index) or processor.is_unknown(index):
             continue
-        piece = processor.id_to_piece(index)
+        try:
+            piece = processor.id_to_piece(index)
+        except UnicodeDecodeError as error:
+            raise UserError(f"{model}: damaged: piece {index} is not UTF-8 ({error})") from None
         if piece in (*dictionary.SPECIAL, dictionary.MASK):
             raise UserError(f"{model}: its piece {piece!r} is a special symbol of fairseq's dictionary")
         if any(character.isspace() for character in piece):

@@ -115,12 +115,12 @@ def check_bytes(file: Path | BinaryIO) -> tuple[Bytes, str]:
         if comment is None:
             return _without_end(file, size)
         if len(comment) == _COMMENT:
-            found = _digest(file, size - _DIGITS)
-            if found == comment[-_DIGITS:]:
-                return Bytes.SOUND, ""
-            return Bytes.DAMAGED, "its bytes do not match the SHA-256 stored in it"
-        reason = _bad_entry(file)
-        return (Bytes.DAMAGED, reason) if reason else (Bytes.NO_CHECKSUM, "")
+            if _digest(file, size - _DIGITS) != comment[-_DIGITS:]:
+                return Bytes.DAMAGED, "its bytes do not match the SHA-256 stored in it"
+            reason, sound = _bad_entry(file, crcs=False), Bytes.SOUND
+        else:
+            reason, sound = _bad_entry(file, crcs=True), Bytes.NO_CHECKSUM
+        return (Bytes.DAMAGED, reason) if reason else (sound, "")
     finally:
         file.seek(0)
 
@@ -159,10 +159,14 @@ def _digest(file: BinaryIO, length: int) -> bytes:
     return digest.hexdigest().encode()
 
 
-def _bad_entry(file: BinaryIO) -> str:
+def _bad_entry(file: BinaryIO, crcs: bool) -> str:
     try:
         with zipfile.ZipFile(file) as archive:
-            bad = archive.testzip()
+            # torch.save compresses nothing; torch.load would reserve whatever size such an entry claims
+            packed = next((info for info in archive.infolist() if info.compress_type != zipfile.ZIP_STORED), None)
+            if packed is not None:
+                return f"the entry {packed.filename!r} of its zip archive is compressed, as torch.save never does"
+            bad = archive.testzip() if crcs else None
     except OSError as error:
         # A wrong offset causes a seek to before the beginning. Any other error is the disk's.
         if error.errno not in (None, errno.EINVAL):

@@ -3,11 +3,13 @@
 First, the file's checksum or CRCs are verified, which torch does not do: it would load a file with altered bytes in a
 tensor without an error. It is then read with ``weights_only=True`` and an allow-list.
 
-Not covered: some of fairseq's other models ``eval()`` option strings of a checkpoint when they are built (``fconv``):
-do not load an untrusted checkpoint with such a model.
+Not covered: some of fairseq's other models ``eval()`` option strings of a checkpoint when they are built (``fconv``).
+What this project builds from a checkpoint is checked before (`checked_by`, ``models/stored.py``); fairseq's own
+commands that build what a checkpoint names, such as ``fairseq-validate``, do not check it.
 """
 
 import contextlib
+import contextvars
 import errno
 import logging
 import os
@@ -17,9 +19,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
-from torch import Tensor
 
 from linformer_fairseq.checkpoints.allowed_globals import allowed_globals
 from linformer_fairseq.checkpoints.checksum import Bytes, check_bytes
@@ -32,6 +31,7 @@ Upgrade = Callable[[dict[str, Any]], None]
 
 _upgrades: list[Upgrade] = []
 _checked: dict[Path, Bytes] = {}
+_checks: contextvars.ContextVar[tuple[Upgrade, ...]] = contextvars.ContextVar("checks", default=())
 
 # How torch's restricted unpickler words a refusal; the group is the global that it refused.
 _REFUSALS = (
@@ -61,6 +61,19 @@ def register_upgrade(upgrade: Upgrade) -> None:
     """
     if upgrade not in _upgrades:
         _upgrades.append(upgrade)
+
+
+@contextlib.contextmanager
+def checked_by(check: Upgrade) -> Iterator[None]:
+    """Inside the ``with`` block, call ``check(state)`` for every checkpoint that this thread reads, after the upgrades.
+
+    A ValueError that it raises is raised again with the file's name.
+    """
+    token = _checks.set((*_checks.get(), check))
+    try:
+        yield
+    finally:
+        _checks.reset(token)
 
 
 @contextlib.contextmanager
@@ -111,7 +124,7 @@ def read_checkpoint(file: str | os.PathLike[str] | BinaryIO, map_location: Any =
         error.filename = error.filename or name
         raise
     checked = _check(state, name)
-    for upgrade in _upgrades:
+    for upgrade in (_refuse_expanded, *_upgrades, *_checks.get()):
         try:
             upgrade(checked)
         except ValueError as error:
@@ -165,19 +178,6 @@ def unpickle(file: str | BinaryIO, name: str, map_location: Any = "cpu", mmap: b
         raise CheckpointError(f"{name}: {_explain(error)}") from error
 
 
-def read_safetensors(path: Path) -> dict[str, Tensor]:
-    """Read the tensors of a safetensors file that another program wrote.
-
-    Raises:
-        UserError: it is damaged, or is no such file.
-        OSError: it cannot be read at all.
-    """
-    try:
-        return load_file(path)
-    except SafetensorError as error:
-        raise UserError(f"{path}: damaged, or not a safetensors file ({error})") from None
-
-
 def _explain(error: Exception) -> str:
     for refusal in _REFUSALS:
         found = refusal.search(str(error))
@@ -188,6 +188,16 @@ def _explain(error: Exception) -> str:
                 "torch.serialization.add_safe_globals in your --user-dir."
             )
     return f"cannot be read as a checkpoint: it is damaged or was never one{_reason(error)}. {_REMEDY}"
+
+
+def _refuse_expanded(state: dict[str, Any]) -> None:
+    """Raise if a weight has more elements than the file, which would need any amount of memory once it is copied."""
+    for name, tensor in state["model"].items():
+        if not isinstance(tensor, torch.Tensor):
+            continue
+        stored = tensor.layout == torch.strided and not tensor.is_meta
+        if not stored or tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
+            raise ValueError(f"its weight {name}, of shape {tuple(tensor.shape)}, is not stored in it completely")
 
 
 def not_understood(name: str, error: Exception) -> CheckpointError:

@@ -15,9 +15,12 @@ from typing import Any, BinaryIO
 
 import torch
 from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
+
+from linformer_fairseq.files.json_records import parse, shortened
 
 FORMAT = "linformer-fairseq 1"
 _PARTS = ("model", "task", "criterion")
@@ -65,7 +68,11 @@ def released(state: Mapping[str, Any], dtype: torch.dtype = torch.float16) -> by
         "same": json.dumps(same),
         "updates": str(int(state["optimizer_history"][-1]["num_updates"])),
     }
-    content = save(tensors, facts)
+    return signed(save(tensors, facts))
+
+
+def signed(content: bytes) -> bytes:
+    """Put the SHA-256 of a file that has zeros in its place into it."""
     return content.replace(_ZEROS.encode(), hashlib.sha256(content).hexdigest().encode(), 1)
 
 
@@ -78,24 +85,28 @@ def read_released(file: BinaryIO) -> dict[str, Any]:
     content = file.read()
     try:
         length = int.from_bytes(content[:_LENGTH], "little")
-        facts = json.loads(content[_LENGTH : _LENGTH + length])["__metadata__"]
+        facts = parse(content[_LENGTH : _LENGTH + length].decode())["__metadata__"]
         if facts["format"] != FORMAT:
             raise ValueError(
-                f"its format is {facts['format']!r}; expected {FORMAT!r}. A file of Hugging Face's transformers ('pt') "
-                "is read by `linformer convert` (RoBERTa) and `linformer import hf` (Linformer)"
+                f"its format is {shortened(facts['format'])}; expected {FORMAT!r}. A file of Hugging Face's "
+                "transformers ('pt') is read by `linformer convert` (RoBERTa) and `linformer import hf` (Linformer)"
             )
         unsigned = content.replace(facts["sha256"].encode(), _ZEROS.encode(), 1)
         if hashlib.sha256(unsigned).hexdigest() != facts["sha256"]:
             raise ValueError("its checksum does not match the one in it")
         tensors: dict[str, Tensor] = load(content)
-        tensors |= {name: tensors[first] for name, first in json.loads(facts["same"]).items()}
-        options = json.loads(facts["options"])
+        tensors |= {name: tensors[first] for name, first in parse(facts["same"]).items()}
+        options = OmegaConf.create({"_name": None, "bpe": None, **parse(facts["options"])})
         updates = int(facts["updates"])
-    except (KeyError, TypeError, AttributeError, UnicodeDecodeError, json.JSONDecodeError, SafetensorError) as error:
-        raise ValueError(f"it is damaged, or was not written by `linformer checkpoint release` [{error!r}]") from error
+    except (
+        *(KeyError, TypeError, AttributeError, UnicodeDecodeError, json.JSONDecodeError),
+        *(SafetensorError, OmegaConfBaseException),
+    ) as error:
+        said = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise ValueError(f"it is damaged, or was not written by `linformer checkpoint release` [{said}]") from error
     return {
         "args": None,
-        "cfg": OmegaConf.create({"_name": None, "bpe": None, **options}),
+        "cfg": options,
         "model": tensors,
         "optimizer_history": [{"num_updates": updates, "optimizer_name": "", "lr_scheduler_state": {}}],
         "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},

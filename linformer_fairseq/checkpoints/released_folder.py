@@ -15,9 +15,11 @@ from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.tokenizers import find_tokenizer
 
 WEIGHTS = "model.safetensors"
-"""Name of the weights in a released model's folder."""
+"""Name of the weights in a released or converted model's folder."""
 CHECKPOINT = "model.pt"
 """Name of the checkpoint in other folders of a model: fairseq's own, and those of `linformer import hf`."""
+_INSIDE = (WEIGHTS, CHECKPOINT, "checkpoint_best.pt")
+"""The weights in a folder; the last name is that of a run."""
 TRANSFORMERS_CONFIG = "config.json"
 """What every model's folder of Hugging Face's transformers has, and no other."""
 _SHIPPED = Path(__file__).parent.parent / "weights"
@@ -76,12 +78,13 @@ def shipped_folder(name: str) -> Path:
 def find_weights(name_or_path: str) -> str:
     """Return the path of the weights of a model.
 
-    For a name of `shipped_models`, these are that model's; for a folder with `WEIGHTS` or `CHECKPOINT`, the file in it;
-    any other path is returned unchanged. Names take precedence; ``./NAME`` is the file or the folder.
+    For a name of `shipped_models`, these are that model's. For a folder, they are the file in it: ``model.safetensors``
+    (as `release` makes it), ``model.pt`` or, of a run, ``checkpoint_best.pt``. Any other path is returned unchanged.
+    Names take precedence; ``./NAME`` is the file or the folder.
     """
     if name_or_path in shipped_models():
         return str(shipped_folder(name_or_path) / WEIGHTS)
-    inside = (Path(name_or_path) / name for name in (WEIGHTS, CHECKPOINT))
+    inside = (Path(name_or_path) / name for name in _INSIDE)
     return next((str(path) for path in inside if path.is_file()), name_or_path)
 
 
@@ -99,10 +102,10 @@ def existing_weights(name_or_path: str) -> Path:
             f"convert {name_or_path} OUT --projected-dim K`"
         )
     if not path.is_file():
-        what = f"a folder without {WEIGHTS} and {CHECKPOINT}" if path.is_dir() else "no such file or folder"
+        what = f"a folder without {', '.join(_INSIDE)}" if path.is_dir() else "no such file or folder"
         raise UserError(
-            f"{name_or_path}: {what}; expected a checkpoint, a folder made by `linformer checkpoint release`, "
-            "`linformer convert` or `linformer import hf`, or a model that comes with the package: "
+            f"{name_or_path}: {what}; expected a checkpoint, its run folder, a folder made by `linformer checkpoint "
+            "release`, `linformer convert` or `linformer import hf`, or a model that comes with the package: "
             f"{', '.join(shipped_models())}"
         )
     return path

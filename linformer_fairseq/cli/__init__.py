@@ -38,11 +38,15 @@ class Command(NamedTuple):
 
 
 COMMANDS: dict[str, Command] = {
+    "analyse": Command(
+        "analyse why k can be small: the rank of attention (Figure 1), Theorems 1 and 2", arguments.analyse, "analyse"
+    ),
     "benchmark": Command(
         "measure speed and memory of inference (Table 3, Figure 2) and training",
         arguments.benchmark,
         "benchmark",
     ),
+    "card": Command("write a model card of what a checkpoint and its run folder say", arguments.card, "card"),
     "checkpoint": Command(
         "verify the checkpoints of a run, or export a model for sharing (`release`)",
         arguments.checkpoint,
@@ -56,6 +60,7 @@ COMMANDS: dict[str, Command] = {
         cleans_up=True,
     ),
     "data": Command("prepare data for pretraining and finetuning, and inspect it", arguments.data, "data"),
+    "demo": Command("try a model on a web page: masked words, classes, attention", arguments.demo, "demo"),
     "doctor": Command("print versions, and problems of this environment", arguments.doctor, "doctor"),
     "embed": Command("write vectors of texts", arguments.embed, "embed", cleans_up=True),
     "evaluate": Command(

@@ -15,6 +15,88 @@ ROWS = Path("results/runs.jsonl")
 """Default file of result rows."""
 STDIN = Path("-")
 """The input of a prediction if none is named."""
+_ANALYSED = (
+    "a Linformer, fairseq's RoBERTa (checkpoint, or folder with one), a folder of Hugging Face's RoBERTa or BERT, or a "
+    "model that comes with the package"
+)
+
+
+def analyse(parser: argparse.ArgumentParser) -> None:
+    """Compute why k can be small, and when it cannot: the rank of attention, and the paper's theorems in numbers.
+
+    `linformer analyse spectrum` is Figure 1 of the paper: singular values of the attention matrix P of every layer and
+    head, with controls. `linformer analyse theory` computes what Theorems 1 and 2 are about. Both write JSON, PNG and
+    SVG to a folder; to go on with a stopped run, repeat its command.
+    """
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", dest="action", required=True)
+    values = actions.add_parser(
+        "spectrum",
+        help="singular values of P for every layer and head (Figure 1)",
+        description="Average the normalized cumulative singular values of P (of a Linformer: of P-bar) over blocks of "
+        "text, for every layer and head, beside controls: the model before training, softmax of random logits of the "
+        "same size, and uniform P. Print how many singular values make up 90, 95 and 99 %% of their sum, also as a "
+        "projected_dim for training. Texts are joined and cut into full blocks; some are chosen at random.",
+    )
+    values.add_argument("checkpoint", metavar="CHECKPOINT", help=_ANALYSED)
+    values.add_argument(
+        "input", type=Path, metavar="FILE", help="text: lines, .tsv, .jsonl, .parquet, or a folder of documents"
+    )
+    values.add_argument(
+        "--sentences", type=int, default=1000, metavar="N", help="blocks (default: %(default)s; the paper: 10000)"
+    )
+    values.add_argument("--length", type=int, metavar="T", help="tokens of a block (default: the model's n)")
+    values.add_argument(
+        "--index",
+        type=int,
+        metavar="I",
+        help="which singular value the heat map is for (default: a quarter of them, as the paper's 128 of 512)",
+    )
+    values.add_argument("--batch", type=int, default=8, metavar="B", help="blocks at a time (default: %(default)s)")
+    theorems = actions.add_parser(
+        "theory",
+        help="errors of Theorems 1 and 2 over k and n, beside the bounds",
+        description="Compute the relative errors that the paper's Theorems 1 and 2 are about, over n and k, for inputs "
+        "that are drawn and for those of a model's layers, and check three steps of the proofs.",
+    )
+    theorems.add_argument("--checkpoint", metavar="CHECKPOINT", help=f"inputs of its layers, too: {_ANALYSED}")
+    theorems.add_argument("--text", type=Path, metavar="FILE", help="text for the model, as for `spectrum`")
+    theorems.add_argument(
+        "--lengths", type=int, nargs="+", default=[64, 128, 256, 512], metavar="N", help="n (default: %(default)s)"
+    )
+    theorems.add_argument(
+        "--projected-dims",
+        type=int,
+        nargs="+",
+        default=[8, 16, 32, 64, 128, 256],
+        metavar="K",
+        help="k; only those below an n are used with it (default: %(default)s)",
+    )
+    theorems.add_argument(
+        "--samples",
+        type=int,
+        default=16,
+        metavar="N",
+        help="inputs, or blocks of text; least squares are fitted to half of them (default: %(default)s)",
+    )
+    for one in (values, theorems):
+        one.add_argument(
+            "--data",
+            type=Path,
+            metavar="DIR",
+            help="folder with the dictionary and the tokenizer of a fairseq checkpoint (default: the checkpoint's "
+            "folder if it has them, otherwise the data folder of the training)",
+        )
+        one.add_argument(
+            "--seed", type=int, default=1, help="of the choice of blocks, and of what is drawn (default: 1)"
+        )
+        one.add_argument("--device", help="cpu, cuda, cuda:1 ... (default: a GPU if there is one)")
+        one.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the results")
+    page = actions.add_parser(
+        "report",
+        help="a page on all results in a folder",
+        description="Write README.md for the results in and below a folder.",
+    )
+    page.add_argument("folder", type=Path, metavar="DIR", help="folder with results of the other actions")
 
 
 def benchmark(parser: argparse.ArgumentParser) -> None:
@@ -23,6 +105,41 @@ def benchmark(parser: argparse.ArgumentParser) -> None:
     `linformer benchmark PROGRAM --help` describes a program.
     """
     _programs(parser, PROGRAMS)
+
+
+def card(parser: argparse.ArgumentParser) -> None:
+    """Write a model card in the format of the Hugging Face hub: Markdown with metadata in front.
+
+      linformer evaluate RUN work/sst2 --results sst2.json
+      linformer card RUN --results sst2.json --license mit --language en --out README.md
+
+    The card has the architecture, the data with their licences, the training, the scores with what measured them, and
+    the limits. All of it comes from the checkpoint, run.json and logs in its folder, conversion.json, and the manifest
+    of the data folder; what these do not say is "not recorded". `linformer export hf` writes a card into its folder.
+    """
+    parser.add_argument(
+        "checkpoint",
+        metavar="CHECKPOINT",
+        help="a checkpoint, a run folder (its checkpoint_best.pt), a folder made by `linformer checkpoint release`, "
+        "`convert` or `import`, or a model that comes with the package",
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write to a file (default: stdout)")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="folder of the data that it was trained on (default: the one that the checkpoint or the run names)",
+    )
+    parser.add_argument(
+        "--results",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="scores to put into the card: a file of `linformer evaluate --results`; can be repeated",
+    )
+    parser.add_argument("--license", metavar="ID", help="of the model, as the hub calls it: mit, apache-2.0, ...")
+    parser.add_argument("--language", metavar="CODE", help="of the model: en, de, ...")
 
 
 def checkpoint(parser: argparse.ArgumentParser) -> None:
@@ -150,6 +267,30 @@ def data(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def demo(parser: argparse.ArgumentParser) -> None:
+    """Try a model on a web page, in a browser on this machine.
+
+      linformer demo linformer-small
+
+    Prints the address of the page and serves it until Ctrl-C or SIGTERM. For a pretrained model, the page fills masks;
+    for a classifier, it classifies a text, a pair of texts, or each line of a file. For both, it shows the attention
+    of a text to the k projected rows, as a heat map for each layer and head.
+
+    By default, only this machine can open the page; there is no password. A request may have up to 2 MiB of text.
+    """
+    _model(parser, "checkpoint of a pretraining, or of a finetuning with --task sentence_prediction")
+    parser.set_defaults(compile_encoder=False)
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="address to listen on; 0.0.0.0 lets other machines open the page (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--port", type=int, default=7860, metavar="N", help="0: any that is free (default: %(default)s)"
+    )
+
+
 def doctor(parser: argparse.ArgumentParser) -> None:
     """Print the versions of the packages that Linformer uses, and problems with them.
 
@@ -191,8 +332,8 @@ def evaluate(parser: argparse.ArgumentParser) -> None:
     """
     parser.add_argument(
         "checkpoint",
-        help="checkpoint of a finetuning with --task sentence_prediction, or a folder made by `linformer checkpoint "
-        "release`",
+        help="checkpoint of a finetuning with --task sentence_prediction, its run folder, or a folder made by "
+        "`linformer checkpoint release`",
     )
     parser.add_argument("data", type=Path, metavar="TASK", help="a folder made by `linformer data task`")
     parser.add_argument("--split", help="train, valid or test (default: test with --submission, otherwise valid)")
@@ -206,6 +347,12 @@ def evaluate(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="write a table of id, prediction, label and probability"
+    )
+    parser.add_argument(
+        "--results",
+        type=Path,
+        metavar="FILE",
+        help="write the scores as JSON, with command, commit, machine and date, for `linformer card --results`",
     )
     parser.add_argument(
         "--submission",
@@ -267,8 +414,8 @@ def export(parser: argparse.ArgumentParser) -> None:
         one.add_argument(
             "model",
             metavar="MODEL",
-            help="a checkpoint, a folder made by `linformer checkpoint release`, `linformer convert` or `linformer "
-            "import hf`, or a model that comes with the package (linformer-small)",
+            help="a checkpoint, its run folder, a folder made by `linformer checkpoint release`, `linformer convert` "
+            "or `linformer import hf`, or a model that comes with the package (linformer-small)",
         )
         one.add_argument("out", type=Path, metavar="OUT", help="new folder for the model")
         one.add_argument(
@@ -438,11 +585,11 @@ def results(parser: argparse.ArgumentParser) -> None:
 
 
 def _model(parser: argparse.ArgumentParser, kind: str) -> None:
-    """The model of `predict`, `embed` and `fill-mask`, and how it is computed."""
+    """The model of `predict`, `embed`, `fill-mask` and `demo`, and its precision."""
     parser.add_argument(
         "checkpoint",
-        help=f"{kind}, a folder made by `linformer checkpoint release` or `linformer import hf`, or a model that comes "
-        "with the package",
+        help=f"{kind}, its run folder, a folder made by `linformer checkpoint release` or `linformer import hf`, or a "
+        "model that comes with the package",
     )
     parser.add_argument(
         "--data",
@@ -454,6 +601,14 @@ def _model(parser: argparse.ArgumentParser, kind: str) -> None:
     _device(parser)
     parser.add_argument("--bf16", action="store_true", help="compute in bfloat16 (default: float32)")
     parser.add_argument("--int8", action="store_true", help="compute linear layers in 8-bit integers (CPU only)")
+
+
+def _device(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--device", help="cpu, cuda or cuda:N (default: a GPU if there is one, otherwise the CPU)")
+
+
+def _texts(parser: argparse.ArgumentParser) -> None:
+    """The input of `predict`, `embed` and `fill-mask`, and how many texts are computed at a time."""
     parser.add_argument(
         "--compile-encoder", action="store_true", help="use torch.compile; pays off for many thousands of texts"
     )
@@ -464,14 +619,6 @@ def _model(parser: argparse.ArgumentParser, kind: str) -> None:
         metavar="N",
         help="tokens per batch, with padding (default: %(default)s)",
     )
-
-
-def _device(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--device", help="cpu, cuda or cuda:N (default: a GPU if there is one, otherwise the CPU)")
-
-
-def _texts(parser: argparse.ArgumentParser) -> None:
-    """The input of `predict`, `embed` and `fill-mask`."""
     parser.add_argument(
         "input", type=Path, nargs="?", default=STDIN, metavar="FILE", help="file, folder, or - (stdin; default)"
     )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import logging
+import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from linformer_fairseq.checkpoints.released_folder import existing_weights
@@ -22,15 +24,18 @@ from linformer_fairseq.evaluation import (
     write_predictions,
     write_submission,
 )
+from linformer_fairseq.files import provenance
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.evaluation_record import SCHEMA, EvaluationRecord, write_evaluation
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the scores and write the requested files; returns the exit status."""
     if arguments.batch_size < 1:
         raise UserError(f"--batch-size {arguments.batch_size}: expected at least 1")
-    if arguments.out and Path(arguments.out).is_dir():
-        raise UserError(f"--out {arguments.out}: is a folder; expected the name of a file")
+    for option, path in (("--out", arguments.out), ("--results", arguments.results)):
+        if path and path.is_dir():
+            raise UserError(f"{option} {path}: is a folder; expected the name of a file")
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     # GLUE's server expects predictions for the test set and cannot detect those of another split.
     split = arguments.split or ("test" if arguments.submission else "valid")
@@ -43,10 +48,13 @@ def run(arguments: argparse.Namespace) -> int:
         classifier = load_classifier(finetuned, data, device, arguments.bf16, arguments.compile_encoder)
         found = predict(classifier, split, arguments.batch_size, show_progress=True)
         identifiers = data.identifiers(split, len(found.predicted))
-        for line in report(split, data, found):
+        scores = score(data, found)
+        for line in report(split, data, found, scores):
             print(line)
         if arguments.out:
             write_predictions(arguments.out, identifiers, data.labels, found)
+        if arguments.results:
+            write_evaluation(arguments.results, _record(arguments, finetuned.path, data, split, found, scores))
         if submission:
             write_submission(submission, identifiers, data.labels, found)
             if lost := data.rejected(split):
@@ -56,21 +64,60 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def report(split: str, data: TaskData, found: Predictions) -> list[str]:
+def score(data: TaskData, found: Predictions) -> dict[str, float]:
+    """The scores in percent, by name: ``accuracy``, and ``f1`` of a task that has one; none without labels."""
+    if found.targets is None:
+        return {}
+    scores = {"accuracy": accuracy(found.predicted, found.targets)}
+    if data.positive is not None:
+        scores["f1"] = f1(found.predicted, found.targets, data.positive)
+    return scores
+
+
+def report(split: str, data: TaskData, found: Predictions, scores: Mapping[str, float]) -> list[str]:
     """The scores as lines of text, with the score of the majority class for comparison."""
     count = len(found.predicted)
     if found.targets is None:
         return [f"{split}: {count:,} examples without labels: no score"]
     right = int((found.predicted == found.targets).sum())
     most, share = majority(found.targets)
-    score = accuracy(found.predicted, found.targets)
     lines = [
         f"{split}: {count:,} examples",
-        f"accuracy {score:.2f} % ({right:,} right; always {data.labels[most]}: {share:.2f} %)",
+        f"accuracy {scores['accuracy']:.2f} % ({right:,} right; always {data.labels[most]}: {share:.2f} %)",
     ]
     if data.positive is not None:
-        lines.append(f"F1 of {data.labels[data.positive]} {f1(found.predicted, found.targets, data.positive):.2f} %")
+        lines.append(f"F1 of {data.labels[data.positive]} {scores['f1']:.2f} %")
     return lines
+
+
+def _record(
+    arguments: argparse.Namespace,
+    checkpoint: Path,
+    data: TaskData,
+    split: str,
+    found: Predictions,
+    scores: dict[str, float],
+) -> EvaluationRecord:
+    if found.targets is None:
+        raise UserError(f"--results {arguments.results}: {split} of {data.folder} has no labels, so there is no score")
+    source = data.manifest.get("source", {})
+    options = ["--split", split, *(["--bf16"] if arguments.bf16 else [])]
+    return EvaluationRecord(
+        schema=SCHEMA,
+        sha256=provenance.sha256(checkpoint),
+        task=str(data.manifest.get("task", data.folder.name)),
+        source={key: str(source[key]) for key in ("kind", "repository", "config", "revision") if source.get(key)},
+        split=split,
+        examples=len(found.predicted),
+        scores=scores,
+        majority=majority(found.targets)[1],
+        command=shlex.join(["linformer", "evaluate", checkpoint.name, data.folder.name, *options]),
+        precision="bf16" if arguments.bf16 else "fp32",
+        commit=provenance.commit(Path(__file__).resolve().parents[2]),
+        machine=provenance.machine(),
+        date=provenance.date(),
+        versions=provenance.versions(),
+    )
 
 
 def _submission_path(path: Path | None, data: TaskData) -> Path | None:

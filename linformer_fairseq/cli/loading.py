@@ -1,4 +1,4 @@
-"""Loads the model of `linformer predict`, `embed` and `fill-mask`."""
+"""Loads the model of `linformer predict`, `embed`, `fill-mask` and `demo`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from pathlib import Path
 
 import torch
 
-from linformer_fairseq.checkpoints.reading import unpickle
+from linformer_fairseq.checkpoints.reading import read_checkpoint, unpickle
 from linformer_fairseq.checkpoints.released_folder import existing_weights
 from linformer_fairseq.cli.devices import device_of
 from linformer_fairseq.evaluation import load_classifier, read_finetuned, read_task
 from linformer_fairseq.files.dictionary import find_dictionary
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.weight_names import HEADS
 from linformer_fairseq.models import LinformerHubInterface, LinformerRobertaModel, hub_interface, quantize
 
 
@@ -24,7 +25,7 @@ def load_finetuned(arguments: argparse.Namespace) -> tuple[LinformerHubInterface
     Raises:
         UserError: see `read_finetuned` and `load_classifier`; or there is no tokenizer.
     """
-    weights, data = _find(arguments)
+    weights, data = find_model(arguments)
     device = device_of(arguments.device)
     try:
         # the checkpoint before the data: that it has no classification head says more than that the data have no labels
@@ -43,7 +44,7 @@ def load_encoder(arguments: argparse.Namespace) -> LinformerHubInterface:
     Raises:
         UserError: the dictionary or tokenizer is missing, or the weights do not fit them.
     """
-    weights, data = _find(arguments)
+    weights, data = find_model(arguments)
     device = device_of(arguments.device)
     try:
         hub = LinformerRobertaModel.from_pretrained(
@@ -54,6 +55,18 @@ def load_encoder(arguments: argparse.Namespace) -> LinformerHubInterface:
     except ValueError as error:  # CheckpointError among them; weights may not fit the dictionary
         raise UserError(f"{error} (with the dictionary in {data})") from error
     return _prepared(hub, arguments, device)
+
+
+def load_either(arguments: argparse.Namespace) -> tuple[LinformerHubInterface, str | None]:
+    """A finetuned classifier and the name of its head, or a pretrained model and None.
+
+    Raises:
+        UserError: see `load_finetuned` and `load_encoder`.
+    """
+    weights, _ = find_model(arguments)
+    if any(name.startswith(HEADS) for name in read_checkpoint(weights)["model"]):
+        return load_finetuned(arguments)
+    return load_encoder(arguments), None
 
 
 def _prepared(hub: LinformerHubInterface, arguments: argparse.Namespace, device: torch.device) -> LinformerHubInterface:
@@ -69,8 +82,12 @@ def _prepared(hub: LinformerHubInterface, arguments: argparse.Namespace, device:
     return hub.eval().to(device)
 
 
-def _find(arguments: argparse.Namespace) -> tuple[Path, Path]:
-    """The checkpoint, and the folder with the dictionary and the tokenizer that it was trained with."""
+def find_model(arguments: argparse.Namespace) -> tuple[Path, Path]:
+    """The checkpoint, and the folder with the dictionary and the tokenizer that it was trained with.
+
+    Raises:
+        UserError: one of them is not there.
+    """
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     weights = existing_weights(arguments.checkpoint)
     data = arguments.data or _trained_on(weights)

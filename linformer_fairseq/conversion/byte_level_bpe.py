@@ -110,15 +110,20 @@ def _read(folder: Path) -> _Tokenizer:
 
 def _from_tokenizer_json(path: Path) -> _Tokenizer:
     found = read_object(path)
-    model, before = found.get("model") or {}, found.get("pre_tokenizer") or {}
-    if (model.get("type"), before.get("type"), found.get("normalizer")) != ("BPE", "ByteLevel", None):
+    try:
+        model, before, normalizer = (found.get(part) or {} for part in ("model", "pre_tokenizer", "normalizer"))
+        kinds = model.get("type"), before.get("type"), normalizer.get("type")
+        added = {token["content"]: token["id"] for token in found.get("added_tokens") or ()}
+        merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in model.get("merges") or ()]
+        ids = {**(model.get("vocab") or {}), **added}
+    except (AttributeError, KeyError, TypeError) as error:
+        raise UserError(f"{path}: not the tokenizer.json of a byte-level BPE [{error!r}]") from None
+    if kinds != ("BPE", "ByteLevel", None):
         raise UserError(
-            f"{path}: model {model.get('type')}, pre_tokenizer {before.get('type')}, normalizer "
-            f"{(found.get('normalizer') or {}).get('type')}; expected RoBERTa's: BPE, ByteLevel and none"
+            f"{path}: model {kinds[0]}, pre_tokenizer {kinds[1]}, normalizer {kinds[2]}; expected RoBERTa's: BPE, "
+            "ByteLevel and none"
         )
-    added = {token["content"]: token["id"] for token in found.get("added_tokens") or ()}
-    merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in model.get("merges") or ()]
-    return _checked(path, {**(model.get("vocab") or {}), **added}, merges, bool(before.get("add_prefix_space")))
+    return _checked(path, ids, merges, bool(before.get("add_prefix_space")))
 
 
 def _checked(path: Path, ids: dict[str, Any], merges: list[str], adds_space: bool) -> _Tokenizer:

@@ -122,7 +122,11 @@ def convert(
             dense = build_dense(source, task, n).to(device)
             compared = _compare(dense, model, sample, folder, choices, source.max_positions)
         record = _record(name, source, n, choices, compared)
-        (folder / WEIGHTS).write_bytes(released(_state(model, task), torch.float32))
+        try:
+            content = released(_state(model, task), torch.float32)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+        (folder / WEIGHTS).write_bytes(content)
         write_json(folder / RECORD, record)
     return record
 

@@ -19,6 +19,7 @@ from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.weight_names import HEADS, OUTPUT, OUTPUT_BIAS, POSITIONS, TOKENS, UNUSED_POSITIONS
 from linformer_fairseq.models import LinformerRobertaModel
 from linformer_fairseq.models.config import DEFAULTS, OPTIONS_OF_LINFORMER, Role, with_role
+from linformer_fairseq.models.stored import robertas_only
 
 _OPTIONS = set(DEFAULTS) - {*OPTIONS_OF_LINFORMER, "max_positions", "load_checkpoint_heads", *with_role(Role.EXECUTION)}
 
@@ -43,7 +44,8 @@ def read_fairseq(checkpoint: Path, data: Path, out: Path) -> Source:
     shutil.copyfile(found, out / dict_txt.NAME)
     for path in tokenizer_files(data):
         shutil.copyfile(path, out / path.name)
-    state = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
+    with robertas_only():
+        state = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
     heads = sorted({key.split(".")[1] for key in state["model"] if key.startswith(HEADS)})
     weights = {key: tensor for key, tensor in state["model"].items() if not key.startswith(HEADS)}
     model = _build(checkpoint, state["cfg"].model, weights, Dictionary.load(str(found)))

@@ -13,12 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from linformer_fairseq.checkpoints.reading import read_safetensors
 from linformer_fairseq.checkpoints.released_folder import TRANSFORMERS_CONFIG, WEIGHTS
+from linformer_fairseq.checkpoints.safetensors_file import read_safetensors
 from linformer_fairseq.conversion.byte_level_bpe import write_tokenizer
 from linformer_fairseq.conversion.source import Source
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.files.json_records import read_object
+from linformer_fairseq.files.json_records import read_object, shortened
 from linformer_fairseq.files.weight_names import (
     ENCODER,
     LM_HEAD,
@@ -28,6 +28,7 @@ from linformer_fairseq.files.weight_names import (
     TOKENS,
     UNUSED_POSITIONS,
 )
+from linformer_fairseq.models.stored import check_sizes
 
 _INDEX = f"{WEIGHTS}.index.json"
 FILES = (TRANSFORMERS_CONFIG, "*.safetensors", _INDEX, "tokenizer.json", "vocab.json", "merges.txt")
@@ -89,6 +90,7 @@ def read_huggingface(folder: Path, out: Path) -> Source:
             f"{folder}: its weights have no masked-language-model head (lm_head.*); expected a RobertaForMaskedLM"
         )
     weights = _renamed(folder, found)
+    _check_shapes(folder, options, padding, weights)
     notes = []
     types = weights.pop(_TYPES)
     if len(types) > 1:
@@ -116,19 +118,30 @@ def _options(folder: Path) -> tuple[dict[str, Any], int]:
     kind = config.get("model_type")
     if kind != _MODEL:
         raise UserError(
-            f"{path}: model_type {kind!r}: only Hugging Face's RoBERTa (model_type 'roberta') is converted; others "
-            "have parts that fairseq's RoBERTa has not, as BERT has token types, a pooler and WordPiece (for a "
+            f"{path}: model_type {shortened(kind)}: only Hugging Face's RoBERTa (model_type 'roberta') is converted; "
+            "others have parts that fairseq's RoBERTa has not, as BERT has token types, a pooler and WordPiece (for a "
             "Linformer: `linformer import hf`)"
         )
     for name, (expected, default) in _FIXED.items():
         value = config.get(name, default)
         if value != expected:
-            raise UserError(f"{path}: {name} is {value!r}, but fairseq's RoBERTa has {expected!r}; not converted")
+            raise UserError(
+                f"{path}: {name} is {shortened(value)}, but fairseq's RoBERTa has {expected!r}; not converted"
+            )
     options = {ours: config.get(theirs, default) for theirs, (ours, default) in _OPTIONS.items()}
+    for theirs, (ours, default) in _OPTIONS.items():
+        value = options[ours]
+        if isinstance(default, int):
+            right = type(value) is int and value > 0
+        else:
+            right = type(value) in (int, float) and 0 <= value < 1
+        if not right:
+            expected = "an integer of at least 1" if isinstance(default, int) else "a number from 0 to below 1"
+            raise UserError(f"{path}: {theirs} is {shortened(value)}; expected {expected}")
     fixed = {"activation_fn": "gelu", "layernorm_embedding": True, "encoder_normalize_before": False}
     padding = config.get("pad_token_id", 1)
-    if type(padding) is not int:
-        raise UserError(f"{path}: pad_token_id is {padding!r}; expected an integer")
+    if type(padding) is not int or padding < 0:
+        raise UserError(f"{path}: pad_token_id is {shortened(padding)}; expected an integer of at least 0")
     return {**options, **fixed}, padding
 
 
@@ -136,15 +149,45 @@ def _weights(folder: Path) -> dict[str, Tensor]:
     index = folder / _INDEX
     names = [WEIGHTS]
     if index.is_file():
-        names = sorted(set(read_object(index).get("weight_map", {}).values()))
+        found = read_object(index).get("weight_map")
+        if not isinstance(found, dict) or not all(map(_is_file_name, found.values())):
+            raise UserError(f"{index}: expected weight_map with the name of a file in this folder for each weight")
+        names = sorted(set(found.values()))
     weights: dict[str, Tensor] = {}
-    for path in (folder / Path(name).name for name in names):
-        if not path.is_file():
-            raise UserError(
-                f"{path}: no such file; expected weights as safetensors (transformers writes them with save_pretrained)"
-            )
+    for path in (folder / name for name in names):
         weights |= read_safetensors(path)
     return {name: tensor.float() for name, tensor in weights.items() if name not in _CONSTANTS}
+
+
+def _check_shapes(folder: Path, options: dict[str, Any], padding: int, weights: dict[str, Tensor]) -> None:
+    """Raise where the embeddings and the output layer do not fit each other, or the options the weights.
+
+    The other shapes are compared when the model is built.
+    """
+    heads, width = options["encoder_attention_heads"], options["encoder_embed_dim"]
+    if width % heads:
+        raise UserError(
+            f"{folder / TRANSFORMERS_CONFIG}: num_attention_heads is {heads}, which does not divide hidden_size, "
+            f"{width}"
+        )
+    try:
+        check_sizes(options, weights)
+    except ValueError as error:
+        raise UserError(f"{folder / TRANSFORMERS_CONFIG}: {error}") from None
+    shapes = {
+        key: tuple(weights[key].shape) for key in (TOKENS, OUTPUT, OUTPUT_BIAS, POSITIONS, _TYPES) if key in weights
+    }
+    symbols = shapes[TOKENS][0] if shapes[TOKENS] else 0
+    expected = {TOKENS: (symbols, width), OUTPUT: (symbols, width), OUTPUT_BIAS: (symbols,)}
+    for key, least in ((POSITIONS, padding + 2), (_TYPES, 1)):
+        expected[key] = (max(least, shapes[key][0] if shapes[key] else 0), width)
+    for key, shape in shapes.items():
+        if shape != expected[key]:
+            raise UserError(f"{folder}: its weight {key} (as fairseq calls it) is {shape}, expected {expected[key]}")
+
+
+def _is_file_name(name: Any) -> bool:
+    return isinstance(name, str) and name == Path(name).name and name.endswith(".safetensors") and "\0" not in name
 
 
 def _renamed(folder: Path, found: dict[str, Tensor]) -> dict[str, Tensor]:

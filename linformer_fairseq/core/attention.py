@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from .dot_product import dot_product_attention
 from .flops import Order, cheapest_order
 from .projection import LinearProjection, Projection, RaggedHeads, zero_padding
 from .settings import LinformerSettings
@@ -146,6 +147,13 @@ class LinformerSelfAttention(nn.Module):
         """
         return self._join_heads(self._heads(x, projected, need_weights=False)[0])
 
+    def key_projection(self, head: int) -> Projection:
+        """E of a head, which may be that of the layer or of the whole encoder."""
+        projection = self.proj_k if self._shared is None else self._shared
+        own = projection.heads[head] if isinstance(projection, RaggedHeads) else projection
+        assert isinstance(own, Projection)
+        return own
+
     @property
     def _dropout(self) -> float:
         return self.settings.attention_dropout if self.training else 0.0
@@ -205,15 +213,17 @@ class LinformerSelfAttention(nn.Module):
 
     def _heads(self, x: Tensor, projected: ProjectedSequence, need_weights: bool) -> tuple[Tensor, Tensor | None]:
         """Outputs of the heads (B, H, t, D) for positions (B, t, C), and P (B, H, t, R) if requested."""
-        attention = partial(_attention, scale=self.settings.head_dim**-0.5, dropout=self._dropout, stored=need_weights)
+        scale = self.settings.head_dim**-0.5
+        attention = partial(dot_product_attention, scale=scale, dropout=self._dropout, stored=need_weights)
         query = self._split_heads(self.q_proj(x))
         keys, values, mask, late = projected
         if late is None:
             return attention(query, keys, values, mask)
         # Q (E K)^T = (Q K^T) E^T and P (F V) = (P F) V. For T < k, T x T scores are cheaper than k rows of keys.
         scores = query @ keys.transpose(-2, -1)
-        e, f = (matrix.to(scores.dtype).expand(*scores.shape[:2], -1, -1) for matrix in late)
-        mixed, weights = attention(scores, e, f, None)
+        batch = scores.size(0)
+        e, f = (m.to(scores.dtype).expand(batch, 1 if m.dim() == 2 else m.size(-3), -1, -1) for m in late)
+        mixed, weights = attention(scores, e, f)
         return mixed @ values, weights
 
     def _split_heads(self, x: Tensor) -> Tensor:
@@ -266,36 +276,3 @@ def _linear_by_head(rows_by_head: list[Tensor], linear: nn.Linear) -> Tensor:
 def _append(rows: Tensor, last: Tensor) -> Tensor:
     """(B, T, C) and (C,) -> (B, T + 1, C)."""
     return torch.cat([rows, last.to(rows.dtype).expand(rows.size(0), 1, -1)], dim=1)
-
-
-_LARGEST_IN_STEPS = 1 << 17
-"""Largest number of scores per head and sequence for attention without the fused kernel, see `_faster_in_steps`."""
-
-
-def _attention(
-    query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, *, scale: float, dropout: float, stored: bool
-) -> tuple[Tensor, Tensor | None]:
-    """softmax(Q K^T scale) V, by torch's fused kernel or in steps.
-
-    Returns:
-        The output, and P if ``stored``, at least in fp32.
-    """
-    if not stored and not _faster_in_steps(query, keys):
-        mixed = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask, dropout_p=dropout, scale=scale)
-        return mixed, None
-    scores = (query * scale) @ keys.transpose(-2, -1)
-    if mask is not None:
-        scores = scores.masked_fill(~mask, float("-inf"))
-    weights = scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32) if stored else None)
-    return F.dropout(weights, dropout).to(values.dtype) @ values, weights if stored else None
-
-
-def _faster_in_steps(query: Tensor, keys: Tensor) -> bool:
-    """Whether separate matrix products and softmax are faster in training than torch's fused kernel.
-
-    In bf16 on a CPU, the backward pass of the fused kernel costs as much for a short sequence as for one of several
-    hundred positions, while matrix products use the processor's bf16 units (benchmarks/NOTES.md).
-    """
-    if query.device.type != "cpu" or query.dtype != torch.bfloat16 or torch.compiler.is_compiling():
-        return False
-    return query.requires_grad and query.size(-2) * keys.size(-2) <= _LARGEST_IN_STEPS

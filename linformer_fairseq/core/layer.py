@@ -48,7 +48,9 @@ class LayerParts(Protocol):
     """Recompute the blocks of positions in the backward pass instead of keeping their activations."""
 
 
-def encoder_layer(parts: LayerParts, x: Tensor, padding: Tensor | None, overwrite: bool = False) -> Tensor:
+def encoder_layer(
+    parts: LayerParts, x: Tensor, padding: Tensor | None, overwrite: bool = False, first_only: bool = False
+) -> Tensor:
     """Computes a layer.
 
     Args:
@@ -56,15 +58,19 @@ def encoder_layer(parts: LayerParts, x: Tensor, padding: Tensor | None, overwrit
         x: (B, T, C).
         padding: bool (B, T), True at padding, or None. Outputs at padded positions are undefined.
         overwrite: without gradients, the output may overwrite ``x``.
+        first_only: compute only the output of the first position, which attends to all. A classifier needs no other
+            of the last layer.
 
     Returns:
-        (B, T, C).
+        (B, T, C), or (B, 1, C).
 
     Raises:
         ValueError: T is larger than ``max_positions``, or the shapes do not match.
     """
     project, positions = _compiled_steps() if parts.compiled else (_project, _positions)
     source, projected = project(parts, x, padding)
+    if first_only:
+        x, source = x[:, :1], source[:, :1]
     if torch.compiler.is_compiling():  # the caller compiles a whole model
         return positions(parts, x, source, projected)
     blocks = list(_blocks(x))
@@ -166,6 +172,8 @@ class LinformerEncoderLayer(nn.Module, LayerParts):
         self.dropout_module = nn.Identity()
         self.activation_dropout_module = nn.Identity()
 
-    def forward(self, x: Tensor, padding: Tensor | None = None, overwrite: bool = False) -> Tensor:
+    def forward(
+        self, x: Tensor, padding: Tensor | None = None, overwrite: bool = False, first_only: bool = False
+    ) -> Tensor:
         """See `encoder_layer`."""
-        return encoder_layer(self, x, padding, overwrite)
+        return encoder_layer(self, x, padding, overwrite, first_only)

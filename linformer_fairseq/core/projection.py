@@ -45,6 +45,10 @@ class Projection(nn.Module):
         """R for T = ``length`` positions."""
         return self.rows
 
+    def size(self, length: int) -> int | None:
+        """Number of neighbouring positions that a row is made of, for T = ``length``; None: of all positions."""
+        return None
+
     def extra_repr(self) -> str:
         return f"rows={self.count(self.max_positions)}, max_positions={self.max_positions}"
 

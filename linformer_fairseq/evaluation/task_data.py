@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from linformer_fairseq.files.dictionary import read_labels
+from linformer_fairseq.files import dictionary
+from linformer_fairseq.files.dictionary import read_labels, read_vocabulary
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.files.json_records import read_object
+from linformer_fairseq.files.json_records import read_object, shortened
+from linformer_fairseq.files.mmap_check import check
+from linformer_fairseq.files.mmap_dataset import idx_of, open_dataset
+from linformer_fairseq.files.text import read_text
+
+_MANIFEST = "manifest.json"
+_HINT = "prepare the task again"
+_FILE_NAME = re.compile(r"[\w-][\w. -]*")
 
 
 @dataclass(frozen=True)
@@ -29,33 +38,53 @@ class TaskData:
 
     @property
     def submission(self) -> str | None:
-        """File name of the submission to GLUE; None if the task is not in GLUE."""
-        return self.manifest.get("submission")
-
-    def rejected(self, split: str) -> int:
-        """Number of rows of a split that are not in the folder because they are invalid."""
-        return int(self.manifest.get("splits", {}).get(split, {}).get("counts", {}).get("rejected", 0))
-
-    def require(self, split: str) -> None:
-        """Raise unless the split exists.
+        """File name of the submission to GLUE; None if the task is not in GLUE.
 
         Raises:
-            UserError: with the names of existing splits.
+            UserError: the manifest has another value, such as a path, which would be written to.
+        """
+        name = self.manifest.get("submission")
+        if name is not None and (not isinstance(name, str) or not _FILE_NAME.fullmatch(name)):
+            raise UserError(f"{self.folder / _MANIFEST}: submission is {shortened(name)}; expected the name of a file")
+        return name
+
+    def rejected(self, split: str) -> int:
+        """Number of rows of a split that are not in the folder because they are invalid.
+
+        Raises:
+            UserError: the manifest has no such number.
+        """
+        try:
+            return int(self.manifest.get("splits", {}).get(split, {}).get("counts", {}).get("rejected", 0))
+        except (AttributeError, TypeError, ValueError, OverflowError):
+            raise UserError(f"{self.folder / _MANIFEST}: damaged counts of {split}; {_HINT}") from None
+
+    def require(self, split: str) -> None:
+        """Raise unless the split exists, and all of it can be read.
+
+        Raises:
+            UserError: with the names of existing splits, or what is wrong in which file.
         """
         splits = sorted(path.stem for path in (self.folder / "input0").glob("*.idx"))
         if split not in splits:
             raise UserError(f"{self.folder}: no split {split!r}; it has: {', '.join(splits) or 'none'}")
+        words = len(read_vocabulary(self.folder / "input0" / dictionary.NAME))
+        classes = len(read_vocabulary(self.folder / "label" / dictionary.NAME))
+        for part, symbols in (("input0", words), ("input1", words), ("label", classes)):
+            prefix = self.folder / part / split
+            if idx_of(prefix).is_file():  # no second text, or numbers in place of classes
+                check(open_dataset(prefix), symbols)
 
     def identifiers(self, split: str, count: int) -> list[str]:
         """Each example's number in GLUE's files; its row, from 0, if the folder has no numbers.
 
         Raises:
-            UserError: their number is not ``count``.
+            UserError: their number is not ``count``, or the file is no text.
         """
         path = self.folder / "ids" / f"{split}.txt"
         if not path.is_file():
             return [str(row) for row in range(count)]
-        identifiers = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        identifiers = read_text(path).removesuffix("\n").split("\n") if path.stat().st_size else []
         if len(identifiers) != count:
             raise UserError(f"{path}: {len(identifiers):,} lines for {count:,} examples; prepare the task again")
         return identifiers
@@ -71,6 +100,6 @@ def read_task(folder: Path) -> TaskData:
     for path in dictionaries:
         if not path.is_file():
             raise UserError(f"{path}: no such file; expected a task's folder, the --out of linformer data task")
-    manifest = folder / "manifest.json"
-    found = read_object(manifest, "prepare the task again") if manifest.is_file() else {}
+    manifest = folder / _MANIFEST
+    found = read_object(manifest, _HINT) if manifest.is_file() else {}
     return TaskData(folder, tuple(read_labels(dictionaries[1])), found)

@@ -19,65 +19,93 @@ from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.tokenizers import find_tokenizer
 from linformer_fairseq.files.weight_names import ENCODER, HEADS, TOKENS, head_output
 from linformer_fairseq.models.options import fill_defaults
+from linformer_fairseq.models.stored import robertas_only
 
 _LAYER = re.compile(re.escape(ENCODER) + r"layers\.(\d+)\.")
 _HEAD = re.compile(re.escape(HEADS) + r"(.+)\.out_proj\.weight")
 
 
 @dataclass(frozen=True)
-class TrainedModel:
-    """What is read of a checkpoint and of the folder of its data."""
+class CheckpointModel:
+    """What a checkpoint alone says of its model."""
 
-    weights: Mapping[str, Tensor]
-    """By fairseq's names."""
+    path: Path
+    state: Mapping[str, Any]
+    """All of the checkpoint, as fairseq loads it."""
     options: Namespace
     """All options of the model."""
-    dict_txt: Path
-    """The dictionary of the input."""
-    tokenizer: dict[str, str]
-    """As `files.tokenizers.find_tokenizer` returns it."""
     head: str | None
     """The name of the classification head, if there is one."""
-    labels: tuple[str, ...]
-    """The names of the head's outputs."""
     regression: bool
     """The head predicts numbers."""
+
+    @property
+    def weights(self) -> Mapping[str, Tensor]:
+        """By fairseq's names."""
+        found: Mapping[str, Tensor] = self.state["model"]
+        return found
 
     @property
     def vocabulary(self) -> int:
         """The number of rows of the embedding."""
         return self.weights[TOKENS].size(0)
 
+    @property
+    def outputs(self) -> int:
+        """The number of outputs of the classification head; 0 without one."""
+        return 0 if self.head is None else self.weights[head_output(self.head)].size(0)
 
-def read_trained(name_or_path: str, data: Path | None) -> TrainedModel:
-    """Read a model of this project.
+
+@dataclass(frozen=True)
+class TrainedModel(CheckpointModel):
+    """The same with what is in the folder of its data."""
+
+    dict_txt: Path
+    """The dictionary of the input."""
+    tokenizer: dict[str, str]
+    """As `files.tokenizers.find_tokenizer` returns it."""
+    labels: tuple[str, ...]
+    """The names of the head's outputs."""
+
+
+def read_model(name_or_path: str) -> CheckpointModel:
+    """Read the checkpoint of a model of this project.
 
     Args:
-        name_or_path: as for `existing_weights`.
-        data: folder with the dictionaries and the tokenizer that it was trained with; by default that of the weights.
+        name_or_path: see `checkpoints.released_folder.existing_weights`.
 
     Raises:
-        UserError: a file is missing, or is none of a Linformer; the message names it.
+        UserError: there is no such file, or it is none of a Linformer; the message names it.
         ValueError: the checkpoint is damaged, or is none.
     """
     path = existing_weights(name_or_path)
-    folder = data or path.parent
-    state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
+    with robertas_only():
+        state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
     options = _options(path, state)
-    weights: Mapping[str, Tensor] = state["model"]
     criterion = state["cfg"].criterion
-    head = _head(path, weights, str(getattr(criterion, "classification_head_name", "")))
-    regression = bool(getattr(criterion, "regression_target", False))
+    head = _head(path, state["model"], str(getattr(criterion, "classification_head_name", "")))
+    return CheckpointModel(path, state, options, head, bool(getattr(criterion, "regression_target", False)))
+
+
+def read_trained(name_or_path: str, data: Path | None) -> TrainedModel:
+    """Read a model of this project, its dictionary, its tokenizer and its labels.
+
+    Args:
+        name_or_path: see `read_model`.
+        data: folder with the dictionaries and the tokenizer that it was trained with; by default that of the weights.
+
+    Raises:
+        UserError, ValueError: see `read_model`; or a file is missing.
+    """
+    model = read_model(name_or_path)
+    folder = data or model.path.parent
     dict_txt, tokenizer = find_vocabulary(folder)
-    labels: tuple[str, ...] = ()
-    if head is not None:
-        outputs = weights[head_output(head)].size(0)
-        labels = _labels(folder / "label" / NAME, outputs, regression)
-    trained = TrainedModel(weights, options, dict_txt, tokenizer, head, labels, regression)
+    labels = () if model.head is None else _labels(folder / "label" / NAME, model.outputs, model.regression)
+    trained = TrainedModel(**vars(model), dict_txt=dict_txt, tokenizer=tokenizer, labels=labels)
     if (rows := embedding_rows(dict_txt, linformer=True)) != trained.vocabulary:
         raise UserError(
-            f"{path}: was trained with a dictionary of {trained.vocabulary:,} symbols, but {dict_txt} makes {rows:,} "
-            "(fairseq's own included); give the data folder that it was trained on with --data"
+            f"{model.path}: was trained with a dictionary of {trained.vocabulary:,} symbols, but {dict_txt} makes "
+            f"{rows:,} (fairseq's own included); give the data folder that it was trained on with --data"
         )
     return trained
 
@@ -89,7 +117,7 @@ def _options(path: Path, state: Mapping[str, Any]) -> Namespace:
     signature = state["model"].get(f"{ENCODER}layers.0.self_attn.signature")
     if signature is None:
         name = getattr(options, "_name", None) or "model without a name"
-        raise UserError(f"{path}: is a {name}; only Linformers of this project can be exported")
+        raise UserError(f"{path}: is a {name}; expected a Linformer of this project")
     fill_defaults(options)
     options.max_positions = int(signature[2])
     options.encoder_layers = 1 + max(int(found[1]) for found in map(_LAYER.match, state["model"]) if found)

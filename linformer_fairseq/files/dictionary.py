@@ -25,6 +25,9 @@ MASK = "<mask>"
 MULTIPLE = 8
 """What `pad` makes the number of symbols a multiple of: GPUs multiply aligned matrices faster."""
 
+_OVERWRITE = " #fairseq:overwrite"
+"""At the end of a line: the symbol may stand in the file before, and has this line's id."""
+
 # What fairseq fills a dictionary up with to a multiple of some number: no tokenizer makes it, and it names no class.
 _FILLER = re.compile(r"madeupword\d{4,}")
 
@@ -40,13 +43,18 @@ def read_symbols(path: Path) -> list[str]:
     Raises:
         UserError: no such file, or a line that fairseq would not read.
     """
-    symbols = []
+    symbols, seen = [], set(SPECIAL)
     # fairseq opens the file as text: \r ends a line there too.
     for number, line in enumerate(re.split("\r\n|\r|\n", read_text(path).removesuffix("\n")), start=1):
-        symbol, space, count = line.removesuffix(" #fairseq:overwrite").rpartition(" ")
+        text = line.removesuffix(_OVERWRITE)
+        symbol, space, count = text.rpartition(" ")
         if not space or not symbol or not count.isdecimal():
             raise UserError(f"{path}, line {number}: expected a symbol, a blank and its count, found {line[:80]!r}")
+        if symbol in seen and text == line:
+            what = "is one of fairseq's own" if symbol in SPECIAL else "stands there twice"
+            raise UserError(f"{path}, line {number}: the symbol {symbol[:80]!r} {what}")
         symbols.append(symbol)
+        seen.add(symbol)
     return symbols
 
 

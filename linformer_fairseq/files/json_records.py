@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 import types
 import typing
 from pathlib import Path
@@ -15,6 +16,37 @@ from typing import Any, Union
 
 from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.errors import UserError
+
+_DEEPEST = 50
+"""Levels of lists and objects in each other; no file of ours has ten, and whoever walks through them has to end."""
+_TOO_DEEP = f"lists and objects are nested more than {_DEEPEST} deep"
+
+
+def parse(text: str) -> Any:
+    """The value of a JSON text.
+
+    Raises:
+        ValueError: it is not JSON, is nested too deeply, has an integer of thousands of digits, or half of a
+            surrogate pair, which no file or terminal takes.
+    """
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+    if text.count("[") + text.count("{") > _DEEPEST and _depth(value) > _DEEPEST:
+        raise ValueError(_TOO_DEEP)
+    if "\\u" in text:  # only an escape can make half of a pair
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
+
+
+def _depth(value: Any) -> int:
+    """How many lists and objects are in each other; counted without recursion."""
+    depth, inner = 0, [value]
+    while inner := [item for item in inner if isinstance(item, list | dict)]:
+        depth += 1
+        inner = [item for holder in inner for item in (holder.values() if isinstance(holder, dict) else holder)]
+    return depth
 
 
 def read_object(path: Path, hint: str = "") -> dict[str, Any]:
@@ -29,7 +61,7 @@ def read_object(path: Path, hint: str = "") -> dict[str, Any]:
     """
     hint = hint and f"; {hint}"
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = parse(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror or error}{hint}") from None
     except ValueError as error:  # UnicodeDecodeError among them
@@ -54,6 +86,7 @@ def load(kind: Any, value: Any, where: str = "") -> Any:
     Args:
         kind: a dataclass whose fields are str, int, float, bool, None, Any, lists, dicts by name, unions and
             dataclasses. Fields with a default may be missing; fields that the dataclass does not have are ignored.
+            A float must be finite.
         value: what was read.
         where: the path to the value, for the error.
 
@@ -71,16 +104,17 @@ def load(kind: Any, value: Any, where: str = "") -> Any:
         return [load(arguments[0], item, f"{where}[{index}]") for index, item in enumerate(value)]
     if origin is dict and isinstance(value, dict):
         return {key: load(arguments[1], item, f"{where}.{key}") for key, item in value.items()}
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if origin is None and isinstance(value, kind) and not (kind is not bool and isinstance(value, bool)):
+    if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
+        if abs(value) <= sys.float_info.max:  # which excludes NaN and infinity: no file of ours has them
+            return float(value)
+    elif origin is None and isinstance(value, kind) and not (kind is not bool and isinstance(value, bool)):
         return value
-    raise ValueError(f"{where or 'the value'}: expected {_name(kind)}, found {_shortened(value)}")
+    raise ValueError(f"{where or 'the value'}: expected {_name(kind)}, found {shortened(value)}")
 
 
 def _dataclass(kind: Any, value: Any, where: str) -> Any:
     if not isinstance(value, dict):
-        raise ValueError(f"{where or 'the value'}: expected an object, found {_shortened(value)}")
+        raise ValueError(f"{where or 'the value'}: expected an object, found {shortened(value)}")
     hints = typing.get_type_hints(kind)
     found = {}
     for field in dataclasses.fields(kind):
@@ -104,7 +138,7 @@ def _union(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
     if inner:
         raise inner[0]
     names = " or ".join(dict.fromkeys(_name(kind) for kind in kinds))
-    raise ValueError(f"{where or 'the value'}: expected {names}, found {_shortened(value)}")
+    raise ValueError(f"{where or 'the value'}: expected {names}, found {shortened(value)}")
 
 
 def _name(kind: Any) -> str:
@@ -116,6 +150,7 @@ def _name(kind: Any) -> str:
     return "an object" if typing.get_origin(kind) is dict or dataclasses.is_dataclass(kind) else "a list"
 
 
-def _shortened(value: Any, limit: int = 60) -> str:
+def shortened(value: Any, limit: int = 60) -> str:
+    """A value as an error shows it: the beginning of a long one."""
     text = repr(value)
     return text if len(text) <= limit else text[: limit - 3] + "..."

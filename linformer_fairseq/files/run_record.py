@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.files.json_records import load, read_object
+from linformer_fairseq.files.json_records import load, read_object, shortened
 
 NAME = "run.json"
 SCHEMA = 1
@@ -64,6 +64,8 @@ class Record:
     pretrained: str | None = None
     parameters: int | None = None
     tokens_per_update: int | None = None
+    data: str | None = None
+    overrides: list[str] = field(default_factory=list)
 
 
 def read(folder: Path) -> dict[str, Any]:
@@ -75,7 +77,7 @@ def read(folder: Path) -> dict[str, Any]:
     path = folder / NAME
     value = read_object(path)
     if value.get("schema") != SCHEMA:
-        raise UserError(f"{path}: schema {value.get('schema')!r}; this program knows schema {SCHEMA}")
+        raise UserError(f"{path}: schema {shortened(value.get('schema'))}; this program knows schema {SCHEMA}")
     return value
 
 
@@ -91,5 +93,5 @@ def read_record(folder: Path) -> Record:
     except ValueError as error:
         raise UserError(f"{path}: {error}") from None
     if record.stage not in ("pretraining", "finetuning"):
-        raise UserError(f"{path}: stage: expected pretraining or finetuning, found {record.stage!r}")
+        raise UserError(f"{path}: stage: expected pretraining or finetuning, found {shortened(record.stage)}")
     return record

@@ -15,6 +15,7 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException, ValidationError
+from yaml import MarkedYAMLError, YAMLError
 
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch import resolvers, schema
@@ -61,11 +62,8 @@ def compose(stage: str, overrides: Sequence[str] = (), folder: Path | None = Non
         UserError: there is no such config or option, or a value has the wrong type.
     """
     with _hydra(folder):
-        try:
-            words = _as_hydra_takes_them(stage, overrides, folder or config_dir())
-            config = hydra_compose(stage, overrides=words, return_hydra_config=True)
-        except (HydraException, OmegaConfBaseException) as error:
-            raise UserError(plain(error, folder)) from None
+        words = _as_hydra_takes_them(stage, overrides, folder or config_dir())
+        config = hydra_compose(stage, overrides=words, return_hydra_config=True)
     with open_dict(config):
         config.run.experiment = config.pop("hydra").runtime.choices.get("experiment")
     return config
@@ -78,17 +76,14 @@ def jobs(stage: str, overrides: Sequence[str], folder: Path | None = None) -> li
         UserError: overrides that cannot be read.
     """
     with _hydra(folder):
-        try:
-            parser = OverridesParser.create()
-            given = parser.parse_overrides(list(overrides))
-            # The grid does not depend on the swept values, so that the first ones are enough.
-            words = _as_hydra_takes_them(stage, list(map(_first_value, given)), folder or config_dir())
-            config = hydra_compose(stage, overrides=words, return_hydra_config=True)
-            grid = config.hydra.sweeper.get("params") or {}
-            swept = parser.parse_overrides([f"{key}={value}" for key, value in grid.items()])
-            return [list(job) for job in BasicSweeper.split_arguments([*swept, *given], None)[0]]
-        except (HydraException, OmegaConfBaseException) as error:
-            raise UserError(plain(error, folder)) from None
+        parser = OverridesParser.create()
+        given = parser.parse_overrides(list(overrides))
+        # The grid does not depend on the swept values, so that the first ones are enough.
+        words = _as_hydra_takes_them(stage, list(map(_first_value, given)), folder or config_dir())
+        config = hydra_compose(stage, overrides=words, return_hydra_config=True)
+        grid = config.hydra.sweeper.get("params") or {}
+        swept = parser.parse_overrides([f"{key}={value}" for key, value in grid.items()])
+        return [list(job) for job in BasicSweeper.split_arguments([*swept, *given], None)[0]]
 
 
 def overrides_for_hydra(stage: str, overrides: Sequence[str], folder: Path | None = None) -> list[str]:
@@ -101,10 +96,7 @@ def overrides_for_hydra(stage: str, overrides: Sequence[str], folder: Path | Non
         UserError: there is no such config or option; the message suggests the closest name.
     """
     with _hydra(folder):
-        try:
-            return _as_hydra_takes_them(stage, overrides, folder or config_dir())
-        except (HydraException, OmegaConfBaseException) as error:
-            raise UserError(plain(error, folder)) from None
+        return _as_hydra_takes_them(stage, overrides, folder or config_dir())
 
 
 def _as_hydra_takes_them(stage: str, overrides: Sequence[str], folder: Path) -> list[str]:
@@ -164,9 +156,30 @@ def resolved(config: DictConfig) -> DictConfig:
 
 @contextlib.contextmanager
 def _hydra(folder: Path | None) -> Iterator[None]:
+    """Hydra, with the errors of its configs as a UserError."""
     register()
     with initialize_config_dir(str((folder or config_dir()).resolve()), version_base=VERSION_BASE):
-        yield
+        try:
+            yield
+        except (HydraException, OmegaConfBaseException) as error:
+            raise UserError(plain(error, folder)) from None
+        except (YAMLError, UnicodeDecodeError, RecursionError):
+            for path in sorted((folder or config_dir()).rglob("*.yaml")):
+                _require_yaml(path)
+            raise
+
+
+def _require_yaml(path: Path) -> None:
+    """Raise a UserError unless a file is YAML of plain values, which Hydra's own errors do not always name."""
+    try:
+        OmegaConf.load(path)
+    except MarkedYAMLError as error:
+        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise UserError(f"{path}{line}: not a config: {error.problem}") from None
+    except (YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: not a config: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise UserError(f"{path}: not a config: nested too deeply") from None
 
 
 def plain(error: BaseException, folder: Path | None = None) -> str:

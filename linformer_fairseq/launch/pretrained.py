@@ -21,6 +21,7 @@ from linformer_fairseq.files.weight_names import POSITIONS, TOKENS, UNUSED_POSIT
 from linformer_fairseq.models.architectures import MODEL
 from linformer_fairseq.models.config import DEFAULTS, OPTIONS_OF_LINFORMER, Role, with_role
 from linformer_fairseq.models.options import fill_defaults
+from linformer_fairseq.models.stored import robertas_only
 
 _FREE = with_role(Role.TRAINING, Role.EXECUTION)
 """Options that a finetuning can set itself."""
@@ -103,7 +104,8 @@ def read_pretrained(path: Path) -> Pretrained:
 
 @functools.lru_cache(maxsize=1)  # the runs of a sweep start from the same one
 def _read(path: Path, modified: int, size: int) -> Pretrained:
-    state = read_checkpoint(path)
+    with robertas_only():
+        state = read_checkpoint(path)
     weights = state["model"]
     if POSITIONS not in weights or TOKENS not in weights:
         raise UserError(f"{path}: neither a RoBERTa nor a Linformer RoBERTa (it has no {POSITIONS})")

@@ -6,27 +6,32 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fairseq import file_utils, hub_utils
+from fairseq import hub_utils
 from fairseq.data.data_utils import collate_tokens
 from fairseq.models.roberta import RobertaHubInterface
 from omegaconf import OmegaConf
 from torch import Tensor
 
 from linformer_fairseq.checkpoints.released_folder import CHECKPOINT, WEIGHTS
+from linformer_fairseq.files.dictionary import find_dictionary, read_symbols
+from linformer_fairseq.files.gpt2_bpe import read_bpe
+from linformer_fairseq.files.sentencepiece_model import load_processor
 from linformer_fairseq.files.tokenizers import find_tokenizer
 
-from .streams import TextStreams
+from .attention_maps import AttentionMaps
+from .stored import robertas_only
 
 Tokens = Tensor | Sequence[Tensor]
 
 
-class LinformerHubInterface(TextStreams, RobertaHubInterface):
+class LinformerHubInterface(AttentionMaps, RobertaHubInterface):
     """``encode``, ``decode``, ``extract_features``, ``fill_mask``, ``predict``, ``register_classification_head``.
 
     Each of these accepts what fairseq's interface accepts, or a batch: a list of texts, a list of 1-d token tensors, or
     a (B, T) tensor padded on the right.
 
-    `TextStreams` adds ``classify``, ``embed`` and ``fill_masks``, for any number of texts.
+    `TextStreams` adds ``classify``, ``embed`` and ``fill_masks``, for any number of texts; `AttentionMaps` adds
+    ``attention``.
     """
 
     def encode(self, sentence: str | Sequence[str], *addl_sentences: str, no_separator: bool = False) -> Tensor:
@@ -125,8 +130,9 @@ def hub_interface(model: Any, task: Any, folders: Sequence[Path]) -> LinformerHu
 
     Raises:
         FileNotFoundError: there is no tokenizer in them.
+        UserError: its files are damaged.
     """
-    options = find_tokenizer(folders)
+    options = _checked(find_tokenizer(folders))
     bpe = {"_name": options.pop("bpe"), **options}
     return LinformerHubInterface(OmegaConf.create({"bpe": bpe}), task, model)
 
@@ -142,34 +148,51 @@ def load_hub_interface(
             f"./{model_path} for a folder of that name"
         )
     for path in (model_path, data_path):
-        if not (path in models or path.startswith(".") or "://" in path or Path(path).exists()):
-            known = f", or one of {', '.join(models)}" if models else ""
-            raise FileNotFoundError(f"{path} does not exist; expected a folder, or an archive of one{known}")
-    model_folder = Path(
-        file_utils.load_archive_file(models[model_path]["path"] if model_path in models else model_path)
-    )
+        if path in models or path.startswith(".") or Path(path).is_dir():
+            continue
+        # fairseq would unpack an archive wherever its names lead to, and put the folder in its place
+        what = "is a file; unpack an archive first" if Path(path).exists() else "does not exist"
+        known = f", or one of {', '.join(models)}" if models else ""
+        raise FileNotFoundError(f"{path} {what}; expected a folder{known}")
+    model_folder = Path(models[model_path]["path"] if model_path in models else model_path)
     if checkpoint_file is None:
         checkpoint_file = WEIGHTS if (model_folder / WEIGHTS).is_file() else CHECKPOINT
+    data_folder = model_folder / data_path if data_path.startswith(".") else Path(data_path)
+    if (dict_txt := find_dictionary(data_folder)) is not None:
+        read_symbols(dict_txt)  # its errors name file and line, fairseq's do not
     if bpe == "auto":
-        data_folder = model_folder / data_path if data_path.startswith(".") else Path(data_path)
         overrides = {**_tokenizer([data_folder, data_folder / "input0", model_folder]), **overrides}
     else:
         overrides["bpe"] = bpe
-    loaded = hub_utils.from_pretrained(
-        model_path,
-        checkpoint_file,
-        data_path,
-        archive_map=models,
-        load_checkpoint_heads=True,
-        # Compilation is not worthwhile for a few batches, even if the model was trained with it.
-        **{"compile_encoder": False, **overrides},
-    )
+    with robertas_only(tasks=True):
+        loaded = hub_utils.from_pretrained(
+            model_path,
+            checkpoint_file,
+            data_path,
+            archive_map=models,
+            load_checkpoint_heads=True,
+            # Compilation is not worthwhile for a few batches, even if the model was trained with it.
+            **{"compile_encoder": False, **overrides},
+        )
     return LinformerHubInterface(loaded["args"], loaded["task"], loaded["models"][0])
+
+
+def _checked(options: dict[str, str]) -> dict[str, str]:
+    """The options of a tokenizer whose files can be read; fairseq's errors name no file, or come at the first text.
+
+    Raises:
+        UserError: they cannot.
+    """
+    if options["bpe"] == "gpt2":
+        read_bpe(Path(options["gpt2_encoder_json"]), Path(options["gpt2_vocab_bpe"]))
+    else:
+        load_processor(Path(options["sentencepiece_model"]))
+    return options
 
 
 def _tokenizer(folders: Sequence[Path]) -> dict[str, str]:
     try:
-        return find_tokenizer(folders)
+        return _checked(find_tokenizer(folders))
     except FileNotFoundError as error:
         raise FileNotFoundError(
             f"{error}. Give the data folder, which has them, as the third argument of from_pretrained, put them "

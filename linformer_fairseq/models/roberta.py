@@ -47,6 +47,36 @@ class LinformerRobertaEncoder(RobertaEncoder):
         encoder.apply(init_bert_params)
         return encoder
 
+    def forward(
+        self,
+        src_tokens: Tensor,
+        features_only: bool = False,
+        return_all_hiddens: bool = False,
+        masked_tokens: Tensor | None = None,
+        first_only: bool = False,
+        **unused: Any,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """As in fairseq; with ``first_only`` only for the first position, (B, 1, C) or (B, 1, V)."""
+        x, extra = self.extract_features(src_tokens, return_all_hiddens, first_only=first_only)
+        return x if features_only else self.output_layer(x, masked_tokens), extra
+
+    def extract_features(
+        self,
+        src_tokens: Tensor,
+        return_all_hiddens: bool = False,
+        first_only: bool = False,
+        token_embeddings: Tensor | None = None,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """The output of the last layer, (B, T, C); with ``first_only`` that of the first position, (B, 1, C)."""
+        out = self.sentence_encoder(
+            src_tokens,
+            return_all_hiddens=return_all_hiddens,
+            token_embeddings=token_embeddings,
+            first_only=first_only,
+        )
+        states = out["encoder_states"] if return_all_hiddens else None
+        return out["encoder_out"][0].transpose(0, 1), {"inner_states": states}
+
 
 @register_model(MODEL, dataclass=LinformerRobertaConfig)
 class LinformerRobertaModel(RobertaModel):
@@ -78,6 +108,24 @@ class LinformerRobertaModel(RobertaModel):
             look_at_neighbours(encoder.embed_tokens, encoder.embed_positions, attentions, task.source_dictionary.bos())
         return model
 
+    def forward(
+        self,
+        src_tokens: Tensor,
+        features_only: bool = False,
+        return_all_hiddens: bool = False,
+        classification_head_name: str | None = None,
+        **kwargs: Any,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """As in fairseq. For a classification head, which reads the first position, the last layer computes only
+        that one, unless all hidden states are requested."""
+        if classification_head_name is None or return_all_hiddens:
+            found: tuple[Tensor, dict[str, Any]] = super().forward(
+                src_tokens, features_only, return_all_hiddens, classification_head_name, **kwargs
+            )
+            return found
+        first, extra = self.encoder(src_tokens, features_only=True, first_only=True)
+        return self.classification_heads[classification_head_name](first), extra
+
     @classmethod
     def from_pretrained(
         cls,
@@ -91,7 +139,7 @@ class LinformerRobertaModel(RobertaModel):
 
         Args:
             model_name_or_path: name of a model that comes with the package (`hub_models`), or the folder of a
-                checkpoint, or an archive of such a folder.
+                checkpoint.
             checkpoint_file: name of the checkpoint in that folder (default: ``model.safetensors`` if it exists,
                 otherwise ``model.pt``).
             data_name_or_path: folder with ``dict.txt`` (or ``input0/`` and ``label/``); if it begins with a dot, it is
@@ -103,8 +151,9 @@ class LinformerRobertaModel(RobertaModel):
 
         Raises:
             FileNotFoundError: the checkpoint, dictionary or tokenizer is missing; the message names the files.
-            ValueError: the checkpoint is damaged, is not a checkpoint, or refers to code that is not on the allow-list;
-                or a file was named although the model comes with the package.
+            UserError: the dictionary or the tokenizer is damaged.
+            ValueError: the checkpoint is damaged, is not a checkpoint of a RoBERTa, or refers to code that is not on
+                the allow-list; or a file was named although the model comes with the package.
         """
         model, data = os.fspath(model_name_or_path), os.fspath(data_name_or_path)
         return load_hub_interface(cls, model, checkpoint_file, data, bpe, **overrides)

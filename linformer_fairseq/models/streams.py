@@ -241,15 +241,14 @@ class TextStreams:
     def _probabilities(self, head: str, rows: list[Ids]) -> list[Floats]:
         """(classes,) for each row."""
         with torch.inference_mode(), utils.model_eval(self.model):
-            features, _ = self.model(self._padded(rows), features_only=True)
-            logits = self.model.classification_heads[head](features)
+            logits, _ = self.model(self._padded(rows), classification_head_name=head)
             return list(logits.softmax(dim=-1, dtype=torch.float32).cpu().numpy())
 
     def _vectors(self, pooling: str, rows: list[Ids]) -> list[Floats]:
         """(C,), or (T, C), for each row."""
         tokens = self._padded(rows)
         with torch.inference_mode(), utils.model_eval(self.model):
-            features, _ = self.model(tokens, features_only=True)
+            features, _ = self.model(tokens, features_only=True, first_only=pooling == "first")
             features = features.float()
             if pooling == TOKENS:
                 whole = features.cpu().numpy()
@@ -295,10 +294,16 @@ class TextStreams:
         ]
 
     def _filled(self, text: _Masked, symbol: int, probability: float) -> tuple[str, float, str]:
-        piece = self.task.source_dictionary[symbol]
-        # decode() strips the space before a word
-        token = " " * piece.startswith(_BLANK) + self.bpe.decode(piece)
+        token = self._token(symbol)
         return (text.before + token).lstrip() + text.after, probability, token
+
+    def _token(self, symbol: int) -> str:
+        """A token as text, with the space before it; special symbols by their names."""
+        dictionary = self.task.source_dictionary
+        piece = str(dictionary[symbol])
+        if symbol < dictionary.nspecial or piece == MASK:
+            return piece
+        return " " * piece.startswith(_BLANK) + self.bpe.decode(piece)  # decode() strips the space before a word
 
     def _pieces_after(self, text: str) -> list[str]:
         """The pieces of the text after a mask, without the space that sentencepiece puts before a text."""

@@ -73,6 +73,7 @@ class LinformerEncoder(TransformerEncoder):
         src_lengths: Tensor | None = None,
         return_all_hiddens: bool = False,
         token_embeddings: Tensor | None = None,
+        first_only: bool = False,
     ) -> dict[str, list[Any]]:
         """The output of fairseq's encoder, without synchronizing with a GPU to look for padding.
 
@@ -84,6 +85,7 @@ class LinformerEncoder(TransformerEncoder):
             src_lengths: not used; fairseq passes it.
             return_all_hiddens: also return the input of the first layer and the output of each.
             token_embeddings: (B, T, C) in place of the embeddings of ``src_tokens``.
+            first_only: the last layer computes only the output of the first position; ``encoder_out`` is (1, B, C).
 
         Raises:
             ValueError: T is more than ``max_positions``.
@@ -97,8 +99,14 @@ class LinformerEncoder(TransformerEncoder):
         # Batch first in here, and (T, B, C) for fairseq outside: a view, which its heads transpose back to (B, T, C).
         states = [x.transpose(0, 1)] if return_all_hiddens else []
         kept = True  # x must not be overwritten: the first layer's input may be the caller's
-        for layer in self.layers:
-            x = layer(x, encoder_padding_mask=mask, overwrite=not (kept or layer._forward_pre_hooks))
+        layers = list(self.layers)  # in training, without those that LayerDrop leaves out
+        for layer in layers:
+            x = layer(
+                x,
+                encoder_padding_mask=mask,
+                overwrite=not (kept or layer._forward_pre_hooks),
+                first_only=first_only and layer is layers[-1],
+            )
             kept = return_all_hiddens or bool(layer._forward_hooks)
             if return_all_hiddens:
                 states.append(x.transpose(0, 1))

@@ -45,8 +45,9 @@ class FairseqEncoderLayer(TransformerEncoderLayerBase):
         encoder_padding_mask: Tensor | None = None,
         attn_mask: Tensor | None = None,
         overwrite: bool = False,
+        first_only: bool = False,
     ) -> Tensor:
-        """(B, T, C) to (B, T, C); the mask is bool (B, T), True at padding; ``overwrite`` as in `encoder_layer`.
+        """(B, T, C) to (B, T, C); the mask is bool (B, T), True at padding; other arguments as in `encoder_layer`.
 
         Raises:
             ValueError: there is an attention mask, causal or other, which Linformer does not support: each projected
@@ -57,4 +58,4 @@ class FairseqEncoderLayer(TransformerEncoderLayerBase):
                 "attn_mask was given, but Linformer cannot mask single positions or attend causally: "
                 "each projected row mixes all positions. Use fairseq's roberta or transformer models for that"
             )
-        return encoder_layer(self, x, encoder_padding_mask, overwrite)
+        return encoder_layer(self, x, encoder_padding_mask, overwrite, first_only)

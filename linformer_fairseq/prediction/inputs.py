@@ -6,13 +6,13 @@ An invalid line becomes an error in the place of its text, so that the others ar
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
 
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.json_records import parse
 from linformer_fairseq.files.text import BYTE_ORDER_MARK
 from linformer_fairseq.prediction.items import LONGEST, Item, Source, Text, decoded, one_line, text_of, too_long
 from linformer_fairseq.prediction.parquet import open_parquet
@@ -115,7 +115,7 @@ def _tsv(lines: Iterator[_Line], name: str, fields: Sequence[str]) -> Iterator[I
     columns = first.text.split("\t")
     missing = [field for field in fields if field not in columns]
     if missing:
-        raise UserError(f"{name}: no column {missing[0]!r} in its first line, which has: {', '.join(columns)}")
+        raise UserError(f"{name}: no column {missing[0]!r} in its first line, which has: {', '.join(columns)[:200]}")
     places = [columns.index(field) for field in fields]
 
     def cells(line: str) -> Text:
@@ -141,15 +141,12 @@ def _one_or_two(line: str) -> Text:
 def _json_reader(fields: Sequence[str]) -> Callable[[str], Text]:
     def read(line: str) -> Text:
         try:
-            value = json.loads(line)
-        except (ValueError, RecursionError) as error:
+            value = parse(line)
+        except ValueError as error:
             raise ValueError(f"not JSON: {error}") from None
         if not isinstance(value, dict):
             raise ValueError(f"expected a JSON object, found {line[:60]!r}")
-        text = text_of([value.get(field) for field in fields], fields)
-        if "\\u" in line:
-            "".join(text).encode()  # raises for half a surrogate pair, which only an escape can make
-        return text
+        return text_of([value.get(field) for field in fields], fields)
 
     return read
 

@@ -23,6 +23,21 @@ class Classification(NamedTuple):
     """Whether the text is longer than n, and was truncated or divided into windows."""
 
 
+class AttentionMap(NamedTuple):
+    """The attention probabilities of a text, in one head of one layer."""
+
+    tokens: list[str]
+    """The T tokens as text, with the space before a word; special ones by their names."""
+    probabilities: npt.NDArray[np.float32]
+    """P, (T, R): from each token to each projected row. Each row of P sums to 1."""
+    window: int | None
+    """Projected row i is made of tokens i * window to (i + 1) * window - 1; None: of all tokens."""
+    long: bool
+    """As in `Classification`."""
+    parts: int
+    """The number of windows that the text was divided into, of which this is the first."""
+
+
 class Embedding(NamedTuple):
     """The vectors of a text."""
 

@@ -47,7 +47,7 @@ def draw(figure: Figure, folder: Path) -> list[Path]:
             for axes, panel in zip(grid.flat, figure.panels, strict=True):
                 _draw_panel(axes, panel)
             canvas.supxlabel("\n".join(textwrap.wrap(figure.caption, _CAPTION_WIDTH)), fontsize=8)
-            return [_save(canvas, folder / f"{figure.stem}{ending}") for ending in (".png", ".svg")]
+            return [save(canvas, folder / f"{figure.stem}{ending}") for ending in (".png", ".svg")]
         finally:
             plt.close(canvas)
 
@@ -87,8 +87,14 @@ def _shown(panel: Panel) -> list[float]:
     return [p for curve in panel.curves for update, p in curve.points if update >= FIRST_SHARE * last]
 
 
-def _save(canvas: Canvas, path: Path) -> Path:
-    # Without the date and matplotlib's version: the file changes only with its rows.
+def save(canvas: Canvas, path: Path) -> Path:
+    """Write a figure to a file, as PNG or SVG by its extension; returns ``path``.
+
+    Equal figures give equal files, if rcParams["svg.hashsalt"] is set: neither date nor version is written.
+
+    Raises:
+        OSError: it cannot be written.
+    """
     metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
     with atomic_open(path, "wb") as stream:
         canvas.savefig(stream, format=path.suffix[1:], dpi=130, metadata=metadata)

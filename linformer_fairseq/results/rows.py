@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from linformer_fairseq.files.json_records import load
+from linformer_fairseq.files.json_records import load, parse, shortened
 
 SCHEMA = 1
 
@@ -148,9 +148,9 @@ def from_line(line: str) -> Row:
         ValueError: it is not JSON, has another schema, or a field is missing or wrong; the message says which.
     """
     try:
-        value: Any = json.loads(line)
+        value: Any = parse(line)
     except ValueError as error:
         raise ValueError(f"not JSON ({error})") from None
     if isinstance(value, dict) and value.get("schema", SCHEMA) != SCHEMA:
-        raise ValueError(f"schema {value['schema']!r}; this program knows schema {SCHEMA}")
+        raise ValueError(f"schema {shortened(value['schema'])}; this program knows schema {SCHEMA}")
     return load(Row, value)

@@ -14,7 +14,7 @@ from typing import Any
 
 from linformer_fairseq.files import run_record
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.files.json_records import load
+from linformer_fairseq.files.json_records import load, parse, shortened
 from linformer_fairseq.files.run_record import Attempt, Record, read_record
 from linformer_fairseq.results.paper import PAPER_LAYERS, PAPER_UPDATES, PAPER_WIDTH
 from linformer_fairseq.results.rows import SCHEMA, Hardware, Model, Pretrained, ProjectedDim, Row, Scale, Score
@@ -60,7 +60,7 @@ def read_run(folder: Path, seen: dict[Path, Row] | None = None) -> Row:
     """
     record = read_record(folder)
     if not record.attempts:
-        raise UserError(f"{folder}: was never started (no attempts in {run_record.NAME})")
+        raise UserError(f"{folder / run_record.NAME}: no attempts: the run was never started")
     try:
         log = read_log(folder / LOG)
     except FileNotFoundError:
@@ -123,8 +123,8 @@ def _model(record: Record) -> Model:
     k = options.projected_dim
     if isinstance(k, str):  # as on fairseq-train's command line
         try:
-            k = load(ProjectedDim, json.loads(k), "model.projected_dim")
-        except json.JSONDecodeError:
+            k = load(ProjectedDim, parse(k), "model.projected_dim")
+        except ValueError:
             raise ValueError(f"model.projected_dim: expected a number or a list, found {k!r}") from None
     return Model(
         architecture=options._name,
@@ -184,8 +184,20 @@ def _score(values: dict[int, float], best: Any, f1: dict[int, float] | None = No
 
 def _seconds(attempt: Attempt) -> float | None:
     """Duration of an attempt; None if its end is not known: it was killed or is running."""
-    start = datetime.fromisoformat(attempt.start)
-    return (datetime.fromisoformat(attempt.end) - start).total_seconds() if attempt.end else None
+    start = _time(attempt.start)
+    if not attempt.end:
+        return None
+    end = _time(attempt.end)
+    if (start.tzinfo is None) != (end.tzinfo is None):
+        raise ValueError(f"attempts: only one of the times {attempt.start} and {attempt.end} has a time zone")
+    return (end - start).total_seconds()
+
+
+def _time(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"attempts: {shortened(text)} is no time; expected ISO 8601") from None
 
 
 def _hardware(attempts: Iterable[Attempt]) -> list[Hardware]:

@@ -8,13 +8,14 @@ counts; if the number of updates decreases, the values from there on are discard
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from linformer_fairseq.files.json_records import parse
 
 
 @dataclass
@@ -48,7 +49,8 @@ class TrainingLog:
         for update, mean in sorted(self.tokens_per_update.items()):
             total += mean * (update - before)
             before = update
-        return round(total + mean * max(0, self.updates - before))
+        total += mean * max(0, self.updates - before)
+        return round(total) if math.isfinite(total) else None
 
     def _go_to(self, update: int) -> None:
         if update < self.updates:
@@ -69,7 +71,7 @@ def read_log(path: Path) -> TrainingLog:
         for line in stream:
             if line.startswith("{"):
                 with suppress(ValueError):
-                    _add(log, json.loads(line))
+                    _add(log, parse(line))
     return log
 
 
@@ -90,7 +92,7 @@ def _add(log: TrainingLog, stats: dict[str, Any]) -> None:
     log._go_to(int(update))
     for key, curve in curves.items():
         value = _number(stats.get(key))
-        if value is not None:
+        if value is not None and (math.isfinite(value) or curve is log.perplexity):
             curve[int(update)] = value
 
 
@@ -98,5 +100,5 @@ def _number(value: Any) -> float | None:
     """fairseq writes numbers as text, "inf" and "nan" among them."""
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None

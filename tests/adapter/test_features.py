@@ -88,12 +88,39 @@ def test_features_and_states_are_the_same_without_gradients(
     assert torch.equal(given, embeddings)
 
 
+@pytest.mark.parametrize("normalize_before", [False, True], ids=["post-norm", "pre-norm"])
+@pytest.mark.parametrize(("sharing", "projection"), EVERY_MODE)
+def test_a_classifier_computes_only_the_first_position_of_the_last_layer(
+    sharing: str, projection: str, normalize_before: bool
+) -> None:
+    model = build(sharing=sharing, projection=projection, encoder_normalize_before=normalize_before).double()
+    model.register_classification_head("two", num_classes=2)
+    model.classification_heads["two"].double()
+    lengths = []
+    for layer in model.encoder.sentence_encoder.layers:
+        layer.fc1.register_forward_hook(lambda _, inputs, __: lengths.append(inputs[0].size(1)))
+    tokens = batch(sentences(N, 9, 3))
+    logits, _ = model(tokens, classification_head_name="two")
+    assert lengths == [N] * (OPTIONS["encoder_layers"] - 1) + [1]
+    features, _ = model(tokens, features_only=True)
+    torch.testing.assert_close(logits, model.classification_heads["two"](features))
+    logits.sum().backward()
+    found = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    model.zero_grad()
+    features, _ = model(tokens, features_only=True)
+    model.classification_heads["two"](features).sum().backward()
+    expected = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    assert found.keys() == expected.keys()
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient, msg=name)
+
+
 @pytest.mark.parametrize("hook", ["register_forward_hook", "register_forward_pre_hook"])
 def test_what_a_hook_took_stays_as_it_was(hook: str, monkeypatch: pytest.MonkeyPatch) -> None:
     overwrites: list[bool] = []
     monkeypatch.setattr(core_layer, "_block_size", lambda _: 5)
     monkeypatch.setattr(
-        encoder_layers, "encoder_layer", lambda *args: overwrites.append(args[-1]) or core_layer.encoder_layer(*args)
+        encoder_layers, "encoder_layer", lambda *args: overwrites.append(args[3]) or core_layer.encoder_layer(*args)
     )
     model = build().eval()
     tokens = batch(sentences(N, 9, 3))
@@ -191,7 +218,7 @@ def test_pruned_layers_are_the_ones_asked_for() -> None:
 
 
 class _Skip(torch.nn.Module):
-    def forward(self, x: torch.Tensor, encoder_padding_mask: torch.Tensor, overwrite: bool) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, **_: Any) -> torch.Tensor:
         return x
 
 

@@ -114,6 +114,14 @@ def test_the_package_s_models_have_names(
         read_pretrained(tmp_path / "smal")
 
 
+def test_the_weights_of_a_folder(tmp_path: Path) -> None:
+    assert released_folder.find_weights(str(tmp_path)) == str(tmp_path)
+    for name in ("checkpoint_last.pt", "checkpoint_best.pt", "model.pt", "model.safetensors"):
+        (tmp_path / name).touch()
+        expected = tmp_path / name if name != "checkpoint_last.pt" else tmp_path
+        assert released_folder.find_weights(str(tmp_path)) == str(expected)
+
+
 def test_a_finetuning_may_begin_with_one(shipped: Path) -> None:
     pretrained = read_pretrained(Path(released_folder.find_weights("small")))
     assert pretrained.name == "linformer_roberta"

@@ -11,9 +11,8 @@ from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from torch import Tensor, nn
 
-from data_prep.tokenizers import gpt2_bpe
 from linformer_fairseq.checkpoints.writing import write_checkpoint
-from linformer_fairseq.files import dictionary
+from linformer_fairseq.files import dictionary, gpt2_bpe
 from linformer_fairseq.models import LinformerRobertaModel
 from tests.checkpoint_files import make_state
 from tests.data_prep.small_tokenizers import make_gpt2

@@ -123,7 +123,7 @@ def _lose_a_token(folder: Path) -> None:
         (_set(hidden_act="relu"), "hidden_act is 'relu'"),
         (_set(position_embedding_type="relative_key"), "position_embedding_type is 'relative_key'"),
         (_set(is_decoder=True), "is_decoder is True"),
-        (_set(intermediate_size=64), "expected (64"),
+        (_set(intermediate_size=64), "encoder_ffn_embed_dim is 64"),
         (_set(num_hidden_layers=1), "has no place"),
         (_set(pad_token_id="<pad>"), "pad_token_id is '<pad>'"),
         (_without_head, "lm_head"),

@@ -199,7 +199,7 @@ def test_bf16_is_within_its_rounding(case: str, length: int) -> None:
 @pytest.mark.parametrize("largest", [0, 1 << 17], ids=["fused", "in_steps"])
 @pytest.mark.parametrize("case", ALL_MODES)
 def test_bf16_trains_within_its_rounding(case: str, largest: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("linformer_fairseq.core.attention._LARGEST_IN_STEPS", largest)
+    monkeypatch.setattr("linformer_fairseq.core.dot_product._LARGEST_IN_TRAINING", largest)
     fused = Mock(wraps=torch.nn.functional.scaled_dot_product_attention)
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", fused)
     layers, shared = _layers(case)

@@ -177,16 +177,20 @@ class _Handler(BaseHTTPRequestHandler):
         return self._error(404, "EntryNotFound")
 
     def _info(self, repository: str, sha: str, files: Files) -> dict[str, Any]:
+        import yaml
+
         siblings = [
             {"rfilename": x["path"], "size": x["size"], "blobId": x["oid"], **({"lfs": x["lfs"]} if "lfs" in x else {})}
             for x in _entries(files)
             if x["type"] == "file"
         ]
         name = repository.removeprefix("datasets/")
+        readme = files.get("README.md", b"").decode()
         return {
             **{"id": name, "author": name.partition("/")[0], "sha": sha, "siblings": siblings, "tags": []},
             **{"private": False, "gated": False, "disabled": False, "downloads": 0, "likes": 0},
             "lastModified": "2024-01-01T00:00:00.000Z",
+            "cardData": yaml.safe_load(readme.partition("---\n")[2].partition("---\n")[0]),
         }
 
     def _tree(self, folder: str, files: Files, recursive: bool) -> None:

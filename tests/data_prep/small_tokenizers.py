@@ -5,9 +5,9 @@ import json
 import random
 from pathlib import Path
 
-from data_prep.tokenizers import gpt2_bpe, sentencepiece_model
-from linformer_fairseq.files import dictionary
-from linformer_fairseq.files.tokenizers import SENTENCEPIECE
+from data_prep.tokenizers import sentencepiece_model
+from linformer_fairseq.files import dictionary, gpt2_bpe
+from linformer_fairseq.files.tokenizers import ENCODER, MERGES, SENTENCEPIECE
 
 WORDS = ["the", "a", "value", "list", "returns", "raises", "error", "given", "index", "key", "is", "empty", "file"]
 _MERGES = ["Ġ t", "h e", "Ġt he", "Ġ a", "i n", "e r", "Ġ v", "a l", "Ġv al", "u e", "Ġval ue", "Ã ©"]
@@ -31,8 +31,8 @@ def make_gpt2(folder: Path) -> Path:
     tokens = [*gpt2_bpe.byte_letters(), *("".join(merge.split()) for merge in _MERGES), gpt2_bpe.END_OF_TEXT]
     random.Random(2).shuffle(tokens)
     numbers = {token: number for number, token in enumerate(tokens)}
-    (folder / gpt2_bpe.ENCODER).write_text(json.dumps(numbers), encoding="utf-8")
-    (folder / gpt2_bpe.MERGES).write_text("\n".join(["#version: 0.2", *_MERGES]) + "\n", encoding="utf-8")
+    (folder / ENCODER).write_text(json.dumps(numbers), encoding="utf-8")
+    (folder / MERGES).write_text("\n".join(["#version: 0.2", *_MERGES]) + "\n", encoding="utf-8")
     order = random.Random(3).sample(range(len(tokens)), len(tokens))
     dictionary.write(folder / dictionary.NAME, ((str(number), 1) for number in order))
     return folder

@@ -59,6 +59,11 @@ def test_the_model_comes_with_it(python: Path, tmp_path: Path) -> None:
     assert weights.is_relative_to(python.parents[1]) and (weights.parent / "dict.txt").is_file()
 
 
+def test_the_page_of_the_demo_comes_with_it(python: Path, tmp_path: Path) -> None:
+    program = "from linformer_fairseq.demo.server import Server; print(*Server('127.0.0.1', 0).files)"
+    assert run(python, tmp_path, "python", "-c", program).split() == ["/", "/style.css", "/script.js", "/heat_map.js"]
+
+
 def test_from_text_to_a_dry_run(python: Path, tmp_path: Path) -> None:
     write(tmp_path / "book.txt", make_documents(300))
     run(python, tmp_path, "linformer", "data", "pretraining", "--out", ".", "--vocab-size", "420", "book.txt")

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from benchmarks.efficiency.models.embeddings import Encoder
 from benchmarks.efficiency.sizes import Sizes
 from linformer_fairseq.core.attention import ProjectedSequence
+from linformer_fairseq.core.dot_product import dot_product_attention
 from linformer_fairseq.core.layer import LayerParts, encoder_layer
 
 
@@ -30,7 +31,8 @@ class DenseSelfAttention(nn.Module):
     def attend(self, x: Tensor, projected: ProjectedSequence) -> Tensor:
         """Attention of any positions (B, t, C) to all: (B, t, C)."""
         keys, values, mask, _ = projected
-        mixed = F.scaled_dot_product_attention(self._split(self.q_proj(x)), keys, values, attn_mask=mask)
+        query = self._split(self.q_proj(x))
+        mixed, _ = dot_product_attention(query, keys, values, mask, scale=query.size(-1) ** -0.5)
         out: Tensor = self.out_proj(mixed.transpose(1, 2).flatten(2))
         return out
 
@@ -58,5 +60,5 @@ class DenseLayer(nn.Module):
 
 
 def sdpa_in_blocks(sizes: Sizes, n: int, k: int | None) -> Encoder:
-    """The dense rival in blocks of positions like ours, with torch's fused attention."""
+    """The dense rival in blocks of positions, with attention in steps where that is faster, both as in our layer."""
     return Encoder(sizes, n, (DenseLayer(sizes) for _ in range(sizes.layers)))

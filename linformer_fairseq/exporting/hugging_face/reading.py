@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
 
-from linformer_fairseq.checkpoints.reading import read_safetensors
 from linformer_fairseq.checkpoints.released_folder import CHECKPOINT, TRANSFORMERS_CONFIG, WEIGHTS
+from linformer_fairseq.checkpoints.safetensors_file import read_safetensors
 from linformer_fairseq.checkpoints.writing import write_checkpoint
 from linformer_fairseq.exporting.trained import find_vocabulary
 from linformer_fairseq.files import dictionary
@@ -22,7 +24,9 @@ from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import read_object
 from linformer_fairseq.files.weight_names import LM_HEAD, OUTPUT, TOKENS, head_output
 from linformer_fairseq.models.architectures import MODEL
-from linformer_fairseq.models.options import fill_defaults
+from linformer_fairseq.models.config import LinformerRobertaConfig
+from linformer_fairseq.models.options import attention_settings, fill_defaults
+from linformer_fairseq.models.stored import check_sizes
 
 from . import names, options
 
@@ -53,7 +57,7 @@ def import_folder(folder: Path, out: Path, data: Path | None = None) -> list[Pat
     """
     with new_folder(out) as temporary:
         config = _config(folder / TRANSFORMERS_CONFIG)
-        weights = _weights(folder / WEIGHTS)
+        weights = read_safetensors(folder / WEIGHTS)
         dict_txt, tokenizer = find_vocabulary(data or folder)
         state = _state(folder, config, weights)
         rows = state["model"][TOKENS].size(0)
@@ -69,7 +73,8 @@ def import_folder(folder: Path, out: Path, data: Path | None = None) -> list[Pat
         if "num_classes" in state["cfg"]["task"]:
             (temporary / "input0").mkdir()
             shutil.copyfile(dict_txt, temporary / "input0" / dictionary.NAME)
-            dictionary.write(temporary / "label" / dictionary.NAME, ((label, 1) for label in _labels(config)))
+            labels = _labels(folder / TRANSFORMERS_CONFIG, config)
+            dictionary.write(temporary / "label" / dictionary.NAME, ((label, 1) for label in labels))
     return sorted(path for path in out.rglob("*") if path.is_file())
 
 
@@ -82,32 +87,31 @@ def _config(path: Path) -> dict[str, Any]:
     return config
 
 
-def _weights(path: Path) -> dict[str, Tensor]:
-    if not path.is_file():
-        raise UserError(f"{path}: no such file; save the model in one file, with save_pretrained")
-    return read_safetensors(path)
-
-
 def _state(folder: Path, config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> dict[str, Any]:
     """What fairseq's trainer would save of the model."""
-    try:
-        found = options.to_fairseq(config)
-    except ValueError as error:
-        raise UserError(f"{folder}: {error}") from None
-    model = Namespace(_name=MODEL, **found)
-    fill_defaults(model)
     renamed = names.to_fairseq(weights, _HEAD)
-    if TOKENS not in renamed:
+    embedding = renamed.get(TOKENS)
+    if embedding is None or embedding.dim() != 2:
         raise UserError(f"{folder}: there is no embedding in model.safetensors")
+    try:
+        found = OmegaConf.merge(OmegaConf.structured(LinformerRobertaConfig), options.to_fairseq(config))
+        model = Namespace(**{**OmegaConf.to_container(found, enum_to_str=True), "_name": MODEL})  # type: ignore[dict-item]
+        fill_defaults(model)
+        check_sizes(vars(model), renamed)
+        attention_settings(model)
+    except (ValueError, OmegaConfBaseException) as error:
+        raise UserError(f"{folder / TRANSFORMERS_CONFIG}: {str(error).splitlines()[0]}") from None
     renamed[names.VERSION] = torch.tensor([names.VERSION_NUMBER])
     if not any(name.startswith(LM_HEAD) for name in renamed):
-        renamed |= _initial_lm_head(renamed[TOKENS])
+        renamed |= _initial_lm_head(embedding)
     if not model.untie_weights_roberta:
-        renamed[OUTPUT] = renamed[TOKENS]
+        renamed[OUTPUT] = embedding
     task: dict[str, Any] = {"_name": "masked_lm", "data": ".", "tokens_per_sample": model.max_positions}
     criterion: dict[str, Any] = {"_name": "masked_lm"}
     outputs = renamed.get(head_output(_HEAD))
     if outputs is not None:
+        if outputs.dim() != 2:
+            raise UserError(f"{folder}: the classifier in model.safetensors has {outputs.dim()} dimensions, expected 2")
         task = {
             "_name": "sentence_prediction",
             "data": ".",
@@ -143,6 +147,12 @@ def _initial_lm_head(embedding: Tensor) -> dict[str, Tensor]:
     return {f"{LM_HEAD}{name}": tensor for name, tensor in head.items()}
 
 
-def _labels(config: Mapping[str, Any]) -> Sequence[str]:
-    named: dict[str, str] = config.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}  # two are transformers' default
-    return [named[number] for number in sorted(named, key=int)]
+def _labels(path: Path, config: Mapping[str, Any]) -> Sequence[str]:
+    named = config.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}  # two are transformers' default
+    try:
+        labels = [str(named[number]) for number in sorted(named, key=int)]
+    except (TypeError, ValueError):
+        raise UserError(f"{path}: id2label is {str(named)[:60]}; expected a label for each number") from None
+    if wrong := next((label for label in labels if len(label.split()) != 1), None):
+        raise UserError(f"{path}: the label {wrong!r} has a blank, which fairseq's dictionary cannot hold; rename it")
+    return labels

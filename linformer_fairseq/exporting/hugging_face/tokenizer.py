@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 from linformer_fairseq.files import dictionary
 from linformer_fairseq.files.dictionary import BOS, EOS, MASK, SPECIAL, UNK
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.files.text import read_text
+from linformer_fairseq.files.gpt2_bpe import read_bpe
 
 _BLANK = "\u2581"
 _UNIGRAM, _BPE = 1, 2
@@ -79,10 +78,9 @@ def _sentencepiece(path: Path, dict_txt: Path) -> Tokenizer:
             byte_fallback=bytes_for_unknown,
         )
     tokenizer = Tokenizer(model)
-    charsmap = proto.normalizer_spec.precompiled_charsmap
     tokenizer.normalizer = normalizers.Sequence(
         [
-            *([normalizers.Precompiled(charsmap)] if charsmap else []),
+            *_charsmap(path, proto.normalizer_spec.precompiled_charsmap),
             # tokenizers applies the charsmap to each character, sentencepiece to sequences, too.
             *([normalizers.NFC()] if "nfkc" in proto.normalizer_spec.name else []),
             normalizers.Replace(Regex(" {2,}"), " "),
@@ -96,6 +94,13 @@ def _sentencepiece(path: Path, dict_txt: Path) -> Tokenizer:
         [decoders.Replace(_BLANK, " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", left=1)]
     )
     return tokenizer
+
+
+def _charsmap(path: Path, charsmap: bytes) -> list[normalizers.Normalizer]:
+    try:
+        return [normalizers.Precompiled(charsmap)] if charsmap else []
+    except Exception as error:  # tokenizers has no type of its own for it
+        raise UserError(f"{path}: damaged: {error}") from None
 
 
 def _proto(path: Path) -> Any:
@@ -135,10 +140,8 @@ def _merges(scores: dict[str, float]) -> list[tuple[str, str]]:
 
 
 def _gpt2(encoder: Path, merges_file: Path, dict_txt: Path) -> Tokenizer:
-    numbers = json.loads(read_text(encoder))
+    numbers, merges = read_bpe(encoder, merges_file)
     ids = _ids(dict_txt, map(str, numbers.values()))
-    lines = [line.rstrip("\r") for line in read_text(merges_file).removesuffix("\n").split("\n")]
-    merges = [(parts[0], parts[2]) for parts in (line.partition(" ") for line in lines if line[:8] != "#version")]
     named = {str(number): token for token, number in numbers.items()}
     # fairseq's dictionary has the numbers of encoder.json as symbols, and others that no text is encoded to.
     vocabulary = {named.get(symbol, symbol): number for symbol, number in ids.items()}

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from linformer_fairseq import core
 from linformer_fairseq.checkpoints.released_folder import TRANSFORMERS_CONFIG, WEIGHTS
+from linformer_fairseq.exporting.model_card import model_card
 from linformer_fairseq.exporting.trained import TrainedModel, read_trained
 from linformer_fairseq.files.atomic import new_folder
 from linformer_fairseq.files.errors import UserError
@@ -24,6 +25,7 @@ from .configuration_linformer import LinformerConfig
 from .modeling_linformer import LinformerForMaskedLM, LinformerForSequenceClassification
 from .tokenizer import fast_tokenizer, tokenizer_config
 
+CARD = "README.md"
 _TEMPLATES = (configuration_linformer, modeling_linformer)
 # What the templates import from core, in their own words, and what the same files are called in the folder.
 _PACKAGE, _FOLDER = "from linformer_fairseq.core.", "from ."
@@ -112,6 +114,7 @@ def export_folder(model: str, out: Path, data: Path | None = None) -> list[Path]
         for path in ours:  # for `import_folder`
             shutil.copyfile(path, folder / path.name)
         _write_code(folder)
+        (folder / CARD).write_text(model_card(trained, data, exported=out), encoding="utf-8")
     return sorted(out.iterdir())
 
 

@@ -226,12 +226,13 @@ def test_too_small_shards_are_refused(documents: list[str], tmp_path: Path, monk
 
 def test_the_manifest_says_where_everything_came_from(documents: list[str], tmp_path: Path) -> None:
     source = write(tmp_path / "a.txt", [*documents, documents[0]])
-    manifest = run(tmp_path / "out", f"{source},weight=0.5", "--valid-share", 0.2)
+    manifest = run(tmp_path / "out", f"{source},weight=0.5,license=cc0-1.0", "--valid-share", 0.2)
     (described,) = manifest["sources"]  # type: ignore[misc]
     import hashlib
 
     assert described["units"][0]["sha256"] == hashlib.sha256(source.read_bytes()).hexdigest()
-    assert described["weight"] == 0.5 and described["name"] == f"{source},weight=0.5"
+    assert described["weight"] == 0.5 and described["name"] == f"{source},weight=0.5,license=cc0-1.0"
+    assert described["license"] == "cc0-1.0"
     assert manifest["options"]["shares"] == {"valid": 0.2, "test": 0.0}  # type: ignore[index]
     written = sum(count["documents"] for count in manifest["splits"].values())  # type: ignore[attr-defined]
     assert written + described["duplicates"] + described["left_out_by_weight"] == described["documents"] == 901

@@ -27,7 +27,7 @@ BOOKS = "datasets/bookcorpus/bookcorpus@refs/convert/parquet"
 ARTICLES = [f"Article {n}.\n\nSecond naïve paragraph." for n in range(2500)]
 SENTENCES = [f"sentence {n} ." for n in range(1000)]
 
-_CARD = "---\nconfigs:\n" + "".join(
+_CARD = "---\nlicense:\n- cc-by-sa-3.0\n- gfdl\nconfigs:\n" + "".join(
     f"- config_name: 20231101.{language}\n  data_files:\n  - split: train\n    path: 20231101.{language}/*\n"
     for language in ("de", "en")
 )
@@ -125,7 +125,7 @@ def test_wikipedia_is_read_file_by_file_from_the_pinned_commit(read: Any) -> Non
         identity = {"repository": "wikimedia/wikipedia", "revision": WIKIPEDIA.partition("@")[2], "file": path}
         assert unit["identity"] == identity
         digest = hashlib.sha256(data).hexdigest()
-        assert unit["provenance"] == {**identity, "size": len(data), "sha256": digest}
+        assert unit["provenance"] == {**identity, "size": len(data), "sha256": digest, "license": "cc-by-sa-3.0, gfdl"}
         assert unit["position"] == unit["size"] == len(data)
         assert unit["records"][1][1:] == [f"hub:wikimedia/wikipedia/{path}, row 2", False]
 
@@ -144,6 +144,7 @@ def test_bookcorpus_comes_from_the_conversion_and_its_commit_is_recorded(read: A
     groups = ["\n".join(SENTENCES[start : start + 64]) for start in range(0, 1000, 64)]
     assert [record[0] for record in unit["records"]] == groups
     assert unit["records"][1][1].endswith("plain_text/train/0000.parquet, row 65")
+    assert "license" not in unit["provenance"]  # nobody states it
     assert unit["identity"]["revision"] == hub.commit(BOOKS) != "refs/convert/parquet"
     assert not [path for _, path in hub.requests if "/resolve/refs" in path]  # all is read of that commit
     assert texts(read[ASKED[5]])[0][0] == "sentence 0 . sentence 1 . sentence 2 ."

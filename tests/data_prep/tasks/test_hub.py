@@ -31,7 +31,7 @@ _IMDB = {
 def files(config: str, tables: dict[str, dict[str, list[Any]]]) -> dict[str, bytes]:
     """A repository as the hub has it, with the README that says which file is which split."""
     splits = "".join(f"  - split: {name}\n    path: {config}/{name}-*\n" for name in tables)
-    readme = f"---\nconfigs:\n- config_name: {config}\n  data_files:\n{splits}---\n"
+    readme = f"---\nlicense: other\nconfigs:\n- config_name: {config}\n  data_files:\n{splits}---\n"
     return {
         "README.md": readme.encode(),
         **{f"{config}/{name}-00000-of-00001.parquet": parquet_bytes(table) for name, table in tables.items()},
@@ -70,6 +70,7 @@ def test_pairs_from_the_hub_or_by_hand(
     assert [row["label"] for row in read_back(out, "test")] == [None, None]
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["source"]["revision"] == TASKS["qnli"].hub.revision
+    assert manifest["source"]["license"] == "other"
     for path, data in content.items():
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_bytes(data)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from data_prep import gpt2_bpe
-from data_prep.tokenizers.gpt2_bpe import byte_letters
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.gpt2_bpe import byte_letters
 from tests.data_prep.hub_server import HubServer, closed_port_endpoint, hub_environment
 from tests.data_prep.processes import bytes_of, start
 from tests.messages import says

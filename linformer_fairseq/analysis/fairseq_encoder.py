@@ -1,0 +1,109 @@
+"""Linformers, and fairseq's RoBERTa, which is read as `linformer convert` does."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.models.roberta import RobertaModel
+from torch import Tensor, nn
+
+from linformer_fairseq.analysis.encoder import Attention, Encoder, Heads, See
+from linformer_fairseq.conversion.building import build_dense
+from linformer_fairseq.conversion.fairseq_source import read_fairseq
+from linformer_fairseq.conversion.task import masked_lm
+from linformer_fairseq.core import LinformerSelfAttention
+from linformer_fairseq.files import dictionary as dict_txt
+from linformer_fairseq.files.cutting import Ids
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.models import LinformerRobertaModel
+from linformer_fairseq.models.encoding import TextEncoder
+
+
+class FairseqEncoder(Encoder):
+    """A Linformer; a RoBERTa is one with k = n (`building.build_dense`).
+
+    Args:
+        model: on its device.
+        task: fairseq's, that it was built for.
+        bpe: fairseq's tokenizer.
+        is_dense: whether it is a RoBERTa.
+    """
+
+    def __init__(self, model: LinformerRobertaModel, task: Any, bpe: Any, is_dense: bool) -> None:
+        self.kind = "fairseq RoBERTa" if is_dense else "Linformer"
+        self.is_dense = is_dense
+        self.max_positions = model.max_positions()
+        settings = model.encoder.settings
+        self.layers, self.heads = settings.num_layers, settings.num_heads
+        dictionary = model.encoder.dictionary
+        self.first, self.last = dictionary.bos(), dictionary.eos()
+        self.encode_text = TextEncoder(bpe, dictionary)
+        self._model, self._task, self._bpe = model.eval(), task, bpe
+
+    def encode(self, text: str) -> Ids:
+        return self.encode_text(text)
+
+    @torch.no_grad()
+    def attend(self, tokens: Tensor, see: See) -> None:
+        encoder = self._model.encoder.sentence_encoder
+        x, _ = encoder.forward_embedding(tokens.to(encoder.embed_tokens.weight.device))
+        for number, layer in enumerate(encoder.layers):
+            source = layer.self_attn_layer_norm(x) if layer.normalize_before else x
+            _, probabilities = layer.self_attn(source, need_weights=True)
+            see(number, Attention(probabilities, partial(_heads, layer.self_attn, source, probabilities)))
+            del probabilities
+            x = layer(x)
+
+    def untrained(self, seed: int) -> FairseqEncoder:
+        torch.manual_seed(seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # that k is n
+            model = LinformerRobertaModel.build_model(self._model.args, self._task)
+        device = next(self._model.parameters()).device
+        return FairseqEncoder(model.to(device), self._task, self._bpe, self.is_dense)
+
+
+@torch.no_grad()
+def _heads(attention: LinformerSelfAttention, x: Tensor, probabilities: Tensor) -> Heads:
+    def split(linear: nn.Linear) -> Tensor:
+        batch, length, _ = x.shape
+        found: Tensor = linear(x).view(batch, length, attention.settings.num_heads, -1).transpose(1, 2)
+        return found
+
+    projected = attention.project(x)
+    values = projected.values if projected.late is None else projected.late[1] @ projected.values
+    output = probabilities.to(values.dtype) @ values
+    return Heads(split(attention.q_proj), split(attention.k_proj), split(attention.v_proj), output)
+
+
+def load_fairseq(weights: Path, data: Path, device: torch.device) -> FairseqEncoder:
+    """Load a Linformer or fairseq's RoBERTa; heads for classification are not used.
+
+    Args:
+        weights: the checkpoint.
+        data: folder with its dictionary and tokenizer.
+        device: where it is computed.
+
+    Raises:
+        UserError: a file is missing or damaged, or the model is neither of the two.
+    """
+    try:
+        hub = LinformerRobertaModel.from_pretrained(weights.parent.absolute(), weights.name, data.absolute())
+        if isinstance(hub.model, LinformerRobertaModel):
+            return FairseqEncoder(hub.model.float().to(device), hub.task, hub.bpe, is_dense=False)
+        if not isinstance(hub.model, RobertaModel):
+            raise UserError(f"{weights}: its model is {type(hub.model).__name__}; expected a RoBERTa or a Linformer")
+        with tempfile.TemporaryDirectory() as folder:
+            source = read_fairseq(weights, data, Path(folder))
+            dictionary = Dictionary.load(str(Path(folder, dict_txt.NAME)))
+        task = masked_lm(dictionary, source.max_positions)
+        model = build_dense(source, task, source.max_positions)
+    except (FileNotFoundError, ValueError) as error:  # CheckpointError among them
+        raise UserError(str(error)) from error
+    return FairseqEncoder(model.to(device), task, hub.bpe, is_dense=True)

@@ -1,0 +1,239 @@
+"""Figures of the results, as PNG and SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+
+from linformer_fairseq.analysis.spectrum import curves_of
+from linformer_fairseq.analysis.theorem2 import METHODS
+from linformer_fairseq.results.drawing import save
+
+Record = dict[str, Any]
+_FONT: dict[Any, Any] = {"font.size": 9, "font.family": "DejaVu Sans"}
+_ANNOTATED = 16
+"""Most columns of a heat map whose cells have their value in them."""
+# Okabe and Ito's colours, which colour-blind readers can distinguish.
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+_STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
+"""Relative errors on the axes; smaller and larger ones leave the figure."""
+_LAYERS = 3
+"""Most layers in the figures of the theorems; the tables have all."""
+_STYLES = ("o-", "s-", "^-", "D--", "v:")
+"""Of the methods of Theorem 2, some of which lie on each other."""
+_CONTROLS = {
+    "untrained": ("before training", "#d55e00", "--"),
+    "random_logits": ("random logits", "#000000", ":"),
+    "uniform": ("uniform P", "#777777", "-."),
+}
+NAMES = {"checkpoint": "model", **{name: label for name, (label, _, _) in _CONTROLS.items()}}
+METHOD_NAMES = {
+    "random": "random, N(0, 1/k)",
+    "proof": "as in the proof",
+    "window_means": "window means",
+    "dct": "truncated DCT",
+    "least_squares": "F by least squares",
+    "trained": "the model's own",
+}
+
+
+def matrix_name(record: Record) -> str:
+    """P, or P-bar of a Linformer."""
+    return "P" if record["encoder"]["is_dense"] else "P̄"
+
+
+def describe(record: Record) -> str:
+    """The model, n and what it was measured on."""
+    settings, encoder = record["settings"], record["encoder"]
+    size = f"{encoder['layers']} layers, {encoder['heads']} heads, n = {settings['length']:,}"
+    k = "" if encoder["is_dense"] else f", k = {encoder['singular_values']:,}"
+    return f"{settings['model']} ({encoder['kind']}, {size}{k}), {settings['sentences']:,} blocks of {settings['data']}"
+
+
+def draw_spectrum(record: Record, index: int, folder: Path) -> list[Path]:
+    """Figure 1 of the paper: curves of each layer, and heat maps of the value at an index.
+
+    Args:
+        record: of `spectrum`.
+        index: which singular value, from 1.
+        folder: for ``spectrum_curves`` and ``spectrum_heat_map``, each as .png and .svg.
+
+    Returns:
+        The files.
+
+    Raises:
+        OSError: one cannot be written.
+    """
+    with matplotlib.rc_context({**_FONT, "svg.hashsalt": "spectrum"}):
+        return [*_draw_curves(record, index, folder), *_draw_heat_maps(record, index, folder)]
+
+
+def _draw_curves(record: Record, index: int, folder: Path) -> list[Path]:
+    canvas, axes = plt.subplots(figsize=(8, 5), layout="constrained")
+    layers = curves_of(record, "checkpoint").mean(axis=1)
+    places = np.arange(1, layers.shape[-1] + 1)
+    for number, curve in enumerate(layers):
+        shade = plt.get_cmap("viridis")(number / max(1, len(layers) - 1) * 0.9)
+        axes.plot(places, curve, color=shade, linewidth=1.3, label=f"layer {number + 1}")
+    for name, (label, colour, dashes) in _CONTROLS.items():
+        curve = curves_of(record, name).mean(axis=(0, 1))
+        axes.plot(places, curve, dashes, color=colour, linewidth=1.6, label=label)
+    axes.axvline(index, color="#bbbbbb", linewidth=0.8, zorder=0)
+    axes.text(index, 0.01, f" {index}", color="#777777", fontsize=8)
+    axes.set_xlim(1, places[-1])
+    axes.set_ylim(0, 1.02)
+    axes.set_xlabel(f"number of singular values of {matrix_name(record)}, largest first")
+    axes.set_ylabel("share of the sum of all")
+    axes.grid(alpha=0.25, linewidth=0.5)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=8, ncols=1 + len(layers) // 10, loc="lower right")
+    canvas.suptitle(describe(record), fontsize=9)
+    return _save(canvas, folder / "spectrum_curves")
+
+
+def _draw_heat_maps(record: Record, index: int, folder: Path) -> list[Path]:
+    names = ("checkpoint", "untrained", "random_logits")
+    values = {name: curves_of(record, name)[..., index - 1] for name in names}
+    layers, heads = values["checkpoint"].shape
+    low = min(float(value.min()) for value in values.values())
+    size = (1.6 + len(names) * max(2.4, 0.45 * heads), 1.6 + max(1.6, 0.36 * layers))
+    canvas, grid = plt.subplots(1, len(names), figsize=size, layout="constrained", sharey=True)
+    for axes, name in zip(grid, names, strict=True):
+        image = axes.imshow(values[name], vmin=low, vmax=1, cmap="cividis", aspect="auto")
+        axes.set_title(NAMES[name], fontsize=9)
+        axes.set_xticks(range(heads), [str(head + 1) for head in range(heads)], fontsize=7)
+        axes.set_yticks(range(layers), [str(layer + 1) for layer in range(layers)], fontsize=7)
+        axes.set_xlabel("head")
+        if heads <= _ANNOTATED:
+            _annotate(axes, values[name], low)
+    grid[0].set_ylabel("layer")
+    canvas.colorbar(image, ax=grid, shrink=0.9)
+    canvas.suptitle(f"Share of the {index} largest singular values; {describe(record)}", fontsize=9)
+    return _save(canvas, folder / "spectrum_heat_map")
+
+
+def _annotate(axes: Axes, values: np.ndarray, low: float) -> None:
+    for (layer, head), value in np.ndenumerate(values):
+        colour = "white" if value < (low + 1) / 2 else "black"
+        axes.text(head, layer, f"{value:.2f}", ha="center", va="center", fontsize=7, color=colour)
+
+
+def draw_theory(record: Record, folder: Path) -> list[Path]:
+    """Errors of both theorems over k and over n.
+
+    Args:
+        record: of `theory`.
+        folder: for ``theorem1`` and ``theorem2``, each as .png and .svg.
+
+    Returns:
+        The files.
+
+    Raises:
+        OSError: one cannot be written.
+    """
+    with matplotlib.rc_context({**_FONT, "svg.hashsalt": "theory"}):
+        return [*_draw_theorem1(record, folder), *_draw_theorem2(record, folder)]
+
+
+def _draw_theorem1(record: Record, folder: Path) -> list[Path]:
+    cells = record["theorem1"]
+    inputs, (length, rows) = _inputs(cells), _middle(cells)
+    canvas, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained", sharey=True)
+    for axes, along, fixed in ((left, "k", {"n": length}), (right, "n", {"k": rows})):
+        for name, colour in zip(inputs, _COLOURS, strict=False):
+            found = _select(cells, along, input=name, **fixed)
+            axes.plot(*_points(found, along, "error"), "o-", color=colour, markersize=4, linewidth=1.2, label=name)
+            axes.plot(*_points(found, along, "expected"), "--", color=colour, linewidth=0.9)
+        bound = [cell for cell in _select(cells, along, input=inputs[0], **fixed) if cell["epsilon_of_paper"]]
+        if bound:
+            style = {"color": "#777777", "markersize": 6, "linewidth": 1.0}
+            axes.plot(*_points(bound, along, "epsilon_of_paper"), "x:", label="ε of the paper's proof", **style)
+        _log_axes(
+            axes, along, sorted({cell[along] for cell in cells}), ", ".join(f"{k} = {v}" for k, v in fixed.items())
+        )
+    left.set_ylabel("|P RᵀR w - P w| / |P w|")
+    right.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    canvas.suptitle("Theorem 1: dots measured (median), dashed lines by the formula for the mean square", fontsize=10)
+    return _save(canvas, folder / "theorem1")
+
+
+def _draw_theorem2(record: Record, folder: Path) -> list[Path]:
+    cells, trained = record["theorem2"], record["trained"]
+    inputs, (length, rows) = _inputs(cells), _middle(cells)
+    size = (1.8 + 2.7 * len(inputs), 6.2)
+    canvas, grid = plt.subplots(2, len(inputs), figsize=size, layout="constrained", sharey=True, squeeze=False)
+    for column, name in enumerate(inputs):
+        for axes, along, fixed in ((grid[0][column], "k", {"n": length}), (grid[1][column], "n", {"k": rows})):
+            found = _select(cells, along, input=name, **fixed)
+            for method, colour, style in zip(METHODS, _COLOURS, _STYLES, strict=False):
+                points = [(cell[along], cell["errors"][method]) for cell in found]
+                label = METHOD_NAMES[method]
+                axes.plot(*zip(*points, strict=True), style, color=colour, markersize=4, linewidth=1.1, label=label)
+            own = _select(trained, along, input=name, **({"n": length} if along == "k" else {}))
+            if own:
+                label = f"{METHOD_NAMES['trained']}, k = {own[0]['k']}"
+                axes.plot(*_points(own, along, "error"), "*", color="#000000", markersize=10, label=label)
+            axes.axhline(1, color="#999999", linewidth=0.8)
+            text = ", ".join(f"{k} = {v}" for k, v in fixed.items())
+            _log_axes(axes, along, sorted({cell[along] for cell in cells}), f"{name}\n{text}")
+    for line in grid:
+        line[0].set_ylabel("|A' - A| / |A|")
+    handles = {label: line for axes in grid.flat for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    canvas.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=6, frameon=False, fontsize=8)
+    canvas.suptitle("Theorem 2: relative error of the output of attention; the grey line is output zero", fontsize=10)
+    return _save(canvas, folder / "theorem2")
+
+
+def _middle(cells: Sequence[Record]) -> tuple[int, int]:
+    """The largest n; and the largest k that every n has."""
+    by_length: dict[int, set[int]] = {}
+    for cell in cells:
+        by_length.setdefault(cell["n"], set()).add(cell["k"])
+    return max(by_length), max(set.intersection(*by_length.values()))
+
+
+def _inputs(cells: Sequence[Record]) -> list[str]:
+    """What is drawn, and of a model's layers a few from the first to the last."""
+    names = list(dict.fromkeys(cell["input"] for cell in cells))
+    layers = [name for name in names if name.startswith("layer ")]
+    if len(layers) > _LAYERS:
+        layers = [layers[round(number * (len(layers) - 1) / (_LAYERS - 1))] for number in range(_LAYERS)]
+    return [*(name for name in names if not name.startswith("layer ")), *layers]
+
+
+def _select(cells: Sequence[Record], order: str, **wanted: Any) -> list[Record]:
+    """The cells with these values, sorted by one of the others."""
+    found = [cell for cell in cells if all(cell[name] == value for name, value in wanted.items())]
+    return sorted(found, key=lambda cell: cell[order])
+
+
+def _points(cells: Sequence[Mapping[str, Any]], along: str, value: str) -> tuple[list[float], list[float]]:
+    return [cell[along] for cell in cells], [cell[value] for cell in cells]
+
+
+def _log_axes(axes: Axes, along: str, ticks: Sequence[int], title: str) -> None:
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xticks(ticks, [str(tick) for tick in ticks], fontsize=8)
+    axes.set_yticks(_STEPS, [f"{step:g}" for step in _STEPS], fontsize=8)
+    axes.minorticks_off()
+    axes.set_ylim(_STEPS[0], _STEPS[-1])
+    axes.set_xlabel(along)
+    axes.set_title(title, fontsize=9)
+    axes.grid(alpha=0.25, linewidth=0.5)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _save(canvas: Any, stem: Path) -> list[Path]:
+    try:
+        return [save(canvas, stem.with_name(stem.name + ending)) for ending in (".png", ".svg")]
+    finally:
+        plt.close(canvas)

@@ -1,0 +1,226 @@
+"""Results as Markdown, made of their JSON."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from linformer_fairseq.analysis import spectrum, theory
+from linformer_fairseq.analysis.figures import METHOD_NAMES, NAMES, describe, matrix_name
+from linformer_fairseq.analysis.proofs import LENGTH
+from linformer_fairseq.analysis.record import origin_line, read_record
+from linformer_fairseq.analysis.spectrum import CURVES, SHARES, curves_of, default_index
+from linformer_fairseq.analysis.theorem1 import EPSILON
+from linformer_fairseq.analysis.theorem2 import METHODS
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.markdown import markdown_table
+
+Record = dict[str, Any]
+ERROR = 0.5
+"""Relative error of attention for which the table of Theorem 2 gives k."""
+
+
+def page(folder: Path) -> str:
+    """A page on all results in and below a folder.
+
+    Raises:
+        UserError: there are none, or one cannot be read.
+    """
+    spectra, theories = (sorted(folder.rglob(name)) for name in (spectrum.NAME, theory.NAME))
+    if not spectra and not theories:
+        raise UserError(f"{folder}: no {spectrum.NAME} or {theory.NAME} there; `linformer analyse` writes them")
+    lines = [
+        "# Analysis",
+        "",
+        "Made by `linformer analyse report` from the JSON files in this folder. docs/analysis.md explains them.",
+        "",
+    ]
+    for path in spectra:
+        where = path.parent.relative_to(folder)
+        lines += [*_spectrum_section(read_record(path, "spectrum"), where), ""]
+    for path in theories:
+        where = path.parent.relative_to(folder)
+        lines += [*_theory_section(read_record(path, "theory"), where), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _spectrum_section(record: Record, where: Path) -> Iterator[str]:
+    index = default_index(record)
+    yield f"## Singular values of {matrix_name(record)}: {record['settings']['model']}"
+    yield ""
+    yield f"{describe(record)}, of the {record['available_blocks']:,} in the text. {LEGEND}"
+    yield ""
+    yield from spectrum_table(record, index)
+    yield ""
+    yield "By layer, the mean over heads (lowest to highest head):"
+    yield ""
+    yield from layer_table(record)
+    yield ""
+    for name in ("spectrum_curves", "spectrum_heat_map"):
+        yield f"![{name}]({(where / name).as_posix()}.png)"
+        yield ""
+    yield from ("```", *needed_lines(record), "```", "")
+    yield origin_line(record["provenance"])
+
+
+LEGEND = (
+    "The share of the largest singular values in the sum of all, and how many make up 90, 95 and 99 % of it: mean over "
+    "layers and heads, and the lowest and highest head in brackets."
+)
+
+
+def spectrum_table(record: Record, index: int) -> list[str]:
+    """The model beside the controls."""
+    rows = [["", f"share of the {index} largest", *(f"for {_percent(share)}" for share in SHARES)]]
+    for name in CURVES:
+        values = curves_of(record, name)[..., index - 1].flatten()
+        counts = [record["needed"][name][f"{share:g}"] for share in SHARES]
+        rows.append([NAMES[name], _spread(values.tolist(), ".3f"), *(_spread(_flat(count), ".0f") for count in counts)])
+    return markdown_table(rows)
+
+
+def layer_table(record: Record) -> list[str]:
+    """How many singular values each layer of the model needs."""
+    rows = [["layer", *(f"for {_percent(share)}" for share in SHARES)]]
+    found = [record["needed"]["checkpoint"][f"{share:g}"] for share in SHARES]
+    for layer, counts in enumerate(zip(*found, strict=True), 1):
+        rows.append([str(layer), *(_spread(count, ".0f") for count in counts)])
+    return markdown_table(rows)
+
+
+def needed_lines(record: Record) -> list[str]:
+    """``projected_dim`` with what each head needs, and one k with the same sum."""
+    lines = []
+    for share in SHARES:
+        found = record["needed"]["checkpoint"][f"{share:g}"]
+        lines.append(f"{_percent(share)}: projected_dim={json.dumps(found, separators=(',', ':'))}")
+        lines.append(f"      one k with the same sum: {statistics.mean(_flat(found)):.0f}")
+    return lines
+
+
+def _theory_section(record: Record, where: Path) -> Iterator[str]:
+    settings = record["settings"]
+    named = settings["model"] is not None
+    text = f"; layers: {settings['model']} on {settings['samples']} blocks of {settings['data']}" if named else ""
+    yield f"## Theorems 1 and 2: {'inputs of ' + settings['model'] if named else 'drawn inputs'}"
+    yield ""
+    yield "Steps of the proofs, checked (mean over draws):"
+    yield ""
+    yield from proof_table(record)
+    yield ""
+    yield (
+        "Theorem 1: relative error of P Rᵀ R w, measured (median) and by the formula for the mean square, beside ε of "
+        f"the paper's proof for that k{text}:"
+    )
+    yield ""
+    yield from theorem1_table(record)
+    yield ""
+    yield f"![theorem1]({(where / 'theorem1').as_posix()}.png)"
+    yield ""
+    yield (
+        f"Theorem 2: the smallest k of those tried ({', '.join(map(str, settings['projected_dims']))}; below n) with "
+        f"a relative error of at most {ERROR}; in brackets the lowest error, where no k has that{text}:"
+    )
+    yield ""
+    yield from theorem2_table(record)
+    yield ""
+    if record["trained"]:
+        yield "The model's own E and F, and others with the same k where that was tried:"
+        yield ""
+        yield from trained_table(record)
+        yield ""
+    yield f"![theorem2]({(where / 'theorem2').as_posix()}.png)"
+    yield ""
+    yield origin_line(record["provenance"])
+
+
+def proof_table(record: Record) -> list[str]:
+    """What `proofs` found."""
+    cells = record["proofs"]
+
+    def mean(check: str, field: str, **more: Any) -> float:
+        wanted = {"check": check, **more}
+        return statistics.mean(c[field] for c in cells if all(c[name] == value for name, value in wanted.items()))
+
+    rows = [
+        ["", "found"],
+        [f"entries of P V within ε \\|x w\\|, ε = {EPSILON}", _percent(mean("inner_products", "within_product"), 1)],
+        ["entries within ε \\|x\\| \\|w\\|", _percent(mean("inner_products", "within_norms"), 1)],
+        ["ε for which output zero is within Theorem 2's bound", f"{mean('output_zero', 'frobenius'):.3f}"],
+        ["the same with the spectral norm of V", f"{mean('output_zero', 'spectral'):.3f}"],
+    ]
+    exact = mean("small_delta", "exact_spread")
+    rows.append(["how much exact attention depends on the query", _percent(exact, 1)])
+    for delta in dict.fromkeys(cell["delta"] for cell in cells if cell["check"] == "small_delta"):
+        spread, error = (mean("small_delta", field, delta=delta) for field in ("spread", "error"))
+        name = "1/n" if delta == 1 / LENGTH else f"{delta:g}"
+        rows.append(
+            [f"the proof's E and F, δ = {name}: dependence on the query, error", f"{_percent(spread, 2)}, {error:.2f}"]
+        )
+    return markdown_table([[cell.replace("\\|", "|") for cell in row] for row in rows])
+
+
+def theorem1_table(record: Record) -> list[str]:
+    """Errors at every n, for the k that all n have and the largest."""
+    cells = record["theorem1"]
+    lengths = sorted({cell["n"] for cell in cells})
+    common = [k for k in sorted({cell["k"] for cell in cells}) if k < lengths[0]][-1:]
+    rows = [["", "k", *(f"n = {n:,}" for n in lengths)]]
+    for name in dict.fromkeys(cell["input"] for cell in cells):
+        for k in sorted({*common, max(cell["k"] for cell in cells)}):
+            found = {cell["n"]: cell for cell in cells if cell["input"] == name and cell["k"] == k}
+            rows.append([name, str(k), *(_product(found.get(n)) for n in lengths)])
+    return markdown_table(rows)
+
+
+def _product(cell: Record | None) -> str:
+    if cell is None:
+        return "-"
+    bound = cell["epsilon_of_paper"]
+    return f"{cell['error']:.2f} ({cell['expected']:.2f}; ε {'none' if bound is None else f'{bound:.2f}'})"
+
+
+def theorem2_table(record: Record) -> list[str]:
+    """The k that each method needs, by n."""
+    cells = record["theorem2"]
+    lengths = sorted({cell["n"] for cell in cells})
+    rows = [["input", "E and F", *(f"n = {n:,}" for n in lengths)]]
+    for name in dict.fromkeys(cell["input"] for cell in cells):
+        for method in METHODS:
+            found = [_least([c for c in cells if (c["input"], c["n"]) == (name, n)], method) for n in lengths]
+            rows.append([name, METHOD_NAMES[method], *found])
+    return markdown_table(rows, left=(0, 1))
+
+
+def _least(cells: Sequence[Record], method: str) -> str:
+    if not cells:
+        return "-"
+    enough = [cell["k"] for cell in cells if cell["errors"][method] <= ERROR]
+    return str(min(enough)) if enough else f"({min(cell['errors'][method] for cell in cells):.2f})"
+
+
+def trained_table(record: Record) -> list[str]:
+    """Errors of a Linformer's own E and F, beside others with its k."""
+    rows = [["layer", "n", "k", METHOD_NAMES["trained"], *(METHOD_NAMES[method] for method in METHODS)]]
+    for own in record["trained"]:
+        place = (own["input"], own["n"], own["k"])
+        others = [c["errors"] for c in record["theorem2"] if (c["input"], c["n"], c["k"]) == place]
+        values = [f"{others[0][method]:.2f}" if others else "-" for method in METHODS]
+        rows.append([own["input"], str(own["n"]), str(own["k"]), f"{own['error']:.2f}", *values])
+    return markdown_table(rows)
+
+
+def _percent(share: float, digits: int = 0) -> str:
+    return f"{100 * share:.{digits}f} %"
+
+
+def _flat(found: list[list[int]]) -> list[int]:
+    return [count for layer in found for count in layer]
+
+
+def _spread(values: Sequence[float], form: str) -> str:
+    low, high = format(min(values), form), format(max(values), form)
+    return format(statistics.mean(values), form) + (f" ({low} to {high})" if low != high else "")

@@ -1,0 +1,186 @@
+"""Figure 1 of the paper: singular values of P for every layer and head, averaged over blocks of text, with controls.
+
+The controls show what a curve says about training, and what any attention has:
+
+* ``untrained``: the same encoder before training;
+* ``random_logits``: softmax of independent normal logits, as large as the encoder's in each layer and head;
+* ``uniform``: P with equal entries, whose rank is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from linformer_fairseq.analysis.blocks import Chosen
+from linformer_fairseq.analysis.encoder import Attention, Encoder
+from linformer_fairseq.analysis.record import check_settings, origin, read_record, write_record
+from linformer_fairseq.analysis.singular_values import (
+    Floats,
+    cumulative,
+    enough_memory,
+    logit_variance,
+    needed,
+    of_random_logits,
+)
+from linformer_fairseq.analysis.sums import Sums
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.progress import Progress
+
+NAME = "spectrum.json"
+PARTIAL = "spectrum.partial.npz"
+SHARES = (0.9, 0.95, 0.99)
+ENCODERS = ("checkpoint", "untrained")
+"""What is averaged over the text."""
+CURVES = (*ENCODERS, "random_logits", "uniform")
+_DRAWS = 8
+"""Of random logits for each head. A curve hardly varies between draws, as each averages over the whole matrix."""
+_DIGITS = 5
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All that the result depends on."""
+
+    model: str
+    sha256: str
+    """Of the weights."""
+    data: str
+    """Name of the text."""
+    data_bytes: int
+    length: int
+    """T."""
+    sentences: int
+    """Blocks."""
+    seed: int
+
+
+def measure(
+    encoder: Encoder, choose: Callable[[], Chosen], settings: Settings, out: Path, batch: int, command: str
+) -> dict[str, Any]:
+    """Measure the singular values of an encoder's attention, or go on with a stopped run.
+
+    In memory are P of one batch and layer, and sums of (L, H, R) numbers.
+
+    Args:
+        encoder: the model.
+        choose: chooses the blocks, where no earlier run has.
+        settings: what is measured. With the same ones a finished result is returned as it is.
+        out: folder of the result.
+        batch: blocks at a time; the result does not depend on it, up to rounding.
+        command: for the record.
+
+    Returns:
+        The record, which is written to `NAME` in ``out``.
+
+    Raises:
+        UserError: ``out`` has results of other settings, or memory is lacking.
+        OSError: a file cannot be written.
+    """
+    done, partial = out / NAME, out / PARTIAL
+    if done.exists():
+        found = read_record(done, "spectrum")
+        check_settings(done, found["settings"], asdict(settings))
+        return found
+    if partial.exists():
+        sums = Sums.read(partial)
+        check_settings(partial, sums.settings, asdict(settings))
+    else:
+        rows, available = choose()
+        sums = Sums(partial, asdict(settings), rows, {"available": available})
+        sums.write()
+    try:
+        with enough_memory(f"--batch {batch}: try a smaller one, or --device cpu"):
+            for name in ENCODERS:
+                _accumulate(name, encoder if name == "checkpoint" else encoder.untrained(settings.seed), sums, batch)
+            record = _record(encoder, settings, sums, command)
+    finally:
+        sums.write()
+    write_record(done, record)
+    partial.unlink()
+    return record
+
+
+def _accumulate(name: str, encoder: Encoder, sums: Sums, batch: int) -> None:
+    """Add all blocks that are not yet in the sums."""
+    rows = torch.from_numpy(sums.blocks)
+    with Progress(f"SVD, {name}", len(rows), sums.count(name), "blocks") as progress:
+        while (start := sums.count(name)) < len(rows):
+            part = rows[start : start + batch]
+            curves: list[Floats] = []
+            variances: list[Floats] = []
+            columns: list[int] = []
+
+            def see(layer: int, attention: Attention) -> None:
+                # called before the loop goes on, so that the lists are those of this batch
+                p = attention.probabilities
+                if not bool(p.isfinite().all()):
+                    raise UserError(f"P of layer {layer} is not finite; are the weights of the model?")
+                curves.append(cumulative(p).sum(0).cpu().numpy())  # noqa: B023
+                variances.append(logit_variance(p).sum(0).cpu().numpy())  # noqa: B023
+                columns.append(p.size(-1))  # noqa: B023
+
+            encoder.attend(part, see)
+            count = len(part)
+            sums.add(
+                name,
+                {
+                    "curves": _of_equal_length(curves, fill=count),
+                    "variance": np.stack(variances),
+                    "columns": count * np.array(columns, dtype=np.float64),
+                },
+                count,
+            )
+            progress.advance(len(part))
+
+
+def _of_equal_length(curves: list[Floats], fill: float) -> Floats:
+    """The curves of layers with different k, (H, R) each, as (L, H, R): all ``fill`` beyond the last singular value."""
+    most = max(curve.shape[-1] for curve in curves)
+    return np.stack([np.pad(c, ((0, 0), (0, most - c.shape[-1])), constant_values=fill) for c in curves])
+
+
+def _record(encoder: Encoder, settings: Settings, sums: Sums, command: str) -> dict[str, Any]:
+    means = {name: sums.mean(name, "curves") for name in ENCODERS}
+    deviations = {name: np.sqrt(sums.mean(name, "variance")) for name in ENCODERS}
+    columns = [round(count) for count in sums.mean("checkpoint", "columns")]
+    random = []
+    for layer, deviation in enumerate(deviations["checkpoint"]):
+        shape = (settings.length, columns[layer])
+        random.append(of_random_logits(torch.from_numpy(deviation), shape, _DRAWS, settings.seed + layer).numpy())
+    means["random_logits"] = _of_equal_length(random, fill=1)
+    means["uniform"] = cumulative(torch.full((1, 1, settings.length, max(columns)), 1 / max(columns))).numpy()
+    return {
+        "kind": "spectrum",
+        "settings": asdict(settings),
+        "encoder": {
+            "kind": encoder.kind,
+            "is_dense": encoder.is_dense,
+            "max_positions": encoder.max_positions,
+            "layers": encoder.layers,
+            "heads": encoder.heads,
+            "singular_values": means["checkpoint"].shape[-1],
+        },
+        "available_blocks": sums.about["available"],
+        "provenance": origin(command),
+        "logit_deviation": {name: found.round(_DIGITS).tolist() for name, found in deviations.items()},
+        "needed": {
+            name: {f"{share:g}": needed(mean, share).tolist() for share in SHARES} for name, mean in means.items()
+        },
+        **{f"curves_{name}": mean.round(_DIGITS).tolist() for name, mean in means.items()},
+    }
+
+
+def curves_of(record: dict[str, Any], name: str) -> Floats:
+    """The mean curve of each layer and head, (L, H, R); (1, 1, R) for ``uniform``."""
+    return np.array(record[f"curves_{name}"])
+
+
+def default_index(record: dict[str, Any]) -> int:
+    """A quarter of the singular values; the paper's 128 of 512."""
+    return max(1, record["encoder"]["singular_values"] // 4)

@@ -1,0 +1,162 @@
+"""`linformer analyse`: singular values of attention, and the paper's theorems in numbers."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import hashlib
+import logging
+import shlex
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from linformer_fairseq.analysis import report, spectrum, theory
+from linformer_fairseq.analysis.blocks import Chosen, check_length, choose_blocks
+from linformer_fairseq.analysis.encoder import Encoder
+from linformer_fairseq.analysis.fairseq_encoder import load_fairseq
+from linformer_fairseq.analysis.figures import draw_spectrum, draw_theory
+from linformer_fairseq.cli.devices import device_of
+from linformer_fairseq.cli.loading import find_model
+from linformer_fairseq.files import provenance
+from linformer_fairseq.files.atomic import write_file
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.prediction.inputs import open_source
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the action; returns the exit status."""
+    logging.getLogger("matplotlib").setLevel(logging.WARNING)  # fairseq sets the root logger to INFO
+    _ACTIONS[arguments.action](arguments)
+    return 0
+
+
+def _spectrum(arguments: argparse.Namespace) -> None:
+    for name, value in (("sentences", arguments.sentences), ("batch", arguments.batch)):
+        if value < 1:
+            raise UserError(f"--{name} {value}: expected at least 1")
+    model = _load(arguments)
+    length = check_length(model.encoder, arguments.length)
+    settings = spectrum.Settings(
+        model=model.name,
+        sha256=model.sha256,
+        data=arguments.input.name,
+        data_bytes=_size(arguments.input),
+        length=length,
+        sentences=arguments.sentences,
+        seed=arguments.seed,
+    )
+
+    def choose() -> Chosen:
+        return _choose(arguments.input, model.encoder, length, arguments.sentences, arguments.seed)
+
+    words = ["spectrum", model.name, settings.data, "--sentences", settings.sentences, "--length", length]
+    command = _command(*words, "--seed", settings.seed)
+    record = spectrum.measure(model.encoder, choose, settings, arguments.out, arguments.batch, command)
+    most = record["encoder"]["singular_values"]
+    index = spectrum.default_index(record) if arguments.index is None else arguments.index
+    if not 1 <= index <= most:
+        raise UserError(f"--index {index}: expected 1 to {most:,}, the number of singular values")
+    for line in (*report.spectrum_table(record, index), "", *report.layer_table(record), ""):
+        print(line)
+    for line in report.needed_lines(record):
+        print(line)
+    _print_paths(arguments.out / spectrum.NAME, *draw_spectrum(record, index, arguments.out))
+
+
+def _theory(arguments: argparse.Namespace) -> None:
+    if (arguments.checkpoint is None) != (arguments.text is None):
+        raise UserError("--checkpoint and --text: give both, or neither")
+    lengths, dims = sorted(set(arguments.lengths)), sorted(set(arguments.projected_dims))
+    settings = theory.Settings(lengths, dims, arguments.samples, arguments.seed)
+    settings.check()
+    words = ["theory", "--lengths", *lengths, "--projected-dims", *dims, "--samples", settings.samples]
+    real = None
+    if arguments.checkpoint is not None:
+        model = _load(arguments)
+        settings.check(model.encoder.max_positions)
+        settings = dataclasses.replace(
+            settings,
+            model=model.name,
+            sha256=model.sha256,
+            data=arguments.text.name,
+            data_bytes=_size(arguments.text),
+        )
+        words += ["--checkpoint", model.name, "--text", arguments.text.name]
+        chosen = _choose(arguments.text, model.encoder, max(lengths), settings.samples, settings.seed)
+        real = model.encoder, torch.from_numpy(chosen.rows)
+    record = theory.compute(settings, arguments.out, _command(*words, "--seed", settings.seed), real)
+    for table in (report.proof_table, report.theorem1_table, report.theorem2_table):
+        print(*table(record), "", sep="\n")
+    if record["trained"]:
+        print(*report.trained_table(record), "", sep="\n")
+    _print_paths(arguments.out / theory.NAME, *draw_theory(record, arguments.out))
+
+
+def _report(arguments: argparse.Namespace) -> None:
+    path = arguments.folder / "README.md"
+    write_file(path, report.page(arguments.folder))
+    _print_paths(path)
+
+
+class _Model(NamedTuple):
+    encoder: Encoder
+    name: str
+    """For people: of the model or folder, or of the file and its folder."""
+    sha256: str
+    """Of the weights."""
+
+
+def _load(arguments: argparse.Namespace) -> _Model:
+    """The model of ``arguments.checkpoint``.
+
+    Raises:
+        UserError: there is none, or it is of another kind.
+    """
+    device = device_of(arguments.device)
+    folder = Path(arguments.checkpoint)
+    if (folder / "config.json").is_file():
+        if arguments.data is not None:
+            raise UserError(f"--data {arguments.data}: {folder} is a folder of Hugging Face's, with its own tokenizer")
+        from linformer_fairseq.analysis.huggingface_encoder import load_huggingface  # nothing else needs transformers
+
+        encoder = load_huggingface(folder, device)
+        weights = sorted(folder.glob("*.safetensors")) or sorted(folder.glob("*.bin"))
+        digests = "".join(map(provenance.sha256, weights))
+        return _Model(encoder, folder.resolve().name, hashlib.sha256(digests.encode()).hexdigest())
+    if (folder / "model.pt").is_file():  # as fairseq's own models are distributed
+        arguments.checkpoint = str(folder / "model.pt")
+    path, data = find_model(arguments)
+    name = path.parent.name if path.name in ("model.safetensors", "model.pt") else f"{path.parent.name}/{path.name}"
+    return _Model(load_fairseq(path, data, device), name, provenance.sha256(path))
+
+
+def _choose(path: Path, encoder: Encoder, length: int, count: int, seed: int) -> Chosen:
+    return choose_blocks(open_source(path, sys.stdin.buffer, None, []), encoder, length, count, seed)
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file, or of all files in a folder.
+
+    Raises:
+        UserError: there is nothing.
+    """
+    if not path.exists():
+        raise UserError(f"{path}: no such file or folder")
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    return sum(file.stat().st_size for file in files)
+
+
+def _command(*words: object) -> str:
+    """The command for the record: names in place of paths, and all that the result depends on."""
+    return f"linformer analyse {shlex.join(map(str, words))}"
+
+
+def _print_paths(*paths: Path) -> None:
+    for path in paths:
+        print(path)
+
+
+_ACTIONS = {"spectrum": _spectrum, "theory": _theory, "report": _report}

@@ -1,0 +1,30 @@
+"""`linformer card`: a model card of what a checkpoint and the files beside it say."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+
+from linformer_fairseq.cli.texts import write_lines
+from linformer_fairseq.exporting.model_card import model_card
+from linformer_fairseq.exporting.trained import read_model
+from linformer_fairseq.files.errors import UserError
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print or write the card; returns the exit status."""
+    logging.getLogger("fairseq").setLevel(logging.WARNING)
+    if arguments.out and arguments.out.is_dir():
+        raise UserError(f"--out {arguments.out}: is a folder; expected the name of a file, such as README.md")
+    try:
+        card = model_card(
+            read_model(arguments.checkpoint),
+            arguments.data,
+            arguments.results,
+            arguments.license,
+            arguments.language,
+        )
+    except ValueError as error:  # CheckpointError among them
+        raise UserError(str(error)) from None
+    write_lines(arguments.out, card.splitlines())
+    return 0

@@ -1,0 +1,32 @@
+"""`linformer demo`: a web page to try a model."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+
+from linformer_fairseq.cli.loading import load_either
+from linformer_fairseq.demo.answers import Answers
+from linformer_fairseq.demo.server import Server
+from linformer_fairseq.files.errors import UserError
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve the page until Ctrl-C or SIGTERM; returns the exit status."""
+    with Server(arguments.host, arguments.port) as server:  # first: a taken port is to fail before a model is loaded
+        hub, head = load_either(arguments)
+        try:
+            answers = Answers(hub, arguments.checkpoint, head)
+        except ValueError as error:
+            raise UserError(str(error)) from error
+        server.values, server.answers = {"/api/model": answers.model()}, answers.routes()
+        if not server.local:
+            print(f"--host {arguments.host}: whoever reaches this address can use the model", file=sys.stderr)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends it as Ctrl-C does
+        print(f"{arguments.checkpoint}: {server.url} (end with Ctrl-C)", flush=True)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            server.finish()
+    return 0

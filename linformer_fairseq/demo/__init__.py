@@ -1,0 +1,1 @@
+"""The web page of `linformer demo`: `page/` is shown by a browser, `answers` computes, `server` connects the two."""

@@ -1,0 +1,127 @@
+"""What a checkpoint says of its model, checked before anything is built from it.
+
+fairseq builds whatever model and task a checkpoint names, with its options. Some of its models ``eval()`` an option
+(``fconv``, ``wav2vec``; the attention of every model does with ``xformers_att_config``), and a size that the weights
+do not have takes memory before it is noticed.
+"""
+
+from __future__ import annotations
+
+import re
+from argparse import Namespace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
+from fairseq.models.roberta import RobertaModel
+from fairseq.tasks import TASK_REGISTRY
+from fairseq.tasks.masked_lm import MaskedLMTask
+from fairseq.tasks.multilingual_masked_lm import MultiLingualMaskedLMTask
+from fairseq.tasks.sentence_prediction import SentencePredictionTask
+from fairseq.tasks.sentence_ranking import SentenceRankingTask
+from omegaconf import OmegaConf
+from torch import Tensor
+
+from linformer_fairseq.checkpoints.reading import checked_by
+from linformer_fairseq.core import parse_projected_dim
+from linformer_fairseq.files.json_records import shortened
+
+_TASKS = (MaskedLMTask, MultiLingualMaskedLMTask, SentencePredictionTask, SentenceRankingTask)
+_EVALUATED = "xformers_att_config"
+"""fairseq's attention runs the option of this name as Python, in RoBERTa too."""
+_MOST = 1_000_000
+"""Largest size of what a checkpoint has no weight of, such as sinusoidal position embeddings."""
+_MOST_LAYERS = 1_000
+"""The same of layers, of which ``encoder_layers_to_keep`` leaves out some."""
+_LAYER = re.compile(r"\blayers\.(\d+)\.")
+# Option, end of a weight's name, its dimension, and how much larger that is than the option.
+_SIZES = (
+    ("encoder_embed_dim", ".embed_tokens.weight", 1, 0),
+    ("encoder_ffn_embed_dim", ".layers.0.fc1.weight", 0, 0),
+    ("max_positions", ".embed_positions.weight", 0, 2),
+    ("num_classes", ".out_proj.weight", 0, 0),
+)
+
+
+@contextmanager
+def robertas_only(tasks: bool = False) -> Iterator[None]:
+    """Inside the ``with`` block, checkpoints of other models than RoBERTa's family are refused.
+
+    Args:
+        tasks: also refuse those of other tasks than masked language models and sentences; needed if the task is built.
+
+    Raises:
+        CheckpointError: such a checkpoint is read in the block.
+    """
+    with checked_by(_require_roberta_and_task if tasks else _require_roberta):
+        yield
+
+
+def _require_roberta_and_task(state: Mapping[str, Any]) -> None:
+    _require_roberta(state)
+    options = _options(state, "task")
+    name = str(options.get("_name") or options.get("task"))
+    task = TASK_REGISTRY.get(name)
+    if task is None or not issubclass(task, _TASKS):
+        raise ValueError(f"its task is {name}; expected one of masked language models or of sentences")
+
+
+def _require_roberta(state: Mapping[str, Any]) -> None:
+    options = _options(state, "model")
+    name = str(options.get("_name") or options.get("arch"))
+    model = ARCH_MODEL_REGISTRY.get(name) or MODEL_REGISTRY.get(name)
+    if model is None or not issubclass(model, RobertaModel):
+        raise ValueError(f"its model is {name}; expected a Linformer or another RoBERTa")
+    for key in _evaluated(options):
+        raise ValueError(f"refused: its option {key} would be run as Python; nothing of it was executed")
+    check_sizes({**_options(state, "task"), **options}, state["model"])
+
+
+def _options(state: Mapping[str, Any], part: str) -> dict[str, Any]:
+    """The options of ``model`` or ``task``; those of an old checkpoint are in one namespace."""
+    found = state["cfg"][part] if state.get("args") is None else state["args"]
+    if OmegaConf.is_config(found):
+        found = OmegaConf.to_container(found, resolve=True, enum_to_str=True)
+    return dict(vars(found) if isinstance(found, Namespace) else found or {})
+
+
+def _evaluated(options: Mapping[str, Any], where: str = "") -> Iterator[str]:
+    for key, value in options.items():
+        if isinstance(value, Namespace):
+            value = vars(value)
+        if isinstance(value, Mapping):
+            yield from _evaluated(value, f"{where}{key}.")
+        elif str(key).endswith(_EVALUATED) and value is not None:
+            yield f"{where}{key}"
+
+
+def check_sizes(options: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
+    """Check that a model of these options is not larger than its weights.
+
+    Args:
+        options: of the model and its task; what is not there has the default of the architecture.
+        weights: by the names of fairseq's state dict.
+
+    Raises:
+        ValueError: a size is no positive integer, or larger than that of the weights.
+    """
+    most = {}
+    for option, end, dimension, more in _SIZES:
+        found = [tensor.shape for name, tensor in weights.items() if f".{name}".endswith(end)]
+        most[option] = max((shape[dimension] - more for shape in found if len(shape) > dimension), default=_MOST)
+    layers = len({found[1] for found in map(_LAYER.search, weights) if found})
+    most["encoder_layers"] = _MOST_LAYERS if options.get("encoder_layers_to_keep") else layers
+    for option, largest in most.items():
+        value = options.get(option)
+        if value is not None and (type(value) is not int or not 0 < value <= largest):
+            raise ValueError(f"its option {option} is {shortened(value)}; its weights are those of at most {largest:,}")
+    if options.get("projected_dim") is not None:
+        found = [tensor.shape for name, tensor in weights.items() if name.endswith("proj_k.weight")]
+        largest = max((most["max_positions"], *(size for shape in found for size in shape)))
+        if (rows := _largest(parse_projected_dim(options["projected_dim"]))) > largest:
+            raise ValueError(f"its option projected_dim is {rows:,}; its weights are those of at most {largest:,}")
+
+
+def _largest(dim: int | list[int] | list[list[int]]) -> int:
+    return dim if isinstance(dim, int) else max(map(_largest, dim), default=0)

@@ -1,0 +1,80 @@
+"""`linformer demo`: it starts, answers, ends in order, and says what is wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+import pytest
+
+pytest.importorskip("sentencepiece")
+
+from linformer_fairseq import cli
+from tests.demo.models import make_classifier
+from tests.forked import Forked
+from tests.messages import says
+
+MASKED = "He opened the <mask> and walked into the room."
+
+
+def address_of(process: Forked) -> str:
+    """What it prints when it is ready."""
+    end = time.monotonic() + 60
+    while not (found := re.search(r"http://\S+/", process.printed)):
+        assert process.poll() is None and time.monotonic() < end, process.printed
+        time.sleep(0.05)
+    return found[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_it_answers_and_ends(number: signal.Signals, start_fairseq: Callable[..., Forked], tmp_path: Path) -> None:
+    with start_fairseq("linformer", "demo", "linformer-small", "--port", "0", cwd=tmp_path) as process:
+        address = address_of(process)
+        assert address.startswith("http://127.0.0.1:")
+        body = json.dumps({"text": MASKED, "top": 1}).encode()
+        asked = Request(f"{address}api/fill-mask", body, {"Content-Type": "application/json"})
+        with urlopen(asked, timeout=60) as reply:
+            (found,) = json.load(reply)["candidates"]
+        assert found["token"] == " door"
+        process.send_signal(number)
+        said = process.communicate(timeout=60)[0]
+    assert process.returncode == 0, said
+    assert "Traceback" not in said and "other machines" not in said
+
+
+@pytest.mark.slow
+def test_a_classifier_has_its_classes(tmp_path: Path, start_fairseq: Callable[..., Forked]) -> None:
+    folder = make_classifier(tmp_path)
+    words = ("demo", folder, "--port", "0", "--host", "0.0.0.0", "--int8")
+    with start_fairseq("linformer", *words, cwd=tmp_path) as process:
+        port = address_of(process).rstrip("/").rpartition(":")[2]
+        assert "--host 0.0.0.0" in process.printed, "no warning"
+        with urlopen(f"http://127.0.0.1:{port}/api/model", timeout=60) as reply:
+            found = json.load(reply)
+        assert found["labels"] == ["0", "1"] and found["routes"] == ["/api/attention", "/api/classify"]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+
+
+def test_what_is_wrong_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        cases = [
+            (["linformer-small", "--port", port], [f"--port {port}", "in use", "--port"]),
+            (["linformer-small", "--port", "65536"], ["--port 65536", "65535"]),
+            (["linformer-small", "--port", "0", "--host", "203.0.113.9"], ["--host 203.0.113.9"]),
+            (["no_model", "--port", "0"], ["no_model", "linformer-small"]),
+        ]
+        before = signal.getsignal(signal.SIGTERM)
+        for words, expected in cases:
+            assert cli.main(["demo", *words]) == 1
+            said = capsys.readouterr().err
+            assert said.count("\n") == 1 and says(said, "linformer demo: error:", *expected), said
+        assert signal.getsignal(signal.SIGTERM) is before

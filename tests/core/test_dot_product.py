@@ -1,0 +1,80 @@
+"""Attention by torch's fused kernel and in steps."""
+
+from __future__ import annotations
+
+from unittest.mock import Mock
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from linformer_fairseq.core.dot_product import _LARGEST_IN_INFERENCE, dot_product_attention
+
+B, H, D = 2, 3, 8
+SCALE = 0.3
+
+
+def draw(heads: int, length: int, dtype: torch.dtype) -> Tensor:
+    return torch.randn(B, heads, length, D, generator=torch.Generator().manual_seed(heads + length)).to(dtype)
+
+
+def exact(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    scores = torch.einsum("bhtd,bhrd->bhtr", query.double() * SCALE, keys.double().expand(-1, H, -1, -1))
+    if mask is not None:
+        scores = scores.masked_fill(~mask, float("-inf"))
+    weights = scores.softmax(dim=-1)
+    return torch.einsum("bhtr,bhrd->bhtd", weights, values.double().expand(-1, H, -1, -1)), weights
+
+
+@pytest.fixture
+def fused(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    spy = Mock(wraps=F.scaled_dot_product_attention)
+    monkeypatch.setattr(F, "scaled_dot_product_attention", spy)
+    return spy
+
+
+@pytest.mark.parametrize("masked", [False, True], ids=["all", "masked"])
+@pytest.mark.parametrize("heads", [1, H], ids=["one_head", "own_heads"])
+@pytest.mark.parametrize("length", [1, 6, 40])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["fp32", "bf16"])
+def test_the_output_is_softmax_of_scores_times_values(
+    dtype: torch.dtype, length: int, heads: int, masked: bool, fused: Mock
+) -> None:
+    rows = 9
+    query, keys, values = draw(H, length, dtype), draw(heads, rows, dtype), draw(heads, rows, dtype)
+    kept = [one.clone() for one in (query, keys, values)]
+    mask = torch.arange(rows) < torch.tensor([4, 9]).view(B, 1, 1, 1) if masked else None
+    expected, weights = exact(query, keys, values, mask)
+    tolerance = 1e-5 if dtype == torch.float32 else 0.03
+    with torch.inference_mode():
+        found, none = dot_product_attention(query, keys, values, mask, scale=SCALE)
+    assert none is None and found.shape == query.shape and found.dtype == dtype
+    torch.testing.assert_close(found.double(), expected, atol=tolerance, rtol=0)
+    # with as many rows or more for each head of few positions, copies of the keys would cost more
+    in_steps = dtype == torch.bfloat16 and (heads == 1 or rows <= 2 * length)
+    assert fused.called == (not in_steps)
+    found, stored = dot_product_attention(query, keys, values, mask, scale=SCALE, stored=True)
+    assert stored is not None and stored.dtype == torch.float32
+    torch.testing.assert_close(found.double(), expected, atol=tolerance, rtol=0)
+    torch.testing.assert_close(stored.double(), weights, atol=tolerance, rtol=0)
+    for one, before in zip((query, keys, values), kept, strict=True):
+        assert torch.equal(one, before), "an input was overwritten"
+
+
+def test_large_scores_are_left_to_the_fused_kernel(fused: Mock, monkeypatch: pytest.MonkeyPatch) -> None:
+    query, keys = draw(H, 6, torch.bfloat16), draw(H, 6, torch.bfloat16)
+    for largest, called in ((B * H * 6 * 6, False), (B * H * 6 * 6 - 1, True)):
+        monkeypatch.setattr("linformer_fairseq.core.dot_product._LARGEST_IN_INFERENCE", largest)
+        dot_product_attention(query, keys, keys, scale=SCALE)
+        assert fused.called == called
+    assert _LARGEST_IN_INFERENCE * 2 == 24 * 2**20
+
+
+@pytest.mark.parametrize("rows", [1, 7, 64, 1000, 5000])
+def test_torch_computes_a_softmax_in_place(rows: int) -> None:
+    # torch does not promise this for an output that is the input
+    scores = (torch.randn(70, rows, generator=torch.Generator().manual_seed(rows)) * 4).bfloat16()
+    scores[::3, rows // 2 + 1 :] = float("-inf")
+    expected = scores.clone().softmax(dim=-1)
+    assert torch.equal(torch.softmax(scores, -1, out=scores), expected)

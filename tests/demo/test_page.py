@@ -1,0 +1,325 @@
+"""The page of the demo in a headless Chromium: typing, clicking, and reading what it shows.
+
+LINFORMER_SCREENSHOTS names a folder that takes pictures of the page, for people to look at.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("sentencepiece")
+
+from linformer_fairseq.demo.answers import ROWS, Answers
+from linformer_fairseq.demo.server import LARGEST, Server
+from linformer_fairseq.models import LinformerRobertaModel
+from tests.demo.browser import PROGRAMS, Browser, find_chromium
+from tests.demo.models import LONG, TEXTS, N, make_classifier, make_pretrained
+
+pytestmark = pytest.mark.slow
+
+EVIL = "<img src=x onerror=\"document.title='hurt'\"> <b>the</b> value"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    program = find_chromium()
+    if program is None:
+        pytest.skip(f"no Chromium on this machine (looked for {', '.join(PROGRAMS)}): apt-get install chromium")
+    with Browser(program, tmp_path_factory.mktemp("profile")) as found:
+        yield found
+
+
+@contextmanager
+def served(answers: Answers) -> Iterator[Server]:
+    with Server("127.0.0.1", 0) as server:
+        server.values, server.answers = {"/api/model": answers.model()}, answers.routes()
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def small() -> Iterator[Server]:
+    """The model that comes with the package: its guesses mean something."""
+    with served(Answers(LinformerRobertaModel.from_pretrained("linformer-small"), "linformer-small", None)) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Answers]]:
+    folder = make_classifier(tmp_path_factory.mktemp("classifier"))
+    answers = Answers(LinformerRobertaModel.from_pretrained(folder), "my_model", "sentence_classification_head")
+    with served(answers) as server:
+        yield server, answers
+
+
+@pytest.fixture(scope="module")
+def linear(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = make_pretrained(tmp_path_factory.mktemp("linear"), "--projection", "linear")
+    with served(Answers(LinformerRobertaModel.from_pretrained(folder), "linear", None)) as server:
+        yield server
+
+
+def opened(browser: Browser, server: Server) -> Browser:
+    browser.size(1200, 900)
+    browser.open(server.url)
+    browser.wait("!document.querySelector('#attention').hidden")
+    return browser
+
+
+def picture(browser: Browser, name: str) -> None:
+    folder = os.environ.get("LINFORMER_SCREENSHOTS")
+    if folder:
+        browser.screenshot(Path(folder) / f"{name}.png")
+
+
+def colours(browser: Browser) -> int:
+    """How many colours the cells of the heat map have."""
+    return int(
+        browser.value(
+            "(() => { const c = document.querySelector('.cells canvas'); "
+            "const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; const s = new Set(); "
+            "for (let i = 0; i < d.length; i += 4) s.add(d[i] + 256 * d[i + 1] + 65536 * d[i + 2]); return s.size; })()"
+        )
+    )
+
+
+def shown(probability: float) -> str:
+    """How the page ends its words on a cell."""
+    return f": {probability:.4f}" if probability >= 0.0001 else ": below 0.0001"
+
+
+def width_of_page(browser: Browser) -> int:
+    """In CSS pixels; wider than the window if something does not fit."""
+    return int(browser.value("document.documentElement.scrollWidth"))
+
+
+def test_a_mask_is_filled(browser: Browser, small: Server) -> None:
+    opened(browser, small)
+    assert browser.text("h1") == "linformer-small"
+    assert "n = 512" in browser.text("#facts")
+    assert browser.visible("#fill-mask") and not browser.visible("#classify")
+    assert not browser.visible("#classifier-options")
+    browser.type("#text", "The capital of France is ")
+    browser.click("#insert-mask")
+    assert browser.value("document.querySelector('#text').value") == "The capital of France is <mask>"
+    browser.type("#text", "He opened the <mask> and walked into the room.")
+    browser.type("#top", "3")
+    browser.click("#fill-mask button")
+    browser.wait("document.querySelectorAll('#candidates tbody tr').length === 3")
+    rows = [row.split("\t") for row in browser.texts("#candidates tbody tr")]
+    assert rows[0][0].strip() == "door" and rows[0][2] == "He opened the door and walked into the room."
+    shares = [float(row[1].removesuffix(" %")) for row in rows]
+    assert shares == sorted(shares, reverse=True) and 20 < shares[0] < 50
+    browser.type("#text", "very " * 50 + "long <mask> " + "indeed " * 50)
+    browser.click("#fill-mask button")
+    browser.wait("document.querySelector('#candidates tbody').innerText.includes('…')")
+    context = browser.texts("#candidates tbody tr")[0].split("\t")[2]
+    assert "very long" in context and " indeed indeed" in context and len(context) < 150
+    assert browser.problems == []
+    picture(browser, "fill_mask")
+
+
+def test_errors_are_shown_and_go_away(browser: Browser, small: Server) -> None:
+    opened(browser, small)
+    browser.type("#text", "no mask here")
+    browser.click("#fill-mask button")
+    browser.wait("document.querySelector('#fill-mask-error').textContent !== ''")
+    assert "found 0" in browser.text("#fill-mask-error")
+    assert not browser.visible("#candidates")
+    browser.type("#text", "one <mask> here")
+    browser.click("#fill-mask button")
+    browser.wait("document.querySelectorAll('#candidates tbody tr').length === 5")
+    assert browser.text("#fill-mask-error") == ""
+
+
+def test_the_attention_of_a_short_text(browser: Browser, small: Server) -> None:
+    opened(browser, small)
+    browser.type("#text", "He opened the <mask> and walked into the room.")
+    browser.click("#attention button[type=submit]")
+    browser.wait("!document.querySelector('#map').hidden")
+    assert "one for each token" in browser.text("#map-about")
+    assert colours(browser) > 20
+    hub = LinformerRobertaModel.from_pretrained("linformer-small")
+    expected = hub.attention("He opened the <mask> and walked into the room.", layer=0, head=0)
+    count = len(expected.tokens)
+    mask = expected.tokens.index("<mask>")
+    browser.hover(*browser.point(".cells canvas", (2.5) / count, (mask + 0.5) / count))
+    browser.wait("document.querySelector('#cell').textContent.includes('token')")
+    said = browser.text("#cell")
+    assert f"token {mask + 1} “<mask>” to projected row 3 (token 3 “{expected.tokens[2].replace(' ', '▁')}”)" in said
+    assert said.endswith(shown(expected.probabilities[mask, 2]))
+    browser.value("document.querySelector('.cells canvas').focus()")
+    browser.key("ArrowDown")
+    browser.key("ArrowRight")
+    assert browser.text("#cell").endswith(shown(expected.probabilities[mask + 1, 3]))
+    picture(browser, "attention_short")
+
+
+def test_layers_heads_and_further_tokens(browser: Browser, small: Server) -> None:
+    opened(browser, small)
+    text = " ".join(["She read the letter twice and put it back into the drawer."] * 25)
+    hub = LinformerRobertaModel.from_pretrained("linformer-small")
+    expected = hub.attention(text, layer=1, head=2)
+    total, rows = expected.probabilities.shape
+    assert total > 3 * ROWS and expected.window is not None and expected.window > 1
+    browser.type("#text", text)
+    browser.click("#attention button[type=submit]")
+    browser.wait("!document.querySelector('#map').hidden")
+    assert browser.text("#range") == f"Tokens 1 to {ROWS} of {total}"
+    assert f"{expected.window} neighbouring tokens" in browser.text("#map-about")
+    before = browser.text("#largest")
+    browser.choose("#layer", "1")
+    browser.choose("#head", "2")
+    browser.wait(f"document.querySelector('#largest').textContent === '{expected.probabilities.max():.4f}'")
+    assert browser.text("#largest") != before
+    picture(browser, "attention_long")
+    browser.click("#next")
+    browser.wait(f"document.querySelector('#range').textContent.startsWith('Tokens {ROWS + 1} ')")
+    middle = ROWS // 2  # which is in view
+    column = int(expected.probabilities[ROWS + middle].argmax())
+    browser.hover(*browser.point(".cells canvas", (column + 0.5) / rows, (middle + 0.5) / ROWS))
+    browser.wait("document.querySelector('#cell').textContent.includes('to projected row')")
+    said = browser.text("#cell")
+    assert said.startswith(f"token {ROWS + middle + 1} “")
+    assert said.endswith(shown(expected.probabilities[ROWS + middle, column]))
+    browser.click("#previous")
+    browser.wait("document.querySelector('#previous').disabled")
+    assert browser.problems == []
+
+
+def test_a_linear_projection_has_numbered_rows(browser: Browser, linear: Server) -> None:
+    opened(browser, linear)
+    browser.type("#text", TEXTS[0][:60])
+    browser.click("#attention button[type=submit]")
+    browser.wait("!document.querySelector('#map').hidden")
+    assert "mixes all tokens" in browser.text("#map-about")
+    browser.hover(*browser.point(".cells canvas", 0.99, 0.01))
+    browser.wait("document.querySelector('#cell').textContent.includes('to projected row 8: ')")
+
+
+def test_a_text_is_classified(browser: Browser, classifier: tuple[Server, Answers]) -> None:
+    server, answers = classifier
+    opened(browser, server)
+    assert browser.visible("#classify") and not browser.visible("#fill-mask") and not browser.visible("#insert-mask")
+    (expected,) = answers._hub.classify([TEXTS[0]])
+    browser.type("#text", TEXTS[0])
+    browser.click("#classify button")
+    browser.wait("document.querySelectorAll('#classes tbody tr').length === 2")
+    best, other = (row.split("\t") for row in browser.texts("#classes tbody tr"))
+    assert best == [expected.label, f"{100 * expected.probability:.1f} %"]
+    assert other[1] == f"{100 - 100 * expected.probability:.1f} %"
+    (pair,) = answers._hub.classify([(TEXTS[0], TEXTS[1])])
+    browser.type("#second", TEXTS[1])
+    browser.click("#classify button")
+    browser.wait(f"document.querySelector('#classes tbody').innerText.includes('{100 * pair.probability:.1f} %')")
+    assert browser.problems == []
+
+
+def test_a_long_text_says_what_was_cut(browser: Browser, classifier: tuple[Server, Answers]) -> None:
+    server, answers = classifier
+    opened(browser, server)
+    browser.type("#text", LONG)
+    browser.click("#classify button")
+    browser.wait("document.querySelector('#classify-status').textContent.includes('keep the beginning')")
+    assert f"({N})" in browser.text("#classify-status")
+    (expected,) = answers._hub.classify([LONG], long="windows")
+    browser.choose("#long", "windows")
+    browser.click("#classify button")
+    browser.wait(f"document.querySelector('#classify-status').textContent.includes('{expected.windows} windows')")
+    assert f"{100 * expected.probability:.1f} %" in browser.text("#classes")
+    browser.click("#attention button[type=submit]")
+    browser.wait(f"document.querySelector('#attention-status').textContent.includes('first of {expected.windows}')")
+    picture(browser, "classify_long")
+
+
+def test_lines_of_a_file(browser: Browser, classifier: tuple[Server, Answers], tmp_path: Path) -> None:
+    server, answers = classifier
+    opened(browser, server)
+    texts = [*TEXTS[:6], "", EVIL]
+    path = tmp_path / "texts.txt"
+    path.write_text("\n".join(texts) + "\n", encoding="utf-8")
+    browser.choose_file("#file", path)
+    browser.wait("document.querySelector('#text').value !== ''")
+    browser.click("#lines")
+    assert not browser.visible("#second")
+    browser.click("#classify button")
+    browser.wait("document.querySelectorAll('#lines-table tbody tr').length === 8")
+    rows = [row.split("\t") for row in browser.texts("#lines-table tbody tr")]
+    expected = list(answers._hub.classify([*TEXTS[:6], EVIL]))
+    assert [row[1] for row in rows[:6]] == [one.label for one in expected[:6]]
+    assert "no text" in rows[6][1] and rows[7][3] == EVIL
+    status = browser.text("#classify-status")
+    assert status.startswith("8 lines; ") and "without a class: 1" in status
+    assert browser.value("document.querySelectorAll('main img, main b').length") == 0, "text became HTML"
+    assert "hurt" not in browser.value("document.title")
+    assert browser.problems == []
+    picture(browser, "lines")
+
+
+def test_files_that_cannot_be_read(browser: Browser, classifier: tuple[Server, Answers], tmp_path: Path) -> None:
+    opened(browser, classifier[0])
+    for name, content, words in [
+        ("latin1.txt", "é".encode("latin-1"), "not UTF-8"),
+        ("large.txt", b"a" * (LARGEST + 1), f"{LARGEST + 1:,}"),
+    ]:
+        (tmp_path / name).write_bytes(content)
+        browser.choose_file("#file", tmp_path / name)
+        browser.wait("document.querySelector('#file-error').textContent !== ''")
+        assert name in browser.text("#file-error") and words in browser.text("#file-error")
+        assert browser.value("document.querySelector('#text').value") == ""
+
+
+def test_html_in_a_text_stays_text(browser: Browser, small: Server) -> None:
+    opened(browser, small)
+    browser.type("#text", EVIL + " <mask>")
+    browser.click("#fill-mask button")
+    browser.wait("document.querySelectorAll('#candidates tbody tr').length === 5")
+    assert all(EVIL[-40:] in row for row in browser.texts("#candidates tbody tr"))
+    browser.click("#attention button[type=submit]")
+    browser.wait("!document.querySelector('#map').hidden")
+    assert browser.value("document.querySelectorAll('main img, main b').length") == 0
+    assert browser.problems == []
+
+
+def test_phones_and_dark_windows(browser: Browser, small: Server) -> None:
+    for name, width, height, phone, dark in [
+        ("desktop_dark", 1200, 900, False, True),
+        ("phone", 390, 844, True, False),
+        ("phone_dark", 320, 640, True, True),
+    ]:
+        opened(browser, small)
+        browser.size(width, height, phone, dark)
+        browser.click("#fill-mask button")
+        browser.wait("document.querySelectorAll('#candidates tbody tr').length === 5")
+        browser.click("#attention button[type=submit]")
+        browser.wait("!document.querySelector('#map').hidden")
+        assert width_of_page(browser) == width, name
+        background = browser.value("getComputedStyle(document.body).backgroundColor")
+        assert background == ("rgb(18, 22, 29)" if dark else "rgb(255, 255, 255)")
+        assert colours(browser) > 20
+        picture(browser, name)
+
+
+def test_every_field_has_a_label(browser: Browser, classifier: tuple[Server, Answers]) -> None:
+    opened(browser, classifier[0])
+    without = browser.value(
+        "[...document.querySelectorAll('input, select, textarea')].filter((x) => !x.labels.length).map((x) => x.id)"
+    )
+    assert without == []
+
+
+def test_a_server_that_has_ended_is_named(browser: Browser, tmp_path: Path) -> None:
+    answers = Answers(LinformerRobertaModel.from_pretrained("linformer-small"), "linformer-small", None)
+    with served(answers) as server:
+        opened(browser, server)
+    browser.click("#fill-mask button")
+    browser.wait("document.querySelector('#fill-mask-error').textContent.includes('does not reply')")

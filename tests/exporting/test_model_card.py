@@ -1,0 +1,364 @@
+"""Model cards: metadata that the hub reads, and nothing that the files do not say."""
+
+from __future__ import annotations
+
+import json
+import re
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("sentencepiece")
+
+import torch
+from huggingface_hub import ModelCard
+from omegaconf import OmegaConf
+
+from data_prep import prepare_pretraining
+from linformer_fairseq import cli
+from linformer_fairseq.checkpoints.released_folder import release, shipped_folder
+from linformer_fairseq.exporting.model_card import architecture, model_card, training
+from linformer_fairseq.exporting.model_card.data import Data, read_data
+from linformer_fairseq.exporting.model_card.front_matter import split
+from linformer_fairseq.exporting.model_card.history import Settings, Stage, read_history
+from linformer_fairseq.exporting.trained import CheckpointModel, read_model
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.json_records import write_json
+from tests.adapter.building import directly
+from tests.cli.test_evaluate import qqp, write_checkpoint
+from tests.core.cases import EVERY_CASE
+from tests.data_prep.documents import make_documents, write
+from tests.results.examples import run_folder, validation
+from tests.results.examples import training as logged
+
+SIZES = ("--max-positions", "128", "--tokens-per-sample", "128")
+
+
+def options_of(case: str) -> dict[str, Any]:
+    names = {"embed_dim": "encoder_embed_dim", "num_heads": "encoder_attention_heads", "num_layers": "encoder_layers"}
+    return {names.get(name, name): value for name, value in EVERY_CASE[case].items()} | {"encoder_ffn_embed_dim": 32}
+
+
+def trained(path: Path, data: Path, updates: int, *flags: str, **more: Any) -> Path:
+    """A checkpoint that records so many updates."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_checkpoint(data, path, *flags, **more)
+    state = torch.load(path, weights_only=False)
+    state["optimizer_history"][-1]["num_updates"] = updates
+    torch.save(state, path)
+    return path
+
+
+def run_of(folder: Path, data: Path, *log: str, **changes: Any) -> Path:
+    """run.json and a log; the sizes of its model are not those of the checkpoint beside it."""
+    return run_folder(folder, list(log), data=str(data), overrides=[f"task.data={data}", "run_config=cpu"], **changes)
+
+
+def card_of(path: Path, **more: Any) -> ModelCard:
+    """The card as huggingface_hub reads it, which refuses metadata that are none."""
+    return ModelCard(model_card(read_model(str(path)), **more), ignore_metadata_errors=False)
+
+
+def table(card: ModelCard, title: str) -> dict[str, str]:
+    """The rows of the table in a section."""
+    section = card.text.split(f"\n{title}", 1)[1].split("\n#", 1)[0]
+    return dict(re.findall(r"^\| ([^|]*[^| ]) \| (.*) \|$", section, re.MULTILINE))
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Data for pretraining, of which the licence of one file is known."""
+    folder = tmp_path_factory.mktemp("prepared")
+    sources = [write(folder / f"{name}.txt", make_documents(150, seed)) for seed, name in enumerate(("free", "other"))]
+    words = ["--out", str(folder), "--vocab-size", "420", "--valid-share", "0.1", "--workers", "1"]
+    prepare_pretraining.main([*words, f"{sources[0]},license=cc0-1.0", str(sources[1])])
+    return folder / "bin"
+
+
+@pytest.fixture(scope="module")
+def pretrained(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The best checkpoint of a run, which is not the last."""
+    folder = tmp_path_factory.mktemp("runs") / "tiny_s1"
+    log = (logged(10), validation(10, ppl=60.5), logged(20), validation(20, ppl=70.25))
+    run_of(folder, prepared, *log)
+    return trained(folder / "checkpoint_best.pt", prepared, 10, *SIZES, task="masked_lm")
+
+
+@pytest.fixture(scope="module")
+def task(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return qqp(tmp_path_factory.mktemp("qqp"), prepared)
+
+
+@pytest.fixture
+def finetuned(task: Path, pretrained: Path, tmp_path: Path) -> Path:
+    folder = tmp_path / "tiny_s1" / "qqp_lr1e-05_s1"
+    run_of(
+        folder,
+        task,
+        validation(20, accuracy=81.2, f1=75.5),
+        stage="finetuning",
+        name="tiny_s1/qqp_lr1e-05_s1",
+        task="qqp",
+        pretrained=str(pretrained),
+    )
+    return trained(folder / "checkpoint_best.pt", task, 20, "--max-positions", "128")
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("case", EVERY_CASE)
+def test_parameters_are_counted_as_torch_counts_them(case: str, frozen: bool) -> None:
+    options = options_of(case) | {"untie_weights_roberta": frozen}
+    if frozen and not options["projection"].endswith("pool"):
+        options |= {"freeze_projection": True, "projection_step": 1.0}
+    built = directly(options["max_positions"], **options)
+    built.register_classification_head("head", num_classes=3)
+    model = CheckpointModel(Path("x"), {"model": built.state_dict()}, built.args, "head", False)
+    assert architecture.count_parameters(model) == sum(parameter.numel() for parameter in built.parameters())
+
+
+def test_the_card_of_a_run(pretrained: Path) -> None:
+    card = card_of(pretrained)
+    data = card.data.to_dict()
+    assert (data["library_name"], data["pipeline_tag"]) == ("fairseq", "fill-mask")
+    assert "license" not in data and "base_model" not in data and "datasets" not in data
+    (result,) = card.data.eval_results
+    assert (result.metric_type, result.metric_value, result.dataset_split) == ("perplexity", 60.5, "valid")
+    assert result.dataset_name == "free.txt, other.txt"
+    shape = table(card, "## Architecture")
+    assert shape["n, the maximum input length in tokens"] == "128" and shape["layers"] == "2"
+    assert shape["k, the rows that keys and values are projected to"].startswith("8 ")
+    sources = re.findall(r"^\| (\w+\.txt) \| (.*?) documents \| (.*?) \|", card.text, re.MULTILINE)
+    assert sources == [("free.txt", "150", "cc0-1.0"), ("other.txt", "150", "not recorded")]
+    done = table(card, "### Pretraining: tiny_s1")
+    assert done["updates"].startswith("10, of a run with 20 of 20") and done["commit"] == "abcdef123456"
+    assert done["tokens"].startswith("5,120 ") and done["precision"] == "fp32"
+    assert done["command"] == "`linformer pretrain task.data=bin run_config=cpu`"
+    metric = card.text.split("## Metrics")[1].split("##")[0]
+    assert "60.50" in metric and "70.25" not in metric and "the best of 2 validations" in metric
+    assert "abcdef123456" in metric and "AMD EPYC" in metric
+    assert str(pretrained.parents[2]) not in card.content and "secret-host" not in card.content
+
+
+def test_a_score_is_that_of_the_checkpoint_s_own_update(pretrained: Path, prepared: Path, tmp_path: Path) -> None:
+    folder = run_of(tmp_path / "run", prepared, validation(10, ppl=60.5), validation(20, ppl=70.25))
+    path = trained(folder / "checkpoint_last.pt", prepared, 20, *SIZES, task="masked_lm")
+    (result,) = card_of(path).data.eval_results
+    assert result.metric_value == 70.25 and "the best of" not in card_of(path).text
+    path = trained(folder / "other.pt", prepared, 15, *SIZES, task="masked_lm")
+    assert card_of(path).data.eval_results is None
+
+
+def test_without_a_run_folder_the_score_is_that_in_the_checkpoint(prepared: Path, tmp_path: Path) -> None:
+    path = trained(tmp_path / "alone.pt", prepared, 20, *SIZES, task="masked_lm")
+    state = torch.load(path, weights_only=False)
+    state["extra_state"]["val_loss"] = 5.0  # in bits
+    torch.save(state, path)
+    card = card_of(path)
+    (result,) = card.data.eval_results
+    assert (result.metric_type, result.metric_value) == ("perplexity", 32.0)
+    assert card.text.startswith("\n# alone\n")
+    assert card_of(path.rename(tmp_path / "checkpoint_best.pt")).text.startswith(f"\n# {tmp_path.name}\n")
+
+
+def test_the_card_of_a_finetuning_has_the_pretraining_too(finetuned: Path) -> None:
+    card = card_of(finetuned)
+    assert card.data.to_dict()["pipeline_tag"] == "text-classification"
+    values = {result.metric_type: result.metric_value for result in card.data.eval_results}
+    assert values == {"accuracy": 0.812, "f1": 0.755}
+    assert table(card, "## Architecture")["output"] == "2 classes: 0, 1"
+    assert table(card, "### Finetuning")["started from"] == "`tiny_s1/checkpoint_best.pt`"
+    assert table(card, "### Pretraining")["lowest perplexity in validation"] == "60.50, after update 10"
+    assert "cc0-1.0" in card.text and "train: 20 examples (0: 13, 1: 7)" in card.text
+
+
+def test_a_model_that_was_converted_names_its_source(finetuned: Path, pretrained: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "converted"
+    folder.mkdir()
+    record = {
+        "source": {"name": "OWNER/roberta", "kind": "Hugging Face RoBERTa", "max_positions": 64, "symbols": 9},
+        "choices": {"start": "dct", "seed": 3},
+        "position_embeddings": "the source's 64",
+        "notes": [],
+        "comparison": {"text": "a.txt", "perplexity": [{"length": 64, "blocks": 2, "source": 4.0, "result": 6.25}]},
+        "date": "2026-11-20 10:00 UTC",
+        "versions": {"torch": "2.13.0"},
+    }
+    write_json(folder / "conversion.json", record)
+    run = json.loads((finetuned.parent / "run.json").read_text())
+    write_json(finetuned.parent / "run.json", run | {"pretrained": str(folder)})
+    model = folder / "model.safetensors"
+    model.write_bytes(b"")  # is not opened
+    assert [stage.checkpoint for stage in read_history(read_model(str(finetuned)), None)] == [finetuned, model]
+    card = card_of(finetuned)
+    assert card.data.to_dict()["base_model"] == "OWNER/roberta"
+    assert table(card, "### Conversion")["E and F start as"] == "`dct`, seed 3"
+    model.unlink()
+    pretrained.rename(folder / "model.pt")
+    try:
+        (result,) = card_of(folder / "model.pt").data.eval_results
+    finally:
+        (folder / "model.pt").rename(pretrained)
+    assert (result.metric_value, result.dataset_name) == (6.25, "a.txt")
+
+
+def test_scores_of_evaluate(finetuned: Path, task: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scores = tmp_path / "scores.json"
+    assert cli.main(["evaluate", str(finetuned), str(task), "--device", "cpu", "--results", str(scores)]) == 0
+    said = capsys.readouterr().out
+    found = json.loads(scores.read_text())
+    assert f"accuracy {found['scores']['accuracy']:.2f} %" in said and f"F1 of 1 {found['scores']['f1']:.2f} %" in said
+    assert str(tmp_path) not in scores.read_text()
+    words = ["--license", "mit", "--language", "en", "--out", str(tmp_path / "README.md")]
+    assert cli.main(["card", str(finetuned.parent), "--results", str(scores), *words]) == 0
+    card = ModelCard.load(tmp_path / "README.md")
+    assert (card.data.license, card.data.language) == ("mit", "en")
+    accuracy, score = card.data.eval_results  # before the same ones of the log
+    assert accuracy.metric_value == pytest.approx(found["scores"]["accuracy"] / 100, abs=1e-6)
+    assert score.metric_value == pytest.approx(found["scores"]["f1"] / 100, abs=1e-6)
+    metrics = card.text.split("## Metrics")[1].split("##")[0]
+    assert found["command"] in metrics and found["date"] in metrics and found["commit"] in metrics
+    assert "81.20 %" in metrics
+    write_json(scores, found | {"sha256": "0" * 64})
+    with pytest.raises(UserError, match="another checkpoint"):
+        card_of(finetuned, evaluations=[scores])
+    write_json(scores, {"schema": 1})
+    assert cli.main(["card", str(finetuned), "--results", str(scores)]) == 1
+    assert "sha256: missing" in capsys.readouterr().err
+
+
+def test_scores_of_a_split_without_labels_are_refused(
+    finetuned: Path, task: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [str(finetuned), str(task), "--split", "test", "--device", "cpu", "--results", str(tmp_path / "x.json")]
+    assert cli.main(["evaluate", *words]) == 1
+    assert "no labels" in capsys.readouterr().err and not (tmp_path / "x.json").exists()
+
+
+def test_a_released_model_knows_little_and_says_so(pretrained: Path, prepared: Path, tmp_path: Path) -> None:
+    release(pretrained, prepared, tmp_path / "my_model")
+    card = card_of(tmp_path / "my_model")
+    assert card.data.eval_results is None and card.text.startswith("\n# my_model\n")
+    done = table(card, "### Training: my_model")
+    del done["---"]
+    assert done == {"name": "`my_model`", "objective": "masked language modelling", "updates": "10"}
+    assert "Not recorded: started from, tokens, batch, learning rate," in card.text
+
+
+@pytest.mark.parametrize("argument", [None, "", "."])
+def test_data_that_is_not_named_is_unknown(argument: str | None, prepared: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(prepared)
+    assert read_data(argument, 421).sources == ()
+
+
+def test_data_that_has_been_replaced_is_unknown(prepared: Path, tmp_path: Path) -> None:
+    (tmp_path / "dict.txt").write_text("a 1\n")
+    assert "other data" in str(read_data(str(prepared), 7).unknown)
+    assert "no manifest.json" in str(read_data(str(tmp_path), 6).unknown)
+    assert "not there" in str(read_data(str(tmp_path / "gone"), 6).unknown)
+
+
+def test_shards_have_one_manifest(prepared: Path, tmp_path: Path) -> None:
+    for shard in ("0", "1"):
+        (tmp_path / shard).mkdir()
+        (tmp_path / shard / "dict.txt").write_text((prepared / "dict.txt").read_text())
+    (tmp_path / "manifest.json").write_text((prepared / "manifest.json").read_text())
+    symbols = len((prepared / "dict.txt").read_text().splitlines()) + 5
+    found = read_data(f"{tmp_path / '0'}:{tmp_path / '1'}", symbols)
+    assert found == read_data(str(prepared), symbols) and found.sources[0].license == "cc0-1.0"
+
+
+def test_data_sets_of_the_hub(tmp_path: Path) -> None:
+    (tmp_path / "dict.txt").write_text("a 1\n")
+    unit = {"repository": "owner/books", "revision": "abc", "license": "mit"}
+    source = {"name": "hub:owner/books,weight=2", "weight": 2, "documents": 5, "units": [unit, unit]}
+    content = {"splits": {}, "corpus": {"manifest.json": {"sources": [source]}}}
+    write_json(tmp_path / "manifest.json", content)
+    (found,) = read_data(str(tmp_path), 6).sources
+    assert (found.name, found.amount, found.license) == ("hub:owner/books", "5 documents, weight 2", "mit")
+    assert (found.repository, found.revision) == ("owner/books", "abc")
+
+
+def test_options_that_an_old_checkpoint_does_not_have_are_not_fairseqs_defaults() -> None:
+    config = OmegaConf.create({"optimization": {"lr": [0.25]}, "common": {"fp16": False}, "task": {"_name": "x"}})
+    flat = Settings(config, Namespace(task="masked_lm", warmup_updates=7))
+    assert flat.get("optimization.lr") is None and flat.get("lr_scheduler.warmup_updates") == 7
+    stage = Stage(Path("model.pt"), flat, Data("x"), None, None, None, None)
+    found = dict(training.rows(stage, 0))
+    assert found["objective"] == "masked language modelling"
+    assert {found[name] for name in ("learning rate", "precision", "updates", "batch")} == {training.NOT_RECORDED}
+    assert dict(training.rows(Stage(Path("x"), Settings(config), Data("x"), None, None, None, None), 3)) | {
+        "learning rate": "0.25",
+        "precision": "fp32",
+        "updates": "3",
+    } == dict(training.rows(Stage(Path("x"), Settings(config), Data("x"), None, None, None, None), 3))
+
+
+def test_the_model_of_the_package_has_the_sections_that_people_wrote() -> None:
+    card = card_of(Path("linformer-small"))
+    page = (shipped_folder("linformer-small").parent / "README.md").read_text(encoding="utf-8")
+    assert (card.data.license, card.data.language) == ("mit", "en") == tuple(split(page)[0].values())
+    assert table(card, "## Architecture")["parameters"] == "5,414,978"
+    for line in ("| Project Gutenberg | 330 English books |", "* `linformer-small`: `experiment=released/linformer`"):
+        assert line in page and line in card.text
+    assert not re.search(r"\]\((?!https:)", card.text), "relative links lead nowhere from another folder"
+    assert "not recorded" not in card.text.split("\n---\n")[0].lower()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"projection": "linear"}, "also for an input of T < k tokens. An input of T < n tokens uses the first T"),
+        ({"projection": "linear", "short_inputs": "stretch"}, "also for an input of T < k tokens. .* uses all n"),
+        ({"projection": "convolution"}, "with T <= 8 every token has its own row"),
+        ({"projection": "mean_pool", "short_inputs": "first_columns"}, r"ceil\(n/k\) tokens at every length"),
+        ({"projected_dim": 20}, "is not below max_positions"),
+    ],
+)
+def test_limits(options: dict[str, Any], said: str) -> None:
+    sizes = {"encoder_layers": 1, "encoder_embed_dim": 16, "encoder_attention_heads": 2, "max_positions": 20}
+    built = directly(20, **{**sizes, "projected_dim": 8, **options})
+    assert re.search(said, "\n".join(architecture.limits(built.args)))
+
+
+def test_differences_from_the_paper() -> None:
+    sizes = {"encoder_layers": 1, "encoder_embed_dim": 16, "encoder_attention_heads": 2, "projected_dim": 8}
+    assert architecture.differences(directly(20, **sizes, projection="linear").args) == []
+    found = architecture.differences(directly(20, **sizes, projection="linear", projection_step=0.5).args)
+    assert found == ["`projection_step=0.5` (there: `1`)"]
+
+
+@pytest.mark.parametrize(
+    ("k", "said"), [([4, 8], "by layer: 4, 8"), ([[4, 8], [2, 6]], "by layer and head: 4, 8; 2, 6")]
+)
+def test_k_of_layers_and_heads(k: Any, said: str) -> None:
+    sizes = {"encoder_layers": 2, "encoder_embed_dim": 16, "encoder_attention_heads": 2}
+    built = directly(20, **sizes, projected_dim=k, sharing="none")
+    model = CheckpointModel(Path("x"), {"model": built.state_dict()}, built.args, None, False)
+    assert dict(architecture.rows(model, []))["k, the rows that keys and values are projected to"] == said
+
+
+def test_an_export_has_a_card(exported: Path) -> None:
+    card = ModelCard.load(exported / "README.md")
+    data = card.data.to_dict()
+    assert (data["library_name"], data["pipeline_tag"], data["license"]) == ("transformers", "fill-mask", "mit")
+    assert "custom_code" in data["tags"]
+    assert f'AutoModelForMaskedLM.from_pretrained("{exported.name}", trust_remote_code=True)' in card.text
+
+
+def test_what_it_prints_is_what_it_writes(pretrained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["card", str(pretrained)]) == 0
+    printed = capsys.readouterr().out
+    assert cli.main(["card", str(pretrained.parent), "--out", str(tmp_path / "card.md")]) == 0
+    assert (tmp_path / "card.md").read_text() == printed
+
+
+def test_what_is_no_model_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["card", str(tmp_path / "gone")]) == 1
+    assert "gone: no such model" in capsys.readouterr().err
+    assert cli.main(["card", "linformer-small", "--out", str(tmp_path)]) == 1
+    assert f"--out {tmp_path}: is a folder" in capsys.readouterr().err
+    (tmp_path / "x.pt").write_text("x")
+    assert cli.main(["card", str(tmp_path / "x.pt")]) == 1
+    assert "x.pt" in capsys.readouterr().err

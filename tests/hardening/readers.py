@@ -1,0 +1,523 @@
+"""The table of the project's readers: how to make a good file, and how to read all of it."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import shutil
+import tarfile
+import zipfile
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+import torch
+import zstandard
+from fairseq.data import Dictionary
+from safetensors.torch import save, save_file
+
+from data_prep.sources import parse_source
+from data_prep.support.step import Step
+from data_prep.tasks.definitions import TASKS
+from data_prep.tasks.glue import GlueSource
+from data_prep.tasks.imdb import ImdbSource
+from data_prep.tasks.tsv import TsvSource
+from data_prep.tokenizers import load_tokenizer
+from linformer_fairseq.checkpoints import released_file
+from linformer_fairseq.checkpoints.reading import read_checkpoint
+from linformer_fairseq.conversion.convert import Choices, convert
+from linformer_fairseq.conversion.huggingface_source import FILES
+from linformer_fairseq.conversion.task import masked_lm
+from linformer_fairseq.evaluation.task_data import read_task
+from linformer_fairseq.files import dictionary, gpt2_bpe
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.mmap_check import check
+from linformer_fairseq.files.mmap_dataset import bin_of, idx_of, open_dataset
+from linformer_fairseq.files.tokenizers import ENCODER, MERGES, SENTENCEPIECE, find_tokenizer
+from linformer_fairseq.launch import run_folder
+from linformer_fairseq.launch.compose import compose, config_dir, resolved
+from linformer_fairseq.models import LinformerRobertaModel
+from linformer_fairseq.models.config import DEFAULTS
+from linformer_fairseq.prediction.inputs import open_source
+from linformer_fairseq.results.rows import to_line
+from linformer_fairseq.results.run_row import LOG, read_run
+from linformer_fairseq.results.store import read_rows
+from tests.binarised import write_items, write_labels
+from tests.checkpoint_files import make_state
+from tests.data_prep.small_tokenizers import make_gpt2, make_sentencepiece, text
+from tests.hardening.mutations import Mutate, json_mutant, mutant
+from tests.results import examples
+
+LINES = [line for line in text(6).split("\n") if line]
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A reader of one kind of file."""
+
+    name: str
+    make: Callable[[Path], Path]
+    """Makes the good files in an existing folder; returns the one that the mutants take the place of."""
+    read: Callable[[Path, Path], object]
+    """Reads all of that file; the second path is of a folder that it may make."""
+    mutate: Mutate = mutant
+    also: tuple[str, ...] | None = ()
+    """Other files of the same folder that an error may name, as one that does not fit; "" is the folder itself. None:
+    an error names a key of what several files make together."""
+    share: float = 1
+    """Of the mutants that readers get: those that take long get fewer."""
+    lenient: bool = False
+    """What is wrong in a line is passed on in its place, or left out, so that nearly no file is refused."""
+    slow: bool = False
+    """Importing what it needs takes seconds."""
+
+
+def _write(path: Path, content: bytes | str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def _file(name: str, content: bytes | str) -> Callable[[Path], Path]:
+    return lambda folder: _write(folder / name, content)
+
+
+# --- dictionaries and tokenizers
+
+
+def _in(make: Callable[[Path], Path], name: str) -> Callable[[Path], Path]:
+    return lambda folder: make(folder) / name
+
+
+def _parent(make: Callable[[Path], Path]) -> Callable[[Path], Path]:
+    return lambda folder: make(folder).parent
+
+
+def _dictionary(path: Path, out: Path) -> None:
+    dictionary.read_vocabulary(path)
+    dictionary.read_labels(path)
+
+
+def _tokenizer(path: Path, out: Path) -> None:
+    tokenizer = load_tokenizer(path.parent)
+    tokenizer.decode(tokenizer.encode(LINES[0]))
+
+
+def _fast_tokenizer(path: Path, out: Path) -> None:
+    from linformer_fairseq.exporting.hugging_face.tokenizer import fast_tokenizer
+
+    fast_tokenizer(find_tokenizer([path.parent]), path.with_name(dictionary.NAME)).encode(LINES[0])
+
+
+_SP_FILES, _GPT2_FILES = (SENTENCEPIECE, dictionary.NAME), (ENCODER, MERGES, dictionary.NAME)
+_TOKENIZERS = [
+    Reader("dict.txt", _in(make_gpt2, dictionary.NAME), _dictionary),
+    Reader("tokenizer: dict.txt", _in(make_sentencepiece, dictionary.NAME), _tokenizer, also=_SP_FILES, share=0.5),
+    Reader("tokenizer: sentencepiece", _in(make_sentencepiece, SENTENCEPIECE), _tokenizer, also=_SP_FILES, share=0.5),
+    Reader("tokenizer: encoder.json", _in(make_gpt2, ENCODER), _tokenizer, json_mutant, _GPT2_FILES, 0.5),
+    Reader("tokenizer: vocab.bpe", _in(make_gpt2, MERGES), _tokenizer, also=_GPT2_FILES, share=0.5),
+    Reader(
+        "fast: sentencepiece", _in(make_sentencepiece, SENTENCEPIECE), _fast_tokenizer, mutant, _SP_FILES, 0.3, True
+    ),
+    Reader("fast: encoder.json", _in(make_gpt2, ENCODER), _fast_tokenizer, json_mutant, _GPT2_FILES, 0.3, slow=True),
+    Reader("fast: vocab.bpe", _in(make_gpt2, MERGES), _fast_tokenizer, mutant, _GPT2_FILES, 0.3, slow=True),
+]
+
+# --- records
+
+
+def _run_json(folder: Path) -> Path:
+    _write(folder / LOG, "".join(f'{{"num_updates": "{n}", "wps": "9", "wpb": "8"}}\n' for n in (1, 2, 3)))
+    with (folder / LOG).open("a") as stream:
+        stream.write(
+            '2026-01-01 | INFO | begin\n{"valid_num_updates": "3", "valid_ppl": "12.5", "valid_loss": "3.6"}\n'
+        )
+    record = {
+        "schema": 1,
+        "stage": "pretraining",
+        "name": "linformer_s1",
+        "seed": 1,
+        "paper": {"figure3": ["c"], "table2": None},
+        "commit": "abc",
+        "versions": {"python": "3.11", "torch": None},
+        "model": {"_name": "linformer_roberta_base", "encoder_layers": 12, "encoder_embed_dim": 768}
+        | {"encoder_attention_heads": 12, "max_positions": 512, "projected_dim": "[1]", "projection_step": 1},
+        "max_update": 3,
+        "lr": 0.5,
+        "attempts": [
+            {"start": "2026-01-01T00:00:00+00:00", "end": "2026-01-01T01:00:00+00:00", "status": "finished"}
+            | {"hardware": {"processor": "x", "accelerator": None, "hosts": ["one"]}, "world_size": 1}
+        ],
+    }
+    return _write(folder / "run.json", json.dumps(record))
+
+
+def _run(path: Path, out: Path) -> None:
+    to_line(read_run(path.parent))
+    record = run_folder.read_record(path.parent) or {}
+    run_folder.updates_done(record)
+    run_folder.has_finished(record, 3)
+
+
+def _rows(path: Path, out: Path) -> None:
+    for row in read_rows(path):
+        to_line(row)
+
+
+def _task(folder: Path) -> Path:
+    items = [[5, 6, dictionary.EOS], [7, dictionary.EOS]]
+    dictionary.write(folder / "input0" / dictionary.NAME, [(f"w{number}", 1) for number in range(9)])
+    write_items(folder / "input0" / "valid", items)
+    write_labels(folder, ("yes", "no"), {"valid": [0, 1]})
+    _write(folder / "ids" / "valid.txt", "0\n1\n")
+    manifest = {"positive": "yes", "submission": "SST-2.tsv", "splits": {"valid": {"counts": {"rejected": 1}}}}
+    return _write(folder / "manifest.json", json.dumps(manifest))
+
+
+def _manifest(path: Path, out: Path) -> None:
+    task = read_task(path.parent)
+    assert task.submission is None or Path(task.submission).name == task.submission
+    assert task.positive in (None, 0, 1)
+    task.rejected("valid")
+
+
+def _task_files(path: Path, out: Path) -> None:
+    folder = path.parent.parent
+    task = read_task(folder)
+    task.require("valid")
+    task.identifiers("valid", 2)
+
+
+def _of_task(name: str) -> Callable[[Path], Path]:
+    return lambda folder: _task(folder).parent / name
+
+
+def _step(folder: Path) -> Path:
+    """A finished step, which may replace what it has made."""
+    with Step(folder / "data", {}) as step:
+        (step.outputs / "bin").mkdir()
+        (step.outputs / "bin" / "train.bin").write_text("x")
+        step.finish({})
+    return folder / "data" / "manifest.json"
+
+
+def _redone_step(path: Path, out: Path) -> None:
+    with Step(path.parent, {}, redo=True) as step:
+        (step.outputs / "new").write_text("x")
+        step.finish({})
+
+
+_ROW = to_line(examples.row())
+_RECORDS = [
+    Reader("run.json", _run_json, _run, json_mutant),
+    Reader("train.log", lambda folder: _run_json(folder).with_name(LOG), _run, json_mutant, lenient=True),
+    Reader("rows of results", _file("runs.jsonl", _ROW + to_line(examples.row("other"))), _rows, json_mutant),
+    Reader("manifest of a task", _task, _manifest, json_mutant),
+    Reader("identifiers of a task", _of_task("ids/valid.txt"), _task_files, share=0.5),
+    Reader("index of a task", _of_task("input0/valid.idx"), _task_files, also=("valid.bin",)),
+    Reader("tokens of a task", _of_task("input0/valid.bin"), _task_files, also=("valid.idx",)),
+    Reader("manifest of a step", _step, _redone_step, json_mutant, ("",), 0.2),
+]
+
+# --- memory-mapped data
+
+
+def _dataset(folder: Path) -> Path:
+    write_items(folder / "train", [[*range(4, 4 + size), dictionary.EOS] for size in range(1, 40)])
+    return folder / "train"
+
+
+def _mapped(path: Path, out: Path) -> None:
+    dataset = open_dataset(path.with_suffix(""))
+    check(dataset, 50)
+    for number in range(min(3, dataset.items)):
+        dataset.item(number)
+
+
+_MMAP = [
+    Reader("index", lambda folder: idx_of(_dataset(folder)), _mapped, also=("train.bin",)),
+    Reader("tokens", lambda folder: bin_of(_dataset(folder)), _mapped, also=("train.idx",)),
+]
+
+# --- texts to predict
+
+
+def _inputs(fields: Sequence[str] = ()) -> Callable[[Path, Path], object]:
+    def read(path: Path, out: Path) -> None:
+        for item in open_source(path, io.BytesIO(), None, fields).items:
+            assert isinstance(item.text, str | tuple | ValueError)
+
+    return read
+
+
+def _parquet(folder: Path) -> Path:
+    table = pyarrow.table({"text": LINES * 5, "label": list(range(len(LINES) * 5))})
+    pyarrow.parquet.write_table(table, folder / "some.parquet", row_group_size=20)
+    return folder / "some.parquet"
+
+
+def _json_lines(*extra: tuple[str, Any]) -> str:
+    return "".join(json.dumps({"text": line, **dict(extra)}) + "\n" for line in LINES)
+
+
+_INPUTS = [
+    Reader("inputs: lines", _file("some.txt", "\n".join(LINES)), _inputs(), lenient=True),
+    Reader("inputs: TSV", _file("some.tsv", "label\ttext\n" + "".join(f"1\t{x}\n" for x in LINES)), _inputs(["text"])),
+    Reader(
+        "inputs: JSON lines",
+        _file("some.jsonl", _json_lines(("more", [1, {"a": 2}]))),
+        _inputs(),
+        json_mutant,
+        lenient=True,
+    ),
+    Reader("inputs: parquet", _parquet, _inputs(), share=0.5),
+]
+
+# --- sources of a corpus and of tasks
+
+
+def _documents(path: Path, out: Path) -> None:
+    for unit in parse_source(str(path)).units:
+        for record in unit.documents():
+            assert isinstance(record.text, str)
+
+
+_ARTICLE = '<doc id="1" url="x" title="One">\nOne\n\n{}\n</doc>\n'
+_WIKI = "".join(_ARTICLE.format(line) for line in LINES)
+_TEXT = "\n\n".join(LINES).encode()
+_SOURCES = [
+    Reader("source: text", _file("a.txt", _TEXT), _documents),
+    Reader("source: JSON lines", _file("a.jsonl", _json_lines()), _documents, json_mutant),
+    Reader("source: WikiExtractor", _file("wiki_00", _WIKI), _documents),
+    Reader("source: parquet", _parquet, _documents, share=0.5),
+    Reader("source: gzip", _file("a.txt.gz", gzip.compress(_TEXT, mtime=0)), _documents),
+    Reader("source: bzip2", _file("a.txt.bz2", bz2.compress(_TEXT)), _documents),
+    Reader("source: xz", _file("a.txt.xz", lzma.compress(_TEXT)), _documents),
+    Reader("source: Zstandard", _file("a.txt.zst", zstandard.compress(_TEXT)), _documents),
+]
+
+
+def _table(rows: int) -> str:
+    return "sentence\tlabel\n" + "".join(f"{LINES[row]}\t{row % 2}\n" for row in range(rows))
+
+
+def _tables(folder: Path) -> Path:
+    _write(folder / "SST-2" / "dev.tsv", _table(3))
+    return _write(folder / "SST-2" / "train.tsv", _table(5))
+
+
+def zipped(path: Path, members: dict[str, bytes | str], compression: int = zipfile.ZIP_DEFLATED) -> Path:
+    """A zip of these members."""
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for name, content in members.items():
+            archive.writestr(zipfile.ZipInfo(name), content, compression)
+    return path
+
+
+def tarred(path: Path, members: dict[str, bytes]) -> Path:
+    """A tar of these files."""
+    with tarfile.open(path, "w:gz" if path.suffix == ".gz" else "w") as archive:
+        for name, content in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return path
+
+
+REVIEWS = {
+    f"aclImdb/{split}/{label}/{number}_7.txt": f"{LINES[number]}<br />more".encode()
+    for split in ("train", "test")
+    for label in ("pos", "neg")
+    for number in (0, 1)
+}
+
+
+def _glue(path: Path, out: Path) -> None:
+    place = path if path.suffix == ".zip" else path.parent.parent
+    for row in GlueSource(TASKS["sst2"], place, "strict").rows():
+        str(row)
+
+
+def _imdb(path: Path, out: Path) -> None:
+    for row in ImdbSource(TASKS["imdb"], path, "strict").rows():
+        str(row)
+
+
+def _tsv(path: Path, out: Path) -> None:
+    for row in TsvSource([path], "strict").rows():
+        str(row)
+
+
+_ZIP = {"SST-2/train.tsv": _table(5), "SST-2/dev.tsv": _table(3)}
+_TASKS = [
+    Reader("task: GLUE", _tables, _glue),
+    Reader("task: zip of GLUE", lambda folder: zipped(folder / "SST-2.zip", _ZIP), _glue),
+    Reader("task: tar of IMDB", lambda folder: tarred(folder / "aclImdb.tar", REVIEWS), _imdb),
+    Reader("task: tar.gz of IMDB", lambda folder: tarred(folder / "aclImdb.tar.gz", REVIEWS), _imdb),
+    Reader("task: TSV", _file("train.tsv", "".join(f"{n % 2}\t{line}\n" for n, line in enumerate(LINES))), _tsv),
+]
+
+# --- checkpoints and models
+
+
+def _released(folder: Path) -> Path:
+    cfg = {"model": {"_name": "linformer_roberta", "encoder_layers": 1}, "task": {"_name": "masked_lm"}}
+    return _write(folder / "model.safetensors", released_file.released(make_state(3, None, {**cfg, "criterion": None})))
+
+
+def signed_mutant(content: bytes, number: int) -> tuple[str, bytes]:
+    """Other facts in a released model, with the right checksum: what somebody with intent would write."""
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    facts = header["__metadata__"]
+    plain = {**facts, "options": json.loads(facts["options"]), "same": json.loads(facts["same"])}
+    _, changed = json_mutant(json.dumps(plain).encode(), 2 * number)
+    kind = "signed"
+    try:
+        plain = json.loads(changed)
+        facts = {
+            name: value if isinstance(value, str) and name not in ("options", "same") else json.dumps(value)
+            for name, value in plain.items()
+        }
+    except (ValueError, RecursionError, AttributeError):
+        facts = {**facts, "options": changed.decode("utf-8", "replace")}
+    facts = {str(name): value.encode("utf-8", "replace").decode() for name, value in facts.items()}
+    facts["sha256"] = "0" * 64
+    unsigned = save({"weight": torch.ones(2, 2)}, facts)
+    return kind, released_file.signed(unsigned)
+
+
+def _checkpoint(path: Path, out: Path) -> None:
+    state = read_checkpoint(path)
+    assert isinstance(state["model"], dict)
+
+
+def huggingface(folder: Path) -> Path:
+    """A folder of Hugging Face's RoBERTa of one layer x 8, made without transformers; returns its config.json."""
+    make_gpt2(folder)
+    numbers, _ = gpt2_bpe.read_bpe(folder / ENCODER, folder / MERGES)
+    tokens = [*dictionary.SPECIAL, *sorted(numbers, key=numbers.__getitem__), dictionary.MASK]
+    _write(folder / "vocab.json", json.dumps({token: number for number, token in enumerate(tokens)}))
+    (folder / MERGES).rename(folder / "merges.txt")
+    for name in (ENCODER, dictionary.NAME):
+        (folder / name).unlink()
+    square, vector = (8, 8), (8,)
+    shapes: dict[str, tuple[int, ...]] = {"lm_head.bias": (len(tokens),), "lm_head.dense.weight": square}
+    shapes |= {"lm_head.dense.bias": vector, "lm_head.layer_norm.weight": vector, "lm_head.layer_norm.bias": vector}
+    for name, rows in (("word", len(tokens)), ("position", 18), ("token_type", 1)):
+        shapes[f"roberta.embeddings.{name}_embeddings.weight"] = (rows, 8)
+    layer = "roberta.encoder.layer.0."
+    parts = ("attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense")
+    for part, shape in (
+        *((part, square) for part in parts),
+        ("intermediate.dense", (16, 8)),
+        ("output.dense", (8, 16)),
+    ):
+        shapes |= {f"{layer}{part}.weight": shape, f"{layer}{part}.bias": shape[:1]}
+    for part in ("roberta.embeddings", f"{layer}attention.output", f"{layer}output"):
+        shapes |= {f"{part}.LayerNorm.weight": vector, f"{part}.LayerNorm.bias": vector}
+    save_file({name: torch.ones(shape) for name, shape in shapes.items()}, folder / "model.safetensors")
+    config = {"model_type": "roberta", "num_hidden_layers": 1, "hidden_size": 8, "intermediate_size": 16}
+    config |= {"num_attention_heads": 2, "layer_norm_eps": 1e-5, "pad_token_id": 1, "hidden_dropout_prob": 0.1}
+    return _write(folder / "config.json", json.dumps(config))
+
+
+def sharded(folder: Path) -> Path:
+    """The same with an index of the one file with weights; returns the index."""
+    huggingface(folder)
+    index = {"metadata": {}, "weight_map": {"a": "model.safetensors", "b": "model.safetensors"}}
+    return _write(folder / "model.safetensors.index.json", json.dumps(index))
+
+
+def tokenizer_json(folder: Path) -> Path:
+    """The same with tokenizer.json; returns it."""
+    vocabulary = json.loads(huggingface(folder).with_name("vocab.json").read_text())
+    merges = (folder / "merges.txt").read_text().split("\n")[1:-1]
+    special = [{"id": vocabulary[token], "content": token} for token in dictionary.SPECIAL]
+    model = {"type": "BPE", "vocab": vocabulary, "merges": merges}
+    content = {"model": model, "added_tokens": special, "pre_tokenizer": {"type": "ByteLevel"}, "normalizer": None}
+    return _write(folder / "tokenizer.json", json.dumps(content))
+
+
+def to_linformer(path: Path, out: Path) -> None:
+    """Convert the folder of a file of Hugging Face's."""
+    choices = Choices(4, "layerwise", "convolution", "window_means", None, 1)
+    try:
+        convert(path.parent, "x", out, choices, None, None, torch.device("cpu"))
+    except ValueError as error:
+        raise UserError(str(error)) from error  # as cli/convert.py does
+
+
+def _of_huggingface(name: str) -> Callable[[Path], Path]:
+    return lambda folder: huggingface(folder).with_name(name)
+
+
+_FFN = (("intermediate.dense", (16, 8)), ("output.dense", (8, 16)))
+_HF = ("config.json", "model.safetensors", *FILES[2:], "")
+_MODELS = [
+    Reader("released model", _released, _checkpoint),
+    Reader("released model, signed", _released, _checkpoint, signed_mutant),
+    Reader("convert: config.json", huggingface, to_linformer, json_mutant, _HF, 0.1),
+    Reader("convert: safetensors", _of_huggingface("model.safetensors"), to_linformer, mutant, _HF, 0.1),
+    Reader("convert: index", sharded, to_linformer, json_mutant, _HF, 0.1),
+    Reader("convert: vocab.json", _of_huggingface("vocab.json"), to_linformer, json_mutant, _HF, 0.1),
+    Reader("convert: merges.txt", _of_huggingface("merges.txt"), to_linformer, mutant, _HF, 0.1),
+    Reader("convert: tokenizer.json", tokenizer_json, to_linformer, json_mutant, _HF, 0.1),
+]
+
+
+def exported(folder: Path) -> Path:
+    """A Linformer of one layer x 8 as `linformer export hf` writes it; returns its config.json."""
+    from linformer_fairseq.exporting.hugging_face import names, options
+
+    make_gpt2(folder)
+    task = masked_lm(Dictionary.load(str(folder / dictionary.NAME)), 16)
+    sizes = {"encoder_layers": 1, "encoder_embed_dim": 8, "encoder_ffn_embed_dim": 16, "encoder_attention_heads": 2}
+    given = {**DEFAULTS, **sizes, "max_positions": 16, "projected_dim": 4}
+    model = LinformerRobertaModel.build_model(Namespace(**given), task)
+    model.register_classification_head(_HEAD, num_classes=2)
+    weights = names.to_transformers(model.state_dict(), _HEAD, tied=True)
+    save_file({name: tensor.clone() for name, tensor in weights.items()}, folder / "model.safetensors")
+    config = options.to_transformers(model.args, len(task.source_dictionary), ["no", "yes"])
+    return _write(folder / "config.json", json.dumps(config))
+
+
+def import_(path: Path, out: Path) -> None:
+    """Import the folder of a file of transformers."""
+    from linformer_fairseq.exporting.hugging_face import import_folder
+
+    import_folder(path.parent, out)
+    read_checkpoint(out / "model.pt")
+
+
+_HEAD = "sentence_classification_head"
+_EXPORTED = ("config.json", "model.safetensors", *_GPT2_FILES, "")
+_MODELS += [
+    Reader("import: config.json", exported, import_, json_mutant, _EXPORTED, 0.05, slow=True),
+    Reader(
+        "import: safetensors", _in(_parent(exported), "model.safetensors"), import_, mutant, _EXPORTED, 0.05, slow=True
+    ),
+    Reader("import: dict.txt", _in(_parent(exported), dictionary.NAME), import_, mutant, _EXPORTED, 0.05, slow=True),
+]
+
+
+def _yaml(path: Path, out: Path) -> None:
+    resolved(compose("pretraining", ["task.data=x"], path.parent))
+
+
+def configs(folder: Path) -> Path:
+    """A copy of the project's configs; returns the one of pretraining."""
+    shutil.copytree(config_dir(), folder, dirs_exist_ok=True)
+    return folder / "pretraining.yaml"
+
+
+_CONFIGS = [Reader("config", configs, _yaml, also=None, share=0.005)]
+
+READERS = (*_TOKENIZERS, *_RECORDS, *_MMAP, *_INPUTS, *_SOURCES, *_TASKS, *_MODELS, *_CONFIGS)
