@@ -51,15 +51,20 @@ def cheapest_order(settings: LinformerSettings, dims: tuple[int, ...], length: i
     return _cheapest(settings, dims, length)[0]
 
 
-def linformer_attention(settings: LinformerSettings, layer: int, length: float) -> AttentionProducts:
+def linformer_attention(
+    settings: LinformerSettings, layer: int, length: float, queries: float | None = None
+) -> AttentionProducts:
     """Multiplications in a layer's `LinformerSelfAttention`, with the cheapest order of products.
 
     Args:
         settings: of the encoder.
         layer: its index, from 0.
         length: T. It may be the mean of several; projections with windows round up the number of rows.
+        queries: number of positions whose output is computed; None: T.
     """
-    return _cheapest(settings, settings.dims[layer], length)[1]
+    dims = settings.dims[layer]
+    order, products = _cheapest(settings, dims, length)
+    return products if queries is None else orders_of(settings, dims, length, queries)[order]
 
 
 def _cheapest(settings: LinformerSettings, dims: tuple[int, ...], length: float) -> tuple[Order, AttentionProducts]:
@@ -71,13 +76,17 @@ def _cheapest(settings: LinformerSettings, dims: tuple[int, ...], length: float)
     return best
 
 
-def orders_of(settings: LinformerSettings, dims: tuple[int, ...], length: float) -> dict[Order, AttentionProducts]:
-    """The orders of products that are possible for a layer, and their multiplications."""
+def orders_of(
+    settings: LinformerSettings, dims: tuple[int, ...], length: float, queries: float | None = None
+) -> dict[Order, AttentionProducts]:
+    """The orders of products that are possible for a layer, and their multiplications; ``queries`` as in
+    `linformer_attention`."""
+    queries = length if queries is None else queries
     c, heads, depth = settings.embed_dim, settings.num_heads, settings.head_dim
     rows = [_rows(settings, k, length) for k in dims]
     most, together = max(rows), sum(rows)
-    outer = 2 * length * c * c  # queries and outputs
-    attending = 2 * length * most * c  # heads with fewer rows are padded to the largest number
+    outer = 2 * queries * c * c  # queries and outputs
+    attending = 2 * queries * most * c  # heads with fewer rows are padded to the largest number
     linear = settings.projection == "linear"
     found: dict[Order, AttentionProducts] = {}
     maps: float
@@ -96,9 +105,9 @@ def orders_of(settings: LinformerSettings, dims: tuple[int, ...], length: float)
         found[Order.MAPS] = AttentionProducts(projecting, outer + maps + attending, projecting + maps)
     if linear and len(set(rows)) == 1:
         # The biases are one more row of keys and values.
-        projecting = 2 * length * (length + 1) * most * heads
+        projecting = 2 * queries * (length + 1) * most * heads
         maps = 2 * length * c * c
-        rest = outer + maps + 2 * length * (length + 1) * c
+        rest = outer + maps + 2 * queries * (length + 1) * c
         found[Order.SCORES] = AttentionProducts(projecting, rest, maps)
     return found
 

@@ -46,15 +46,18 @@ def flops_of(sizes: Sizes, length: float, masked: float) -> Flops:
         masked: number of positions for the masked-language-model head; not used with a classification head.
     """
     c, layers = sizes.width, sizes.layers
+    last = length  # positions whose output the last layer computes
     if sizes.settings is None:
         attention, projecting, once = layers * full_attention(c, length), 0.0, 0.0
     else:
-        by_layer = [linformer_attention(sizes.settings, layer, length) for layer in range(layers)]
+        last = 1 if sizes.classes else length
+        by_layer = [linformer_attention(sizes.settings, layer, length) for layer in range(layers - 1)]
+        by_layer.append(linformer_attention(sizes.settings, layers - 1, length, last))
         projecting = sum(products.projecting for products in by_layer)
         attention = sum(products.total for products in by_layer)
         # With offloading, fairseq recomputes whole layers.
         once = 0.0 if sizes.options.offload_activations else sum(products.once for products in by_layer)
-    ffn = layers * feed_forward(c, sizes.ffn, length)
+    ffn = (layers - 1) * feed_forward(c, sizes.ffn, length) + feed_forward(c, sizes.ffn, last)
     # LayerDrop drops each layer with this probability.
     share = 2.0 * (1 - sizes.options.encoder_layerdrop)
     # A classification head uses only the first position.

@@ -132,7 +132,7 @@ def test_missing_files(roberta: Path, sample: Path, tmp_path: Path, capsys: pyte
     analyse(roberta, tmp_path / "no.txt", tmp_path / "out", status=1)
     assert "no.txt: no such file or folder" in capsys.readouterr().err
     analyse(tmp_path / "no.pt", sample, tmp_path / "out", status=1)
-    assert "no.pt: no such checkpoint" in capsys.readouterr().err
+    assert "no.pt: no such file or folder" in capsys.readouterr().err
 
 
 def test_a_damaged_partial_file(

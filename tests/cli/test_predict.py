@@ -177,7 +177,7 @@ def test_what_cannot_be_done_is_said(
     task = ["--data", str(folder / "task")]
     cases = [
         ([folder / "absent", lines], "absent: no such file or folder", "linformer-small"),
-        ([folder / "task", lines], "task: a folder without model.safetensors and model.pt"),
+        ([folder / "task", lines], "task: a folder without model.safetensors, model.pt, checkpoint_best.pt"),
         ([alone, lines], f"{alone}: no dict.txt", "--data"),
         ([folder / "model", tmp_path / "absent.txt"], "absent.txt: no such file"),
         ([folder / "model", lines, "--batch-tokens", "0"], "--batch-tokens 0"),

@@ -356,7 +356,7 @@ def test_what_it_prints_is_what_it_writes(pretrained: Path, tmp_path: Path, caps
 
 def test_what_is_no_model_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["card", str(tmp_path / "gone")]) == 1
-    assert "gone: no such model" in capsys.readouterr().err
+    assert "gone: no such file or folder" in capsys.readouterr().err
     assert cli.main(["card", "linformer-small", "--out", str(tmp_path)]) == 1
     assert f"--out {tmp_path}: is a folder" in capsys.readouterr().err
     (tmp_path / "x.pt").write_text("x")

@@ -33,7 +33,7 @@ from linformer_fairseq.checkpoints.reading import read_checkpoint
 from linformer_fairseq.checkpoints.released_file import released
 from linformer_fairseq.checkpoints.writing import write_checkpoint
 from linformer_fairseq.conversion.fairseq_source import read_fairseq
-from linformer_fairseq.evaluation import load_classifier, read_task
+from linformer_fairseq.evaluation import load_classifier, read_finetuned, read_task
 from linformer_fairseq.exporting.trained import read_trained
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import parse
@@ -62,7 +62,7 @@ def code(flag: Path) -> str:
 
 LOADERS: dict[str, Load] = {
     "from_pretrained": lambda path, data: LinformerRobertaModel.from_pretrained(path.parent, path.name, data, bpe=None),
-    "evaluate": lambda path, data: load_classifier(path, read_task(data), torch.device("cpu")),
+    "evaluate": lambda path, data: load_classifier(read_finetuned(path), read_task(data), torch.device("cpu")),
     "convert": lambda path, data: read_fairseq(path, path.parent, path.parent.parent),
     "export": read_trained,
     "finetune": lambda path, data: read_pretrained(path),

@@ -69,7 +69,16 @@ def test_operations_are_those_that_torch_counts(small, build, name, options, len
     assert BATCH * flops.training == training
 
 
-@pytest.mark.parametrize(("name", "options"), [(ROBERTA, {}), (LINFORMER, {"projected_dim": 8})])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        (ROBERTA, {}),
+        *((LINFORMER, {"projected_dim": 8, "projection": p}) for p in PROJECTIONS),
+        *((LINFORMER, {"projected_dim": k, "projection": "linear", "freeze_projection": True}) for k in (8, N)),
+        (LINFORMER, {"projected_dim": 8, "checkpoint_activations": True}),
+    ],
+    ids=str,
+)
 def test_a_classification_has_no_masked_language_model_head(small, build, name, options):
     config = small(name, 3, **options)
     flops = flops_of(sizes_of(with_defaults(config), SYMBOLS), N, masked=0)

@@ -148,7 +148,7 @@ def test_a_task_has_examples_of_its_own_lengths(run, tmp_path):
 
 def test_a_classification_counts_no_masked_positions(run):
     task, language = run(num_classes=3)[0], run()[0]
-    assert task.flops.layers == language.flops.layers
+    assert task.flops.layers < language.flops.layers  # the last layer computes the first position only
     assert task.flops.outside < 0.01 * language.flops.outside
     assert task.parameters == language.parameters + 32 * 32 + 32 + 3 * 33
 
