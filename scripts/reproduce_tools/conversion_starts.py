@@ -106,7 +106,8 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="JSON file for the results")
     given = parser.parse_args(argv)
     words = [word if word != str(given.text) else given.text.name for word in (sys.argv[1:] if argv is None else argv)]
-    made = provenance(f"python -m scripts.reproduce_tools.conversion_starts {shlex.join(words)}", PACKAGES)
+    command = f"python -m scripts.reproduce_tools.conversion_starts {shlex.join(words)}"
+    made = provenance(command, sorted(PACKAGES))  # in the order that they have in the file
     try:
         result = {"provenance": made, **measure(given.text, given.text_tokens)}
     except ValueError as error:
