@@ -57,8 +57,8 @@ def write_tokenizer(folder: Path, out: Path, rows: int) -> tuple[list[int], list
         pieces.append(_END_OF_TEXT)
     if missing := [token for token in (*special, *pieces) if token not in ids]:
         raise UserError(
-            f"{path}: has no token {missing[0]!r}; expected RoBERTa's byte-level BPE, with {', '.join(special)}, all "
-            "256 bytes and what the merges make"
+            f"{path}: has no token {missing[0][:80]!r}; expected RoBERTa's byte-level BPE, with {', '.join(special)}, "
+            "all 256 bytes and what the merges make"
         )
     if max(ids.values()) >= rows or len(set(ids.values())) < len(ids):
         raise UserError(f"{path}: its ids do not fit the {rows:,} token embeddings of the model")

@@ -19,6 +19,7 @@ GUIDES = [
 PAGES = [
     *GUIDES,
     REPOSITORY / "CHANGELOG.md",
+    REPOSITORY / "SECURITY.md",
     REPOSITORY / "data_prep" / "README.md",
     REPOSITORY / "benchmarks" / "NOTES.md",
     *sorted(REPOSITORY.glob("results/**/README.md")),

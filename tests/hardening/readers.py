@@ -217,12 +217,14 @@ def _redone_step(path: Path, out: Path) -> None:
 _ROW = to_line(examples.row())
 _RECORDS = [
     Reader("run.json", _run_json, _run, json_mutant),
-    Reader("train.log", lambda folder: _run_json(folder).with_name(LOG), _run, json_mutant, lenient=True),
-    Reader("rows of results", _file("runs.jsonl", _ROW + to_line(examples.row("other"))), _rows, json_mutant),
+    Reader("train.log", lambda folder: _run_json(folder).with_name(LOG), _run, json_mutant, share=0.5, lenient=True),
+    Reader(
+        "rows of results", _file("runs.jsonl", _ROW + to_line(examples.row("other"))), _rows, json_mutant, share=0.5
+    ),
     Reader("manifest of a task", _task, _manifest, json_mutant),
-    Reader("identifiers of a task", _of_task("ids/valid.txt"), _task_files, share=0.5),
-    Reader("index of a task", _of_task("input0/valid.idx"), _task_files, also=("valid.bin",)),
-    Reader("tokens of a task", _of_task("input0/valid.bin"), _task_files, also=("valid.idx",)),
+    Reader("identifiers of a task", _of_task("ids/valid.txt"), _task_files, share=0.25),
+    Reader("index of a task", _of_task("input0/valid.idx"), _task_files, also=("valid.bin",), share=0.5),
+    Reader("tokens of a task", _of_task("input0/valid.bin"), _task_files, also=("valid.idx",), share=0.5),
     Reader("manifest of a step", _step, _redone_step, json_mutant, ("",), 0.2),
 ]
 
