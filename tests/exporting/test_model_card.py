@@ -24,6 +24,7 @@ from linformer_fairseq.exporting.model_card.data import Data, read_data
 from linformer_fairseq.exporting.model_card.front_matter import split
 from linformer_fairseq.exporting.model_card.history import Settings, Stage, read_history
 from linformer_fairseq.exporting.trained import CheckpointModel, read_model
+from linformer_fairseq.files.dictionary import embedding_rows
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import write_json
 from tests.adapter.building import directly
@@ -249,7 +250,9 @@ def test_a_released_model_knows_little_and_says_so(pretrained: Path, prepared: P
 @pytest.mark.parametrize("argument", [None, "", "."])
 def test_data_that_is_not_named_is_unknown(argument: str | None, prepared: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(prepared)
-    assert read_data(argument, 421).sources == ()
+    symbols = embedding_rows(prepared / "dict.txt", linformer=True)
+    assert read_data(str(prepared), symbols).sources
+    assert read_data(argument, symbols).sources == ()
 
 
 def test_data_that_has_been_replaced_is_unknown(prepared: Path, tmp_path: Path) -> None:
@@ -264,7 +267,7 @@ def test_shards_have_one_manifest(prepared: Path, tmp_path: Path) -> None:
         (tmp_path / shard).mkdir()
         (tmp_path / shard / "dict.txt").write_text((prepared / "dict.txt").read_text())
     (tmp_path / "manifest.json").write_text((prepared / "manifest.json").read_text())
-    symbols = len((prepared / "dict.txt").read_text().splitlines()) + 5
+    symbols = embedding_rows(prepared / "dict.txt", linformer=True)
     found = read_data(f"{tmp_path / '0'}:{tmp_path / '1'}", symbols)
     assert found == read_data(str(prepared), symbols) and found.sources[0].license == "cc0-1.0"
 
