@@ -46,7 +46,9 @@ COMMANDS: dict[str, Command] = {
         arguments.benchmark,
         "benchmark",
     ),
-    "card": Command("write a model card of what a checkpoint and its run folder say", arguments.card, "card"),
+    "card": Command(
+        "write a model card of what a checkpoint and its run folder say", arguments.card, "card", cleans_up=True
+    ),
     "checkpoint": Command(
         "verify the checkpoints of a run, or export a model for sharing (`release`)",
         arguments.checkpoint,
