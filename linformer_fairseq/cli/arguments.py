@@ -89,7 +89,7 @@ def analyse(parser: argparse.ArgumentParser) -> None:
         one.add_argument(
             "--seed", type=int, default=1, help="of the choice of blocks, and of what is drawn (default: 1)"
         )
-        one.add_argument("--device", help="cpu, cuda, cuda:1 ... (default: a GPU if there is one)")
+        _device(one)
         one.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the results")
     page = actions.add_parser(
         "report",
