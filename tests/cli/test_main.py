@@ -145,7 +145,7 @@ def test_sigterm_is_handled_for_commands_that_clean_up(monkeypatch, cleans_up):
     assert (seen[0] is not before) == cleans_up
     assert signal.getsignal(signal.SIGTERM) is before
     assert {name for name, command in cli.COMMANDS.items() if command.cleans_up} == {
-        *("checkpoint", "convert", "embed", "evaluate", "export", "fill-mask", "import", "predict"),
+        *("card", "checkpoint", "convert", "embed", "evaluate", "export", "fill-mask", "import", "predict"),
         *(["fake"] if cleans_up else []),
     }
 
