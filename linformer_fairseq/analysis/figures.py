@@ -51,11 +51,12 @@ def matrix_name(record: Record) -> str:
 
 
 def describe(record: Record) -> str:
-    """The model, n and what it was measured on."""
+    """The model, the length of the blocks and what they are of."""
     settings, encoder = record["settings"], record["encoder"]
-    size = f"{encoder['layers']} layers, {encoder['heads']} heads, n = {settings['length']:,}"
-    k = "" if encoder["is_dense"] else f", k = {encoder['singular_values']:,}"
-    return f"{settings['model']} ({encoder['kind']}, {size}{k}), {settings['sentences']:,} blocks of {settings['data']}"
+    size = f"{encoder['layers']} layers, {encoder['heads']} heads"
+    rows = "" if encoder["is_dense"] else f" ({encoder['singular_values']:,} projected rows)"
+    blocks = f"{settings['sentences']:,} blocks of {settings['length']:,} tokens{rows} of {settings['data']}"
+    return f"{settings['model']} ({encoder['kind']}, {size}), {blocks}"
 
 
 def draw_spectrum(record: Record, index: int, folder: Path) -> list[Path]:

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from linformer_fairseq.checkpoints.released_folder import TRANSFORMERS_CONFIG, WEIGHTS
-from linformer_fairseq.checkpoints.safetensors_file import read_safetensors
+from linformer_fairseq.checkpoints.released_folder import TRANSFORMERS_CONFIG
+from linformer_fairseq.checkpoints.transformers_weights import INDEX, read_weights
 from linformer_fairseq.conversion.byte_level_bpe import write_tokenizer
 from linformer_fairseq.conversion.source import Source
 from linformer_fairseq.files.errors import UserError
@@ -30,8 +30,7 @@ from linformer_fairseq.files.weight_names import (
 )
 from linformer_fairseq.models.stored import check_sizes
 
-_INDEX = f"{WEIGHTS}.index.json"
-FILES = (TRANSFORMERS_CONFIG, "*.safetensors", _INDEX, "tokenizer.json", "vocab.json", "merges.txt")
+FILES = (TRANSFORMERS_CONFIG, "*.safetensors", INDEX, "tokenizer.json", "vocab.json", "merges.txt")
 """What is read of a folder."""
 _MODEL = "roberta"
 
@@ -146,17 +145,7 @@ def _options(folder: Path) -> tuple[dict[str, Any], int]:
 
 
 def _weights(folder: Path) -> dict[str, Tensor]:
-    index = folder / _INDEX
-    names = [WEIGHTS]
-    if index.is_file():
-        found = read_object(index).get("weight_map")
-        if not isinstance(found, dict) or not all(map(_is_file_name, found.values())):
-            raise UserError(f"{index}: expected weight_map with the name of a file in this folder for each weight")
-        names = sorted(set(found.values()))
-    weights: dict[str, Tensor] = {}
-    for path in (folder / name for name in names):
-        weights |= read_safetensors(path)
-    return {name: tensor.float() for name, tensor in weights.items() if name not in _CONSTANTS}
+    return {name: tensor.float() for name, tensor in read_weights(folder).items() if name not in _CONSTANTS}
 
 
 def _check_shapes(folder: Path, options: dict[str, Any], padding: int, weights: dict[str, Tensor]) -> None:
@@ -184,10 +173,6 @@ def _check_shapes(folder: Path, options: dict[str, Any], padding: int, weights: 
     for key, shape in shapes.items():
         if shape != expected[key]:
             raise UserError(f"{folder}: its weight {key} (as fairseq calls it) is {shape}, expected {expected[key]}")
-
-
-def _is_file_name(name: Any) -> bool:
-    return isinstance(name, str) and name == Path(name).name and name.endswith(".safetensors") and "\0" not in name
 
 
 def _renamed(folder: Path, found: dict[str, Tensor]) -> dict[str, Tensor]:

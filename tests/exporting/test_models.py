@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from linformer_fairseq.checkpoints.transformers_weights import INDEX
 from linformer_fairseq.core import LinformerSettings
 from linformer_fairseq.exporting.hugging_face import export_folder, import_folder, names, options
 from linformer_fairseq.exporting.hugging_face.configuration_linformer import LinformerConfig
@@ -208,11 +209,13 @@ def test_a_classifier_goes_there_and_back(finetuned: tuple[Path, Path], tmp_path
     assert (tmp_path / "back/label/dict.txt").read_text() == "bad 1\ngood 1\n"
 
 
-def test_a_model_saved_by_transformers_is_imported(finetuned: tuple[Path, Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("files", ["one", "shards"])
+def test_a_model_saved_by_transformers_is_imported(finetuned: tuple[Path, Path], tmp_path: Path, files: str) -> None:
     """It has no tokenizer of ours and no head for masked tokens."""
     export_folder(str(finetuned[0]), tmp_path / "hf")
     model = LinformerForSequenceClassification.from_pretrained(tmp_path / "hf").eval()
-    model.save_pretrained(tmp_path / "saved")
+    model.save_pretrained(tmp_path / "saved", max_shard_size="1GB" if files == "one" else "10KB")
+    assert (tmp_path / "saved" / INDEX).is_file() == (files == "shards")
     with pytest.raises(UserError, match="--data|tokenizer"):
         import_folder(tmp_path / "saved", tmp_path / "back")
     assert not (tmp_path / "back").exists()

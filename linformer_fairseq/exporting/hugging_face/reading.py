@@ -13,8 +13,8 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
 
-from linformer_fairseq.checkpoints.released_folder import CHECKPOINT, TRANSFORMERS_CONFIG, WEIGHTS
-from linformer_fairseq.checkpoints.safetensors_file import read_safetensors
+from linformer_fairseq.checkpoints.released_folder import CHECKPOINT, TRANSFORMERS_CONFIG
+from linformer_fairseq.checkpoints.transformers_weights import read_weights
 from linformer_fairseq.checkpoints.writing import write_checkpoint
 from linformer_fairseq.exporting.trained import find_vocabulary
 from linformer_fairseq.files import dictionary
@@ -57,7 +57,7 @@ def import_folder(folder: Path, out: Path, data: Path | None = None) -> list[Pat
     """
     with new_folder(out) as temporary:
         config = _config(folder / TRANSFORMERS_CONFIG)
-        weights = read_safetensors(folder / WEIGHTS)
+        weights = read_weights(folder)
         dict_txt, tokenizer = find_vocabulary(data or folder)
         state = _state(folder, config, weights)
         rows = state["model"][TOKENS].size(0)
