@@ -207,6 +207,7 @@ def test_a_misspelled_option_in_a_config_of_ones_own_is_refused(tmp_path: Path) 
         compose("pretraining", ["model=roberta_mini"], folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plus", ["", "+", "++"])
 def test_every_option_of_the_model_is_set_by_its_plain_name(plus: str) -> None:
     for name in (option.name for option in dataclasses.fields(LinformerRobertaConfig) if option.name != "_name"):
