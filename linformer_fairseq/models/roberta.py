@@ -118,13 +118,12 @@ class LinformerRobertaModel(RobertaModel):
     ) -> tuple[Tensor, dict[str, Any]]:
         """As in fairseq. For a classification head, which reads the first position, the last layer computes only
         that one, unless all hidden states are requested."""
-        if classification_head_name is None or return_all_hiddens:
-            found: tuple[Tensor, dict[str, Any]] = super().forward(
-                src_tokens, features_only, return_all_hiddens, classification_head_name, **kwargs
-            )
-            return found
-        first, extra = self.encoder(src_tokens, features_only=True, first_only=True)
-        return self.classification_heads[classification_head_name](first), extra
+        if classification_head_name is not None and not return_all_hiddens:
+            kwargs["first_only"] = True
+        found: tuple[Tensor, dict[str, Any]] = super().forward(
+            src_tokens, features_only, return_all_hiddens, classification_head_name, **kwargs
+        )
+        return found
 
     @classmethod
     def from_pretrained(

@@ -10,7 +10,7 @@ import yaml
 from linformer_fairseq.exporting.trained import CheckpointModel
 
 from .history import Stage
-from .metrics import ACCURACY, F1, Metric
+from .metrics import Metric
 
 FILL_MASK, CLASSIFICATION = "fill-mask", "text-classification"
 _RULE = "---\n"
@@ -89,14 +89,13 @@ def _result(metric: Metric, task: str) -> dict[str, Any]:
         "split": metric.split,
         "revision": metric.revision,
     }
-    share = metric.kind in (ACCURACY, F1)
     return {
         "task": {"type": task},
         "dataset": {name: value for name, value in dataset.items() if value},
         "metrics": [
             {
                 "type": metric.kind,
-                "value": round(metric.value / 100, 6) if share else round(metric.value, 4),
+                "value": round(metric.value / 100, 6) if metric.is_share else round(metric.value, 4),
                 "name": metric.name,
             }
         ],

@@ -43,7 +43,12 @@ class Metric:
     @property
     def text(self) -> str:
         """The value for people."""
-        return f"{self.value:.2f} %" if self.kind in _PERCENT else f"{self.value:.2f}"
+        return f"{self.value:.2f} %" if self.is_share else f"{self.value:.2f}"
+
+    @property
+    def is_share(self) -> bool:
+        """Whether the value is in percent."""
+        return self.kind in _PERCENT
 
 
 def updates_of(model: CheckpointModel) -> int:
