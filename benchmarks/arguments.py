@@ -21,8 +21,9 @@ LEAST_ROUNDS, LEAST_UPDATES = 5, 10
 
 
 def inference(parser: argparse.ArgumentParser) -> None:
-    """Time and memory of a forward pass, by length and k: Table 3 and Figure 2 of the paper.
+    """Time and memory of a forward pass, by length and k: Tables 1 and 3 and Figure 2 of the paper.
 
+        linformer benchmark inference --preset table1 --dtype bfloat16 --layers 1
         linformer benchmark inference --preset table3 --device cuda --dtype float16 --largest-batch
         linformer benchmark inference --preset short --dtype bfloat16
         linformer benchmark inference --lengths 512 1024 --projected-dims 64 128 --models linformer roberta_sdpa_core

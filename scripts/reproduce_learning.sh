@@ -8,6 +8,7 @@ source "$repo/scripts/lib/studies.sh"
 
 vocab_size=2000 updates=2000 finetune_updates=400 seeds=3
 released_updates=20500 released_seeds=5
+conversion_updates=1000
 
 usage() {
     cat <<EOT
@@ -20,6 +21,8 @@ usage: scripts/reproduce_learning.sh STUDY [options]
   released      the model that comes with the package, and a RoBERTa to compare: 4 layers x 256, n = 512, 80 million
                 tokens each; finetuned on SST-2, QNLI, QQP and all of IMDB, five seeds; then the weights for release, in
                 OUT/weights. An estimated thirteen hours on two cores with AMX, in bf16; days on others, in fp32
+  conversion    perplexity against updates of a converted RoBERTa and of a Linformer from scratch: 4 layers x 256,
+                n = 128, k = 32, three seeds; an estimated half an hour on two cores with AMX, in bf16
 
 Each study writes its rows and tables to results/learning/STUDY. It can be stopped at any time: the same command
 continues it.
@@ -28,7 +31,8 @@ Data: LINFORMER_DATA names the folder, as for scripts/reproduce_small.sh.
 
   --out DIR        folder for data and runs (default: reproduce_STUDY in the repository root)
   --results DIR    folder for rows and tables (default: results/learning/STUDY)
-  --updates N      updates of each pretraining (default: $updates; released: $released_updates, a fifth on paragraphs)
+  --updates N      updates of each pretraining (default: $updates; released: $released_updates, a fifth on paragraphs;
+                   conversion: $conversion_updates)
   --finetune-updates N  updates of each finetuning (default: $finetune_updates; released: depends on the task)
   --seeds N        seeds of each model (default: $seeds); released: of each finetuning (default: $released_seeds)
   --jobs N         number of runs at the same time, with one thread each (default: one per core)
@@ -41,8 +45,9 @@ EOT
 case "${1:-}" in
     projections | length) ;;
     released) vocab_size=8000 updates=$released_updates finetune_updates="" seeds=$released_seeds ;;
+    conversion) updates=$conversion_updates finetune_updates="" ;;
     --help | -h) usage && exit 0 ;;
-    *) die "${1:-no study}: expected projections, length or released (see scripts/reproduce_learning.sh --help)" ;;
+    *) die "${1:-no study}: expected projections, length, released or conversion (see scripts/reproduce_learning.sh --help)" ;;
 esac
 study="$1" out="$repo/reproduce_$1" results="$repo/results/learning/$1" jobs="$(nproc)"
 shift
@@ -133,12 +138,15 @@ length() {
     run_all "finetuning" "${lines[@]}"
 }
 
+fast_precision() { # on processors without units for bf16, it takes many times as long as fp32
+    if grep -qE 'avx512_bf16|amx_bf16' /proc/cpuinfo; then echo bf16; else echo fp32; fi
+}
+
 released() {
-    local model seed task precision=fp32
+    local model seed task precision
     local -A tasks=([sst2]=glue/SST-2 [qnli]=glue/QNLI [qqp]=glue/QQP [imdb]=aclImdb_full.tar.xz)
     local -A sentences=([sst2]=64 [qnli]=32 [qqp]=32 [imdb]=32) last=([sst2]=3063 [qnli]=1300 [qqp]=1100 [imdb]=2190)
-    # On other processors bf16 takes many times as long as fp32.
-    ! grep -qE 'avx512_bf16|amx_bf16' /proc/cpuinfo || precision=bf16
+    precision="$(fast_precision)"
     for task in "${!tasks[@]}"; do prepare_task "$task" "${tasks[$task]}" 512; done
     schedule="optimization.max_update=$((updates * 33 / 41)) lr_scheduler.total_num_update=$((updates * 49 / 41))"
     schedule+=" lr_scheduler.warmup_updates=$((updates * 2 / 41)) run.precision=$precision"
@@ -171,13 +179,34 @@ released() {
     linformer checkpoint release "$runs"/linformer_s1/sst2_*_s1/checkpoint_best.pt --data sst2 --out weights/linformer-small-sst2
 }
 
+conversion() {
+    local seed alike
+    [[ -d converted ]] || linformer convert dense converted --projected-dim 32
+    alike="task.tokens_per_sample=128 run.tokens_per_update=4096 run.tokens_per_batch=4096 run.precision=$(fast_precision)"
+    alike+=" model.dropout=0 model.attention_dropout=0 optimization.clip_norm=1.0 lr_scheduler.total_num_update=$updates"
+    alike+=" dataset.num_workers=0 dataset.max_valid_steps=31 checkpoint.save_interval_updates=$((updates / 20 + 1))"
+    for ((seed = 1; seed <= seeds; seed++)); do
+        pretrain converted converted/linformer "$seed" pretrained=converted "$alike optimization.lr=[3e-4]"
+        pretrain scratch released/linformer "$seed" model.projected_dim=32 "$alike"
+    done
+    # The source: its perplexity after an update with almost no learning rate.
+    schedule="optimization.max_update=1 optimization.lr=[1e-12] lr_scheduler.warmup_updates=0"
+    pretrain source released/roberta 1 checkpoint.finetune_from_model=dense/model.pt "$alike"
+    run_all "pretraining" "${lines[@]}"
+}
+
 # ---- Run the study
 case "$study" in
     length) open_study aclImdb.tar.xz corpus/books.list.tsv ;;
     released) open_study glue/{SST-2,QNLI,QQP} aclImdb_full.tar.xz ;;
     *) open_study ;;
 esac
-prepare_text
+if [[ $study == conversion ]]; then
+    [[ -d $out/dense ]] || python -m scripts.reproduce_tools.dense_small "$out/dense"
+    prepare_text "$out/dense"
+else
+    prepare_text
+fi
 cd -- "$out"
 runs="runs_$(text_id)_$updates${finetune_updates:+_$finetune_updates}"
 "$study"
@@ -185,7 +214,7 @@ mkdir -p -- "$results"
 rm -f -- rows.jsonl "$results"/perplexity.*
 linformer results collect "$runs" --out rows.jsonl
 cp -- rows.jsonl "$results/runs.jsonl"
-linformer results perplexity --runs rows.jsonl --out "$results/perplexity.md"
+linformer results perplexity --runs rows.jsonl --out "$results/perplexity.md" --figure "$results"
 if [[ $study == released ]]; then
     cp -- controls/*.json "$results"
     linformer results accuracy --runs rows.jsonl --controls controls/*.json --out "$results/accuracy.md"

@@ -68,6 +68,7 @@ make_venv() {
         "$(cat -- "$venv/linformer-setup-path" 2>/dev/null)" == "$repo" ]]; then
         say "updating $venv (Python $python_found)"
     else
+        [[ ! -L $venv ]] || die "$venv is a link to another folder, which set-up would empty: remove the link"
         say "creating $venv (Python $python_found)"
         "$python" -m venv --clear "$venv"
     fi

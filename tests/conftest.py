@@ -16,6 +16,7 @@ import pytest
 from linformer_fairseq.files.dictionary import EOS, FIRST
 from tests import without_fairseq
 from tests.binarised import write_items, write_labels
+from tests.browser import PROGRAMS, Browser, find_chromium
 from tests.forked import Forked
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -198,3 +199,13 @@ def train(train_words: Callable[..., list[str]], run_fairseq: Callable[..., str]
 def user_dir() -> Path:
     """What --user-dir is given: the package, by its absolute path."""
     return REPOSITORY / "linformer_fairseq"
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A headless Chromium; tests that need one are skipped where there is none."""
+    program = find_chromium()
+    if program is None:
+        pytest.skip(f"no Chromium on this machine (looked for {', '.join(PROGRAMS)}): apt-get install chromium")
+    with Browser(program, tmp_path_factory.mktemp("profile")) as found:
+        yield found

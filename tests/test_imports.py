@@ -12,10 +12,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "linformer_fairseq"
-# Each part, and what of the project it may import. The command alone may import the programs beside the package.
+# Each part, and what of the project it may import.
 MAY_IMPORT = {
     "core": {"core"},
     "files": {"files"},
+    "web": {"web"},
     "checkpoints": {"checkpoints", "files"},
     "training": {"training", "files"},
     "patches": {"patches", "checkpoints", "training", "files"},
@@ -26,20 +27,29 @@ MAY_IMPORT = {
     "tasks": {"tasks"},
     "conversion": {"conversion", "models", "core", "checkpoints", "files"},
     "evaluation": {"evaluation", "models", "tasks", "files"},
-    "demo": {"demo", "models", "prediction", "files"},
+    "demo": {"demo", "models", "prediction", "web", "files"},
     "launch": {"launch", "training", "patches", "checkpoints", "models", "tasks", "core", "files"},
     "planning": {"planning", "launch", "models", "core", "tasks", "files"},
     "results": {"results", "files"},
-    "analysis": {"analysis", "conversion", "models", "core", "prediction", "results", "files"},
+    "analysis": {"analysis", "conversion", "models", "core", "prediction", "results", "web", "files"},
     "exporting": {"exporting", "conversion", "results", "models", "core", "checkpoints", "files"},
+    "report": {"report", "analysis", "results", "files"},
     "cli": {
         *("analysis", "cli", "checkpoints", "conversion", "core", "demo", "evaluation", "exporting", "files", "launch"),
-        *("models", "planning", "prediction", "results"),
+        *("models", "planning", "prediction", "report", "results"),
     },
     "": {"patches", "optim"},
 }
+# What these may import of the programs beside the package.
+BESIDE = {"cli": {"data_prep", "benchmarks"}, "report": {"benchmarks"}}
 # What these may need from elsewhere, beside the standard library.
-NEEDS = {"core": {"torch"}, "files": {"numpy", "sentencepiece"}, "prediction": {"numpy", "pyarrow"}, "demo": set()}
+NEEDS = {
+    "core": {"torch"},
+    "files": {"numpy", "sentencepiece"},
+    "prediction": {"numpy", "pyarrow"},
+    "demo": set(),
+    "web": set(),
+}
 # The same for data_prep, whose every part may import linformer_fairseq.files; a program may import every part, and
 # `prepare_pretraining` puts other programs together.
 DATA_PREP = ROOT / "data_prep"
@@ -86,8 +96,7 @@ def test_imports_go_one_way(path: Path) -> None:
     part = part_of(path)
     for name in imported(path):
         top, *rest = name.split(".")
-        beside = {"data_prep", "benchmarks"} if part == "cli" else set()
-        assert top not in OUTSIDE - beside, f"{part or '__init__'} must not import {name}"
+        assert top not in OUTSIDE - BESIDE.get(part, set()), f"{part or '__init__'} must not import {name}"
         if top == "linformer_fairseq" and rest and (PACKAGE / rest[0]).is_dir():
             assert rest[0] in MAY_IMPORT[part], f"{part or '__init__'} must not import {name}"
         if part in NEEDS:
@@ -160,7 +169,7 @@ from benchmarks import PROGRAMS
 from linformer_fairseq import cli
 prepared = ("pretraining", "corpus", "vocabulary", "gpt2", "binarize", "task", "inspect")
 programs = [*(["data", name] for name in prepared), *(["benchmark", name] for name in PROGRAMS)]
-programs += [["analyse", name] for name in ("spectrum", "theory", "report")]
+programs += [["analyse", name] for name in ("spectrum", "theory", "attention", "report")]
 for words in ([], *([name] for name in cli.COMMANDS), *programs):
     with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.suppress(SystemExit):
         cli.main([*words, "--help"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 from unittest import mock
@@ -27,6 +27,7 @@ from linformer_fairseq.core import (
     dot_product,
     encoder_layer,
     layer,
+    windows,
 )
 from linformer_fairseq.core.flops import Order
 from linformer_fairseq.core.projection import LinearProjection, zero_padding
@@ -120,6 +121,15 @@ def _replaced(owner: Any, name: str, value: Any) -> Change:
     return lambda _: mock.patch.object(owner, name, value)
 
 
+def _both(first: Change, second: Change) -> Change:
+    @contextlib.contextmanager
+    def change(one: LinformerEncoderLayer) -> Iterator[None]:
+        with first(one), second(one):
+            yield
+
+    return change
+
+
 def _beside(parts: Any, x: Tensor, padding: Tensor | None, overwrite: bool, first_only: bool) -> Tensor:
     """The layer without overwriting its input."""
     return encoder_layer(parts, x, padding, first_only=first_only)
@@ -184,6 +194,9 @@ OTHER_MODELS: dict[str, Change] = {
     "E laid over short inputs": _other_rows(short_inputs="stretch"),
     "affine rows, E laid over short inputs": _other_rows(row_weights="affine", short_inputs="stretch"),
     "convolution": _other_rows(projection="convolution"),
+    "convolution by product and sum": _both(
+        _other_rows(projection="convolution"), _replaced(windows, "_convolves_fast", lambda _: False)
+    ),
     "convolution, affine, windows that fit": _other_rows(**_FITTING),
 }
 """Variants that compute another function, to measure the cost of other options of the model."""
@@ -209,5 +222,8 @@ VARIANTS: dict[str, Change] = {
 }
 TRAINING = {"blocks computed again"}
 """Variants that make no difference without gradients."""
-INFERENCE = {name for name in VARIANTS if "block" in name} - TRAINING | {"output beside its input"}
+INFERENCE = {name for name in VARIANTS if "block" in name} - TRAINING | {
+    "output beside its input",
+    "convolution by product and sum",
+}
 """Variants that make no difference with gradients."""

@@ -74,7 +74,7 @@ def ours(n: int, k: int, dtype: torch.dtype, device: torch.device) -> LinformerE
 def dense(dtype: torch.dtype, device: torch.device) -> plain.Layer:
     """The dense rival's layer, with torch's fused attention."""
     torch.manual_seed(0)
-    return plain.Layer(Sizes(), stores=False).to(device, dtype)
+    return plain.layer(Sizes(), stores=False).to(device, dtype)
 
 
 Layer = TypeVar("Layer", bound=nn.Module)

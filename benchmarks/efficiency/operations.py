@@ -6,18 +6,54 @@ counted with the operations of layerwise sharing, although some do more, so rate
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 from benchmarks.efficiency.sizes import Sizes
+from linformer_fairseq.analysis import nystrom, performer
 from linformer_fairseq.core import LinformerSettings
 from linformer_fairseq.core.flops import feed_forward, full_attention, linformer_attention
 
 
+def _performer(sizes: Sizes, n: int, k: int | None) -> float:
+    assert k is not None
+    return 4 * n * sizes.width**2 + performer.multiplications(n, k, sizes.width)
+
+
+def _nystrom(sizes: Sizes, n: int, k: int | None) -> float:
+    assert k is not None
+    landmarks = math.ceil(n / math.ceil(n / k))
+    maps = (4 * n + 2 * landmarks) * sizes.width**2
+    return maps + nystrom.multiplications(n, landmarks, sizes.width, sizes.heads)
+
+
+def _recurrent(sizes: Sizes, n: int, k: int | None) -> float:
+    """Four gates of C / 2 for each direction, from the input (C) and the state (C / 2)."""
+    half = sizes.width // 2
+    return 2 * n * 4 * half * (sizes.width + half)
+
+
+OTHERS: dict[str, Callable[[Sizes, int, int | None], float]] = {
+    "performer": _performer,
+    "nystrom": _nystrom,
+    "recurrent": _recurrent,
+}
+"""Multiplications of what models have in place of a Linformer's or dense attention, by `Known.projection`."""
+
+
 def forward(sizes: Sizes, n: int, k: int | None, projection: str = "linear") -> float:
-    """Operations of the layers for one sequence of n positions, which may be fewer than the model's maximum; n x n
-    attention if k is None."""
-    if k is None:
+    """Operations of the layers for one sequence of n positions, which may be fewer than the model's maximum.
+
+    Args:
+        sizes, n, k: of the model; n x n attention if k is None.
+        projection: of a Linformer, or one of `OTHERS`.
+    """
+    if projection in OTHERS:
+        attention = OTHERS[projection](sizes, n, k)
+    elif k is None:
         attention = full_attention(sizes.width, n)
     else:
-        at_most = max(n, k + 1)  # positions of the model; an input may be much shorter
+        at_most = k * math.ceil(max(n, k + 1) / k)  # positions of the model; an input may be much shorter
         settings = LinformerSettings(sizes.width, sizes.heads, sizes.layers, at_most, k, projection=projection)
         attention = linformer_attention(settings, 0, n).total
     return 2.0 * sizes.layers * (attention + feed_forward(sizes.width, sizes.ffn, n))

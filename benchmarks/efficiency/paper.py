@@ -1,10 +1,32 @@
-"""Table 3 of the paper: how many times faster, and how many times larger a batch.
+"""Tables 1 and 3 of the paper.
 
-Wang, Li, Khabsa, Fang, Ma: Linformer: Self-Attention with Linear Complexity, arXiv:2006.04768v3, section 5.3:
-Linformer with layerwise sharing against a standard Transformer in inference, batches as large as the memory allows.
+Wang, Li, Khabsa, Fang, Ma: Linformer: Self-Attention with Linear Complexity, arXiv:2006.04768v3. Table 1: complexity of
+a layer by architecture. Table 3 (section 5.3): how many times faster, and how many times larger a batch; Linformer with
+layerwise sharing against a standard Transformer in inference, batches as large as the memory allows.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Complexity(NamedTuple):
+    """A row of Table 1."""
+
+    architecture: str
+    per_layer: str
+    """Time of a layer."""
+    sequential: str
+    """Least number of sequential operations."""
+
+
+COMPLEXITIES = (
+    Complexity("Recurrent", "O(n)", "O(n)"),
+    Complexity("Transformer", "O(n²)", "O(1)"),
+    Complexity("Sparse Transformer", "O(n√n)", "O(1)"),
+    Complexity("Reformer", "O(n log n)", "O(log n)"),
+    Complexity("Linformer", "O(n)", "O(1)"),
+)
 
 HARDWARE = "one Tesla V100, 16 GB"
 DIMS = (128, 256, 512, 1024, 2048)

@@ -19,6 +19,16 @@ DENSE = ["roberta_sdpa_core", "roberta_sdpa_core_blocks", "roberta_hf", "roberta
 """The baselines that a Linformer has to be compared with."""
 
 INFERENCE: dict[str, dict[str, Any]] = {
+    "table1": {
+        "lengths": DOUBLED[:6],
+        "projected_dims": [128],
+        "models": [
+            *("linformer_core", "linformer_core_mean_pool", "performer", "nystrom", "recurrent"),
+            *("roberta_sdpa_core", "roberta_sdpa_core_blocks", "roberta_materialised"),
+        ],
+        "tokens": DOUBLED[0],  # one sequence of each length
+        "max_seconds": 600.0,
+    },
     "table3": {
         "lengths": DOUBLED,
         "projected_dims": [128, 256, 512, 1024, 2048],

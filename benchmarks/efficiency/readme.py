@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import data_prep, preparation
-from benchmarks.efficiency import report, tables
+from benchmarks.efficiency import exponents, report, tables
 from benchmarks.efficiency.store import Cell, read
 from benchmarks.efficiency.tables import Result, cells_of, faster, fewer_operations, label, number
 from benchmarks.measuring import ROOT, said
@@ -28,7 +28,7 @@ IN_SHORT = ("roberta_sdpa_core", "roberta_hf", "roberta_fairseq", "fairseq_linfo
 
 def speed(results: Path) -> list[str]:
     """Figure 2 and training in one short table: how many times faster ours is."""
-    forward = next((result for _, result in _inference(results, "figure2")), None)
+    forward = next((result for _, result in of_preset(results, "figure2")), None)
     training = next(
         (found for path in _files(results, "training") if not (found := read(path))["settings"]["preset"]), None
     )
@@ -63,13 +63,13 @@ def _ratio(result: Result, ours: str | None, model: str, **wanted: Any) -> str:
 def figure2(results: Path) -> list[str]:
     """Figure 2's models by length, for each file of that preset."""
     lines: list[str] = []
-    for stem, result in _inference(results, "figure2"):
-        lines += [*_by_length(result), "", *tables.outliers_note(result), *tables.notes(result), ""]
-        lines += _picture(results, stem, "time and memory against n")
+    for path, result in of_preset(results, "figure2"):
+        lines += [*by_length(result), "", *tables.outliers_note(result), *tables.notes(result), ""]
+        lines += _picture(results, path.stem, "time and memory against n")
     return lines
 
 
-def _by_length(result: Result) -> list[str]:
+def by_length(result: Result) -> list[str]:
     """Tokens per second, and how many times faster ours is with how many times fewer operations."""
     ours = tables.ours_of(result)
     measured = sorted({cell["length"] for cell in result["cells"]})
@@ -109,16 +109,24 @@ def _speed_text(cell: Cell | None, ours: Cell | None) -> str:
     return text if ratio is None or ours is None else f"{text} ({ratio:.2f} [{fewer_operations(cell, ours):.2f}])"
 
 
+def table1(results: Path) -> list[str]:
+    """Table 1 of the paper, for each file of that preset."""
+    lines: list[str] = []
+    for path, result in of_preset(results, "table1"):
+        lines += [*exponents.table1(result), "", *_picture(results, path.stem, "time and memory against n")]
+    return lines
+
+
 def short(results: Path) -> list[str]:
     """Short inputs, for each file of that preset."""
-    return [line for _, result in _inference(results, "short") for line in [*tables.short(result), ""]]
+    return [line for _, result in of_preset(results, "short") for line in [*tables.short(result), ""]]
 
 
 def table3(results: Path) -> list[str]:
     """Table 3 of the paper, for each file of that preset."""
     lines: list[str] = []
-    for stem, result in _inference(results, "table3"):
-        lines += [*tables.table3(result), "", *_picture(results, f"{stem}_ratios", "Table 3")]
+    for path, result in of_preset(results, "table3"):
+        lines += [*tables.table3(result), "", *_picture(results, f"{path.stem}_ratios", "Table 3")]
     return lines
 
 
@@ -131,10 +139,14 @@ def _files(results: Path, kind: str) -> list[Path]:
     return sorted((results / "efficiency").glob(f"{kind}*.json"))
 
 
-def _inference(results: Path, preset: str) -> list[tuple[str, Result]]:
-    """Stems and contents of the files of a preset."""
-    found = [(path.stem, read(path)) for path in _files(results, "inference")]
-    return [(stem, result) for stem, result in found if result["settings"]["preset"] == preset]
+def of_preset(results: Path, preset: str) -> list[tuple[Path, Result]]:
+    """The files of a preset of `linformer benchmark inference`, with their contents.
+
+    Raises:
+        UserError: a file of results cannot be read.
+    """
+    found = [(path, read(path)) for path in _files(results, "inference")]
+    return [(path, result) for path, result in found if result["settings"].get("preset") == preset]
 
 
 def _picture(results: Path, stem: str, text: str) -> list[str]:
@@ -145,6 +157,7 @@ def _picture(results: Path, stem: str, text: str) -> list[str]:
 
 PARTS: dict[str, Callable[[Path], list[str]]] = {
     "speed": speed,
+    "table1": table1,
     "figure2": figure2,
     "short": short,
     "table3": table3,

@@ -8,13 +8,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.efficiency import ablation, optimizer, padding, prediction, profile, selfcheck, tables
+from benchmarks.efficiency import ablation, exponents, optimizer, padding, prediction, profile, selfcheck, tables
 from benchmarks.efficiency.store import read
 from benchmarks.efficiency.tables import STORED, Result, cells_of, ours_of
 from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.errors import UserError
 
 TITLES: dict[str | None, str] = {
+    "table1": "Table 1 of the paper",
     "table3": "Table 3 of the paper",
     "figure2": "Figure 2 of the paper, and other Linformers",
     "short": "Short inputs",
@@ -81,7 +82,10 @@ def _inference(stem: str, result: Result, out: Path, draws: bool) -> list[str]:
     if preset == "short":
         lines += [*tables.short(result), ""]
         return [*lines, "<details><summary>All measurements</summary>", "", *tables.by_model(result), "", "</details>"]
-    if preset == "table3" and ours_of(result):
+    if preset == "table1":
+        lines += [*exponents.table1(result), ""]
+        lines += ["<details><summary>All measurements</summary>", "", *tables.by_model(result), "", "</details>"]
+    elif preset == "table3" and ours_of(result):
         lines += [*tables.table3(result), ""]
         if draws and cells_of(result, model=STORED, status="ok"):
             lines += _plot("heat_maps", result, out, f"{stem}_ratios")

@@ -86,6 +86,7 @@ def read(path: Path) -> dict[str, Any]:
         UserError: it is not a file of results.
     """
     found = read_object(path)
-    if not {"kind", "settings", "provenance", "cells"} <= set(found):
+    kinds = {"kind": str, "settings": dict, "provenance": dict, "cells": list}
+    if not all(isinstance(found.get(name), kind) for name, kind in kinds.items()):
         raise UserError(f"{path} holds no results of `linformer benchmark`")
     return found

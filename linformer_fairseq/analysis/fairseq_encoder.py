@@ -14,6 +14,7 @@ from fairseq.models.roberta import RobertaModel
 from torch import Tensor, nn
 
 from linformer_fairseq.analysis.encoder import Attention, Encoder, Heads, See
+from linformer_fairseq.analysis.projected_rows import projected_rows
 from linformer_fairseq.conversion.building import build_dense
 from linformer_fairseq.conversion.fairseq_source import read_fairseq
 from linformer_fairseq.conversion.task import masked_lm
@@ -22,7 +23,7 @@ from linformer_fairseq.files import dictionary as dict_txt
 from linformer_fairseq.files.cutting import Ids
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.models import LinformerRobertaModel
-from linformer_fairseq.models.encoding import TextEncoder
+from linformer_fairseq.models.encoding import TextEncoder, token_text
 
 
 class FairseqEncoder(Encoder):
@@ -41,13 +42,18 @@ class FairseqEncoder(Encoder):
         self.max_positions = model.max_positions()
         settings = model.encoder.settings
         self.layers, self.heads = settings.num_layers, settings.num_heads
-        dictionary = model.encoder.dictionary
-        self.first, self.last = dictionary.bos(), dictionary.eos()
-        self.encode_text = TextEncoder(bpe, dictionary)
+        if not is_dense:
+            self.projection, self.sharing = settings.projection, settings.sharing
+        self._dictionary = model.encoder.dictionary
+        self.first, self.last = self._dictionary.bos(), self._dictionary.eos()
+        self.encode_text = TextEncoder(bpe, self._dictionary)
         self._model, self._task, self._bpe = model.eval(), task, bpe
 
     def encode(self, text: str) -> Ids:
         return self.encode_text(text)
+
+    def token(self, symbol: int) -> str:
+        return token_text(symbol, self._bpe, self._dictionary)
 
     @torch.no_grad()
     def attend(self, tokens: Tensor, see: See) -> None:
@@ -56,7 +62,9 @@ class FairseqEncoder(Encoder):
         for number, layer in enumerate(encoder.layers):
             source = layer.self_attn_layer_norm(x) if layer.normalize_before else x
             _, probabilities = layer.self_attn(source, need_weights=True)
-            see(number, Attention(probabilities, partial(_heads, layer.self_attn, source, probabilities)))
+            heads = partial(_heads, layer.self_attn, source, probabilities)
+            rows = None if self.is_dense else partial(projected_rows, layer.self_attn, source)
+            see(number, Attention(probabilities, heads, rows))
             del probabilities
             x = layer(x)
 

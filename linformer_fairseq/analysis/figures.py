@@ -13,12 +13,13 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
+from linformer_fairseq.analysis import approximations
 from linformer_fairseq.analysis.spectrum import curves_of
 from linformer_fairseq.analysis.theorem2 import METHODS
 from linformer_fairseq.results.drawing import save
 
 Record = dict[str, Any]
-_FONT: dict[Any, Any] = {"font.size": 9, "font.family": "DejaVu Sans"}
+FONT: dict[Any, Any] = {"font.size": 9, "font.family": "DejaVu Sans"}
 _ANNOTATED = 16
 """Most columns of a heat map whose cells have their value in them."""
 # Okabe and Ito's colours, which colour-blind readers can distinguish.
@@ -42,6 +43,9 @@ METHOD_NAMES = {
     "dct": "truncated DCT",
     "least_squares": "F by least squares",
     "trained": "the model's own",
+    "mean_pooling": "mean pooling",
+    "performer": "Performer",
+    "nystrom": "Nystrom",
 }
 
 
@@ -73,7 +77,7 @@ def draw_spectrum(record: Record, index: int, folder: Path) -> list[Path]:
     Raises:
         OSError: one cannot be written.
     """
-    with matplotlib.rc_context({**_FONT, "svg.hashsalt": "spectrum"}):
+    with matplotlib.rc_context({**FONT, "svg.hashsalt": "spectrum"}):
         return [*_draw_curves(record, index, folder), *_draw_heat_maps(record, index, folder)]
 
 
@@ -97,7 +101,7 @@ def _draw_curves(record: Record, index: int, folder: Path) -> list[Path]:
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=8, ncols=1 + len(layers) // 10, loc="lower right")
     canvas.suptitle(describe(record), fontsize=9)
-    return _save(canvas, folder / "spectrum_curves")
+    return save_both(canvas, folder / "spectrum_curves")
 
 
 def _draw_heat_maps(record: Record, index: int, folder: Path) -> list[Path]:
@@ -118,7 +122,7 @@ def _draw_heat_maps(record: Record, index: int, folder: Path) -> list[Path]:
     grid[0].set_ylabel("layer")
     canvas.colorbar(image, ax=grid, shrink=0.9)
     canvas.suptitle(f"Share of the {index} largest singular values; {describe(record)}", fontsize=9)
-    return _save(canvas, folder / "spectrum_heat_map")
+    return save_both(canvas, folder / "spectrum_heat_map")
 
 
 def _annotate(axes: Axes, values: np.ndarray, low: float) -> None:
@@ -128,11 +132,11 @@ def _annotate(axes: Axes, values: np.ndarray, low: float) -> None:
 
 
 def draw_theory(record: Record, folder: Path) -> list[Path]:
-    """Errors of both theorems over k and over n.
+    """Errors of both theorems over k and over n, and of other approximations over their cost.
 
     Args:
         record: of `theory`.
-        folder: for ``theorem1`` and ``theorem2``, each as .png and .svg.
+        folder: for ``theorem1``, ``theorem2`` and, if there are any, ``approximations``, each as .png and .svg.
 
     Returns:
         The files.
@@ -140,8 +144,12 @@ def draw_theory(record: Record, folder: Path) -> list[Path]:
     Raises:
         OSError: one cannot be written.
     """
-    with matplotlib.rc_context({**_FONT, "svg.hashsalt": "theory"}):
-        return [*_draw_theorem1(record, folder), *_draw_theorem2(record, folder)]
+    with matplotlib.rc_context({**FONT, "svg.hashsalt": "theory"}):
+        return [
+            *_draw_theorem1(record, folder),
+            *_draw_theorem2(record, folder),
+            *(_draw_approximations(record, folder) if record["approximations"] else []),
+        ]
 
 
 def _draw_theorem1(record: Record, folder: Path) -> list[Path]:
@@ -163,7 +171,7 @@ def _draw_theorem1(record: Record, folder: Path) -> list[Path]:
     left.set_ylabel("|P RᵀR w - P w| / |P w|")
     right.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
     canvas.suptitle("Theorem 1: dots measured (median), dashed lines by the formula for the mean square", fontsize=10)
-    return _save(canvas, folder / "theorem1")
+    return save_both(canvas, folder / "theorem1")
 
 
 def _draw_theorem2(record: Record, folder: Path) -> list[Path]:
@@ -190,7 +198,28 @@ def _draw_theorem2(record: Record, folder: Path) -> list[Path]:
     handles = {label: line for axes in grid.flat for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
     canvas.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=6, frameon=False, fontsize=8)
     canvas.suptitle("Theorem 2: relative error of the output of attention; the grey line is output zero", fontsize=10)
-    return _save(canvas, folder / "theorem2")
+    return save_both(canvas, folder / "theorem2")
+
+
+def _draw_approximations(record: Record, folder: Path) -> list[Path]:
+    cells = record["approximations"]
+    inputs, length = _inputs(cells), max(cell["n"] for cell in cells)
+    size = (1.8 + 2.7 * len(inputs), 3.8)
+    canvas, grid = plt.subplots(1, len(inputs), figsize=size, layout="constrained", sharey=True, squeeze=False)
+    for axes, name in zip(grid[0], inputs, strict=True):
+        found = _select(cells, "k", input=name, n=length)
+        for method, colour, style in zip(approximations.METHODS, _COLOURS, _STYLES, strict=False):
+            points = [(cell["k"], cell["errors"][method]) for cell in found]
+            label = METHOD_NAMES[method]
+            axes.plot(*zip(*points, strict=True), style, color=colour, markersize=4, linewidth=1.1, label=label)
+        axes.axhline(1, color="#999999", linewidth=0.8)
+        _log_axes(axes, "k", sorted({cell["k"] for cell in found}), name)
+        axes.set_xlabel("k rows of E and F cost as much")
+    grid[0][0].set_ylabel("|A' - A| / |A|")
+    lines, labels = grid[0][0].get_legend_handles_labels()
+    canvas.legend(lines, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=8)
+    canvas.suptitle(f"Relative error at equal cost, n = {length}; the grey line is output zero", fontsize=10)
+    return save_both(canvas, folder / "approximations")
 
 
 def _middle(cells: Sequence[Record]) -> tuple[int, int]:
@@ -233,7 +262,12 @@ def _log_axes(axes: Axes, along: str, ticks: Sequence[int], title: str) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _save(canvas: Any, stem: Path) -> list[Path]:
+def save_both(canvas: Any, stem: Path) -> list[Path]:
+    """Write a figure as .png and .svg, and close it; returns the files.
+
+    Raises:
+        OSError: one cannot be written.
+    """
     try:
         return [save(canvas, stem.with_name(stem.name + ending)) for ending in (".png", ".svg")]
     finally:

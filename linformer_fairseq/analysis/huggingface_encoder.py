@@ -46,12 +46,15 @@ class HuggingFaceEncoder(Encoder):
         found = self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
         return np.array(found, dtype=np.int64)
 
+    def token(self, symbol: int) -> str:
+        return str(self._tokenizer.decode([symbol], clean_up_tokenization_spaces=False))
+
     @torch.no_grad()
     def attend(self, tokens: Tensor, see: See) -> None:
         def hook(number: int, module: nn.Module, given: tuple[Any, ...], named: dict[str, Any], out: Any) -> None:
             x = given[0] if given else named["hidden_states"]
             mixed, probabilities = out
-            see(number, Attention(probabilities, partial(_heads, module, x, mixed)))
+            see(number, Attention(probabilities, partial(_heads, module, x, mixed), None))
 
         modules = [layer.attention.self for layer in self._model.encoder.layer]
         handles = [

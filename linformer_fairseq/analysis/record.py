@@ -10,7 +10,7 @@ from typing import Any
 from linformer_fairseq.files import provenance
 from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.files.json_records import read_object
+from linformer_fairseq.files.json_records import read_object, shortened
 
 _PACKAGES = ("torch", "numpy", "transformers", "linformer-fairseq")
 
@@ -32,7 +32,7 @@ def read_record(path: Path, kind: str) -> dict[str, Any]:
         UserError: the file cannot be read, or is none.
     """
     found = read_object(path)
-    if found.get("kind") != kind:
+    if found.get("kind") != kind or not isinstance(found.get("settings"), dict):
         raise UserError(f"{path}: no result of `linformer analyse {kind}`")
     return found
 
@@ -46,7 +46,8 @@ def check_settings(path: Path, stored: Mapping[str, Any], wanted: Mapping[str, A
     for name, value in json.loads(json.dumps(wanted)).items():
         if stored.get(name) != value:
             raise UserError(
-                f"{path}: was made with {name} {stored.get(name)}, not {value}; choose another --out, or remove it"
+                f"{path}: was made with {name} {shortened(stored.get(name))}, not {shortened(value)}; choose another "
+                "--out, or remove it"
             )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from linformer_fairseq.analysis import spectrum, theory
+from linformer_fairseq.analysis import approximations, spectrum, theory
 from linformer_fairseq.analysis.figures import METHOD_NAMES, NAMES, describe, matrix_name
 from linformer_fairseq.analysis.proofs import LENGTH
 from linformer_fairseq.analysis.record import origin_line, read_record
@@ -40,14 +40,14 @@ def page(folder: Path) -> str:
     ]
     for path in spectra:
         where = path.parent.relative_to(folder)
-        lines += [*_spectrum_section(read_record(path, "spectrum"), where), ""]
+        lines += [*spectrum_section(read_record(path, "spectrum"), where), ""]
     for path in theories:
         where = path.parent.relative_to(folder)
-        lines += [*_theory_section(read_record(path, "theory"), where), ""]
+        lines += [*theory_section(theory.read(path), where), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _spectrum_section(record: Record, where: Path) -> Iterator[str]:
+def spectrum_section(record: Record, where: Path) -> Iterator[str]:
     index = default_index(record)
     yield f"## Singular values of {matrix_name(record)}: {record['settings']['model']}"
     yield ""
@@ -101,7 +101,7 @@ def needed_lines(record: Record) -> list[str]:
     return lines
 
 
-def _theory_section(record: Record, where: Path) -> Iterator[str]:
+def theory_section(record: Record, where: Path) -> Iterator[str]:
     settings = record["settings"]
     named = settings["model"] is not None
     text = f"; layers: {settings['model']} on {settings['samples']} blocks of {settings['data']}" if named else ""
@@ -134,7 +134,22 @@ def _theory_section(record: Record, where: Path) -> Iterator[str]:
         yield ""
     yield f"![theorem2]({(where / 'theorem2').as_posix()}.png)"
     yield ""
+    if record["approximations"]:
+        yield from _approximations_section(record, where, text)
     yield origin_line(record["provenance"])
+
+
+def _approximations_section(record: Record, where: Path, text: str) -> Iterator[str]:
+    yield (
+        "Other approximations with at most as many multiplications as k rows of E and F, for the largest n: the "
+        "relative error, and the share of exact attention's multiplications. Queries, keys and values are given. "
+        f"Performer: mean of {approximations.DRAWS} draws, and the range{text}:"
+    )
+    yield ""
+    yield from approximations_table(record)
+    yield ""
+    yield f"![approximations]({(where / 'approximations').as_posix()}.png)"
+    yield ""
 
 
 def proof_table(record: Record) -> list[str]:
@@ -211,6 +226,26 @@ def trained_table(record: Record) -> list[str]:
         values = [f"{others[0][method]:.2f}" if others else "-" for method in METHODS]
         rows.append([own["input"], str(own["n"]), str(own["k"]), f"{own['error']:.2f}", *values])
     return markdown_table(rows)
+
+
+def approximations_table(record: Record) -> list[str]:
+    """Errors at the largest n by input, method and k; at the top, the number of rows of each method."""
+    length = max(cell["n"] for cell in record["approximations"])
+    cells = {(c["input"], c["k"]): c for c in record["approximations"] if c["n"] == length}
+    inputs, dims = (list(dict.fromkeys(column)) for column in zip(*cells, strict=True))
+    rows = [[f"n = {length:,}", "", *(f"k = {k:,} ({_percent(2 * k / length)})" for k in sorted(dims))]]
+    for method in approximations.METHODS:
+        counts = [str(cells[inputs[0], k]["rows"][method]) for k in sorted(dims)]
+        rows.append(["rows, features, landmarks", METHOD_NAMES[method], *counts])
+    for name in inputs:
+        for method in approximations.METHODS:
+            found = [cells[name, k] for k in sorted(dims)]
+            texts = [
+                _spread(cell["draws"], ".2f") if method == "performer" else f"{cell['errors'][method]:.2f}"
+                for cell in found
+            ]
+            rows.append([name, METHOD_NAMES[method], *texts])
+    return markdown_table(rows, left=(0, 1))
 
 
 def _percent(share: float, digits: int = 0) -> str:

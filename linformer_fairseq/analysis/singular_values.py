@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-
-from linformer_fairseq.files.errors import UserError
 
 Floats = npt.NDArray[np.float64]
 
@@ -80,20 +75,3 @@ def of_random_logits(deviations: Tensor, shape: tuple[int, int], draws: int, see
         logits = deviation.float() * torch.randn(draws, *shape, generator=generator)
         curves.append(cumulative(logits.softmax(-1)).mean(0))
     return torch.stack(curves).view(*deviations.shape, -1)
-
-
-@contextmanager
-def enough_memory(hint: str) -> Iterator[None]:
-    """Turn a lack of memory in the block into an error that says what to do.
-
-    Raises:
-        UserError: there was not enough memory; the message ends with ``hint``.
-    """
-    try:
-        yield
-    except (MemoryError, torch.OutOfMemoryError) as error:
-        raise UserError(f"not enough memory ({' '.join(str(error).split())[:120]}); {hint}") from error
-    except RuntimeError as error:  # torch's error on a CPU has no class of its own
-        if "can't allocate memory" not in str(error):
-            raise
-        raise UserError(f"not enough memory ({' '.join(str(error).split())[:120]}); {hint}") from error

@@ -19,17 +19,16 @@ import torch
 
 from linformer_fairseq.analysis.blocks import Chosen
 from linformer_fairseq.analysis.encoder import Attention, Encoder
+from linformer_fairseq.analysis.memory import enough_memory
 from linformer_fairseq.analysis.record import check_settings, origin, read_record, write_record
 from linformer_fairseq.analysis.singular_values import (
     Floats,
     cumulative,
-    enough_memory,
     logit_variance,
     needed,
     of_random_logits,
 )
 from linformer_fairseq.analysis.sums import Sums
-from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.progress import Progress
 
 NAME = "spectrum.json"
@@ -118,9 +117,8 @@ def _accumulate(name: str, encoder: Encoder, sums: Sums, batch: int) -> None:
 
             def see(layer: int, attention: Attention) -> None:
                 # called before the loop goes on, so that the lists are those of this batch
+                attention.check(layer)
                 p = attention.probabilities
-                if not bool(p.isfinite().all()):
-                    raise UserError(f"P of layer {layer} is not finite; are the weights of the model?")
                 curves.append(cumulative(p).sum(0).cpu().numpy())  # noqa: B023
                 variances.append(logit_variance(p).sum(0).cpu().numpy())  # noqa: B023
                 columns.append(p.size(-1))  # noqa: B023
@@ -159,11 +157,7 @@ def _record(encoder: Encoder, settings: Settings, sums: Sums, command: str) -> d
         "kind": "spectrum",
         "settings": asdict(settings),
         "encoder": {
-            "kind": encoder.kind,
-            "is_dense": encoder.is_dense,
-            "max_positions": encoder.max_positions,
-            "layers": encoder.layers,
-            "heads": encoder.heads,
+            **encoder.described(),
             "singular_values": means["checkpoint"].shape[-1],
         },
         "available_blocks": sums.about["available"],

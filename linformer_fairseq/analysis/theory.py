@@ -1,4 +1,4 @@
-"""Runs what is computed about the two theorems, over inputs, n and k."""
+"""Runs what is computed about the two theorems and other approximations, over inputs, n and k."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from linformer_fairseq.analysis import proofs
+from linformer_fairseq.analysis.approximations import errors_at_equal_cost
 from linformer_fairseq.analysis.encoder import Attention, Encoder, Heads
 from linformer_fairseq.analysis.record import check_settings, origin, read_record, write_record
 from linformer_fairseq.analysis.theorem1 import epsilon_of_paper, product_errors
@@ -68,6 +69,20 @@ class Settings:
 
 
 Compute = Callable[[torch.Generator], dict[str, Any]]
+PARTS = ("proofs", "theorem1", "theorem2", "trained", "approximations")
+"""Lists of results in a record."""
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A finished or stopped result.
+
+    Raises:
+        UserError: the file cannot be read, is none, or is of an older version.
+    """
+    found = read_record(path, "theory")
+    if missing := [part for part in PARTS if part not in found]:
+        raise UserError(f"{path}: an older version made it, without {', '.join(missing)}; remove it and run again")
+    return found
 
 
 class Cells:
@@ -81,16 +96,14 @@ class Cells:
         UserError: the file has other settings, or is damaged.
     """
 
-    PARTS = ("proofs", "theorem1", "theorem2", "trained")
-
     def __init__(self, path: Path, settings: dict[str, Any]) -> None:
         self._path, self._settings = path, settings
-        self.parts: dict[str, list[dict[str, Any]]] = {part: [] for part in self.PARTS}
+        self.parts: dict[str, list[dict[str, Any]]] = {part: [] for part in PARTS}
         if path.exists():
-            found = read_record(path, "theory")
+            found = read(path)
             check_settings(path, found["settings"], settings)
-            self.parts = {part: found[part] for part in self.PARTS}
-        self._there = {(part, _name(cell)) for part in self.PARTS for cell in self.parts[part]}
+            self.parts = {part: found[part] for part in PARTS}
+        self._there = {(part, _name(cell)) for part in PARTS for cell in self.parts[part]}
 
     def compute(self, part: str, label: dict[str, Any], function: Compute) -> None:
         """Compute a cell that is not there; its random numbers depend on the seed and the label alone."""
@@ -129,7 +142,7 @@ def compute(settings: Settings, out: Path, command: str, real: tuple[Encoder, Te
     """
     done, plain = out / NAME, asdict(settings)
     if done.exists():
-        found = read_record(done, "theory")
+        found = read(done)
         check_settings(done, found["settings"], plain)
         return found
     cells = Cells(out / PARTIAL, plain)
@@ -165,7 +178,7 @@ def _drawn(cells: Cells, n: int, k: int, samples: int) -> None:
     for name, mean in (("drawn, w of mean 0", 0.0), ("drawn, w of mean 1", 1.0)):
         cells.compute("theorem1", {"input": name, "n": n, "k": k}, partial(_product, mean, n, k))
     for name, draw in (("independent positions", _independent), ("smooth in position", _smooth)):
-        cells.compute("theorem2", {"input": name, "n": n, "k": k}, partial(_approximation, draw, samples, n, k))
+        _approximate(cells, {"input": name, "n": n, "k": k}, partial(draw, samples, n))
 
 
 def _product(mean: float, n: int, k: int, generator: torch.Generator) -> dict[str, Any]:
@@ -174,14 +187,12 @@ def _product(mean: float, n: int, k: int, generator: torch.Generator) -> dict[st
     return _theorem1(p[None], w[None], k, generator)
 
 
-def _approximation(
-    draw: Callable[[int, int, torch.Generator], Sample], samples: int, n: int, k: int, generator: torch.Generator
-) -> dict[str, Any]:
-    return _errors(draw(samples, n, generator), k, generator)
-
-
-def _errors(sample: Sample, k: int, generator: torch.Generator) -> dict[str, Any]:
-    return {"errors": errors(sample, k, generator)}
+def _approximate(cells: Cells, label: dict[str, Any], draw: Callable[[torch.Generator], Sample]) -> None:
+    """Theorem 2, and other approximations where these cost no more than exact attention."""
+    n, k = label["n"], label["k"]
+    cells.compute("theorem2", label, lambda generator: {"errors": errors(draw(generator), k, generator)})
+    if 2 * k <= n:
+        cells.compute("approximations", label, lambda generator: errors_at_equal_cost(draw(generator), k, generator))
 
 
 def _independent(samples: int, n: int, generator: torch.Generator) -> Sample:
@@ -207,7 +218,7 @@ def _real(cells: Cells, encoder: Encoder, tokens: Tensor, n: int, rows: list[int
         for k in rows:
             label = {"input": f"layer {layer + 1}", "n": n, "k": k}
             cells.compute("theorem1", label, partial(_theorem1, p, sample.value[0], k))
-            cells.compute("theorem2", label, partial(_errors, sample, k))
+            _approximate(cells, label, lambda _: sample)
         if (own := found.probabilities.size(-1)) < n:
             half = len(tokens) // 2  # as in `errors`
             error = relative_error(heads.output[half:], attention(*sample.rest(half)))

@@ -82,6 +82,9 @@ COMMANDS: dict[str, Command] = {
     "import": Command("convert a model of transformers to fairseq", arguments.import_, "export", cleans_up=True),
     "predict": Command("classify texts with a finetuned checkpoint", arguments.predict, "predict", cleans_up=True),
     "pretrain": Command("pretrain a model: one of the paper's runs, or your own", arguments.pretrain, "training"),
+    "report": Command(
+        "write one HTML page on all results: the paper's beside ours", arguments.report, "report", cleans_up=True
+    ),
     "results": Command(
         "collect results of runs, and make the paper's Table 2 and Figure 3", arguments.results, "results"
     ),
@@ -149,7 +152,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     0: success; 1: an error that was printed; 2: wrong usage; 130: Ctrl-C; 143: SIGTERM. Training commands have further
     statuses.
     """
-    given = build_parser().parse_args(argv)
+    parser = build_parser()
+    given = parser.parse_args(argv)
+    if "" in (sys.argv[1:] if argv is None else argv):  # as a path, it would be the current folder
+        parser.error("an argument is empty; expected a value (is a variable of the shell not set?)")
     command = COMMANDS[given.command]
     try:
         with _exit_on_sigterm() if command.cleans_up else nullcontext():

@@ -1,4 +1,4 @@
-"""`linformer analyse`: singular values of attention, and the paper's theorems in numbers."""
+"""`linformer analyse`: singular values of attention, the paper's theorems in numbers, and attention for a text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 import torch
 
-from linformer_fairseq.analysis import report, spectrum, theory
+from linformer_fairseq.analysis import attention, report, spectrum, theory
+from linformer_fairseq.analysis.attention_figures import draw_attention
+from linformer_fairseq.analysis.attention_page import write_page
 from linformer_fairseq.analysis.blocks import Chosen, check_length, choose_blocks
 from linformer_fairseq.analysis.encoder import Encoder
 from linformer_fairseq.analysis.fairseq_encoder import load_fairseq
@@ -92,7 +94,19 @@ def _theory(arguments: argparse.Namespace) -> None:
         print(*table(record), "", sep="\n")
     if record["trained"]:
         print(*report.trained_table(record), "", sep="\n")
+    if record["approximations"]:
+        print(*report.approximations_table(record), "", sep="\n")
     _print_paths(arguments.out / theory.NAME, *draw_theory(record, arguments.out))
+
+
+def _attention(arguments: argparse.Namespace) -> None:
+    model = _load(arguments)
+    settings = attention.Settings(model.name, model.sha256, arguments.text)
+    command = _command("attention", model.name, "--text", arguments.text)
+    record = attention.measure(model.encoder, settings, arguments.out, command)
+    _print_paths(
+        arguments.out / attention.NAME, *draw_attention(record, arguments.out), write_page(record, arguments.out)
+    )
 
 
 def _report(arguments: argparse.Namespace) -> None:
@@ -159,4 +173,4 @@ def _print_paths(*paths: Path) -> None:
         print(path)
 
 
-_ACTIONS = {"spectrum": _spectrum, "theory": _theory, "report": _report}
+_ACTIONS = {"spectrum": _spectrum, "theory": _theory, "attention": _attention, "report": _report}

@@ -25,8 +25,9 @@ def analyse(parser: argparse.ArgumentParser) -> None:
     """Compute why k can be small, and when it cannot: the rank of attention, and the paper's theorems in numbers.
 
     `linformer analyse spectrum` is Figure 1 of the paper: singular values of the attention matrix P of every layer and
-    head, with controls. `linformer analyse theory` computes what Theorems 1 and 2 are about. Both write JSON, PNG and
-    SVG to a folder; to go on with a stopped run, repeat its command.
+    head, with controls. `linformer analyse theory` computes what Theorems 1 and 2 are about. `linformer analyse
+    attention` shows P and E for a text. They write JSON, PNG and SVG to a folder; to go on with a stopped run, repeat
+    its command.
     """
     actions = parser.add_subparsers(title="actions", metavar="ACTION", dest="action", required=True)
     values = actions.add_parser(
@@ -56,7 +57,8 @@ def analyse(parser: argparse.ArgumentParser) -> None:
         "theory",
         help="errors of Theorems 1 and 2 over k and n, beside the bounds",
         description="Compute the relative errors that the paper's Theorems 1 and 2 are about, over n and k, for inputs "
-        "that are drawn and for those of a model's layers, and check three steps of the proofs.",
+        "that are drawn and for those of a model's layers; check three steps of the proofs; compare with mean pooling, "
+        "Performer and Nystrom attention at equal cost.",
     )
     theorems.add_argument("--checkpoint", metavar="CHECKPOINT", help=f"inputs of its layers, too: {_ANALYSED}")
     theorems.add_argument("--text", type=Path, metavar="FILE", help="text for the model, as for `spectrum`")
@@ -78,7 +80,16 @@ def analyse(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="inputs, or blocks of text; least squares are fitted to half of them (default: %(default)s)",
     )
-    for one in (values, theorems):
+    maps = actions.add_parser(
+        "attention",
+        help="P and E for a text, as figures and as a page to click",
+        description="Compute P (of a Linformer: P-bar and E) of every layer and head for one text, of up to n tokens. "
+        "Write them as JSON, as figures, and as one HTML file that needs no network: layer, head and token are chosen "
+        "by a click.",
+    )
+    maps.add_argument("checkpoint", metavar="CHECKPOINT", help=_ANALYSED)
+    maps.add_argument("--text", required=True, help="the text itself; line breaks in it become spaces")
+    for one in (values, theorems, maps):
         one.add_argument(
             "--data",
             type=Path,
@@ -86,11 +97,12 @@ def analyse(parser: argparse.ArgumentParser) -> None:
             help="folder with the dictionary and the tokenizer of a fairseq checkpoint (default: the checkpoint's "
             "folder if it has them, otherwise the data folder of the training)",
         )
+        _device(one)
+        one.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the results")
+    for one in (values, theorems):
         one.add_argument(
             "--seed", type=int, default=1, help="of the choice of blocks, and of what is drawn (default: 1)"
         )
-        _device(one)
-        one.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the results")
     page = actions.add_parser(
         "report",
         help="a page on all results in a folder",
@@ -517,6 +529,26 @@ def pretrain(parser: argparse.ArgumentParser) -> None:
     signal N before the first update.
     """
     _training(parser)
+
+
+def report(parser: argparse.ArgumentParser) -> None:
+    """Write one HTML page on all results: the paper's tables and figures beside ours.
+
+      linformer report --out report.html
+
+    The page has Tables 1 to 3, Figures 1 to 3, the theorems in numbers, what small models learn, and limits. The
+    command, commit, date and hardware are below each measurement. What is missing is named, with the command that makes
+    it. Figures are part of the page, which needs no network.
+    """
+    parser.add_argument(
+        "--results",
+        type=Path,
+        metavar="DIR",
+        help="folder with the layout of this project's results/ (default: results/ of the clone)",
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("report.html"), metavar="FILE", help="the page (default: %(default)s)"
+    )
 
 
 def results(parser: argparse.ArgumentParser) -> None:

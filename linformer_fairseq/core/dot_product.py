@@ -71,15 +71,23 @@ def _in_steps(
 def _faster_in_steps(query: Tensor, keys: Tensor) -> bool:
     """Whether separate matrix products and softmax are faster than torch's fused kernel.
 
-    In bf16 on a CPU, matrix products use the processor's bf16 units better than the fused kernel does, in the backward
-    pass above all, as long as the scores stay in the cache (benchmarks/NOTES.md). With many more rows than positions,
-    copying the keys of each head costs more than that gains.
+    In bf16 on a CPU, matrix products use the processor's bf16 units better than the fused kernel does, as long as the
+    scores stay in the cache (benchmarks/NOTES.md): in the backward pass on any processor, in the forward pass on those
+    without AMX, which the fused kernel uses well. With many more rows than positions, copying the keys of each head
+    costs more than that gains.
     """
     if query.device.type != "cpu" or query.dtype != torch.bfloat16 or torch.compiler.is_compiling():
         return False
     length, rows = query.size(-2), keys.size(-2)
     if query.requires_grad:
         return length * rows <= _LARGEST_IN_TRAINING
+    if _has_amx():
+        return False
     return query.shape[:3].numel() * rows <= _LARGEST_IN_INFERENCE and (
         rows <= 2 * length or keys.size(1) < query.size(1)
     )
+
+
+def _has_amx() -> bool:
+    found: bool = torch.cpu._is_amx_tile_supported()
+    return found

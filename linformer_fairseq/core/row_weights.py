@@ -60,20 +60,6 @@ def affine(weight: Tensor, count: Tensor | None) -> Tensor:
     return (exact + missing / tokens).to(weight.dtype)
 
 
-def affine_taps(kernel: Tensor) -> Tensor:
-    """The amount to add to each tap of a kernel, so that the taps of a window with r tokens sum to one.
-
-    Args:
-        kernel: (..., F, s), with s taps per window.
-
-    Returns:
-        (..., s + 1, F): the amount for r = 0 to s tokens; zero for r = 0.
-    """
-    missing = 1 - _exact(kernel).cumsum(dim=-1)
-    parts = missing / torch.arange(1, kernel.size(-1) + 1, device=kernel.device)
-    return F.pad(parts.transpose(-1, -2), (0, 0, 1, 0)).to(kernel.dtype)
-
-
 def window_means_(matrix: Tensor) -> None:
     """Initializes E (k, n): row i is the mean over the i-th of k windows, which together cover all n positions."""
     rows, n = matrix.shape

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from linformer_fairseq import web
 from linformer_fairseq.files.errors import UserError
 
 LARGEST = 2 << 20
@@ -31,10 +32,10 @@ _CONNECTIONS = 16
 """At a time; the others are refused."""
 _PAGE = Path(__file__).parent / "page"
 _FILES = {
-    "/": ("index.html", "text/html; charset=utf-8"),
-    "/style.css": ("style.css", "text/css; charset=utf-8"),
-    "/script.js": ("script.js", "text/javascript; charset=utf-8"),
-    "/heat_map.js": ("heat_map.js", "text/javascript; charset=utf-8"),
+    "/": (_PAGE / "index.html", "text/html; charset=utf-8"),
+    "/style.css": (web.FOLDER / "style.css", "text/css; charset=utf-8"),
+    "/script.js": (_PAGE / "script.js", "text/javascript; charset=utf-8"),
+    "/heat_map.js": (web.FOLDER / "heat_map.js", "text/javascript; charset=utf-8"),
 }
 _JSON = "application/json"
 _HEADERS = {
@@ -87,7 +88,7 @@ class Server(ThreadingHTTPServer):
         """What answers POST, by path; one at a time."""
         self._computing = threading.Lock()
         self._free = threading.BoundedSemaphore(_CONNECTIONS)
-        self.files = {path: ((_PAGE / name).read_bytes(), kind) for path, (name, kind) in _FILES.items()}
+        self.files = {path: (file.read_bytes(), kind) for path, (file, kind) in _FILES.items()}
         if not 0 <= port <= 65535:
             raise UserError(f"--port {port}: expected a number from 0 (any free port) to 65535")
         try:

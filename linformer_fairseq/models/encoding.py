@@ -1,4 +1,4 @@
-"""Texts to token ids for prediction, in bounded time and memory whatever the text."""
+"""Texts to token ids for prediction, in bounded time and memory whatever the text; tokens as text."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from fairseq.data import Dictionary
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
 
 from linformer_fairseq.files.cutting import Ids
+from linformer_fairseq.files.dictionary import MASK
 
 _PIECE = 10_000
 """Characters that are encoded at a time. Tokenizers need hundreds of bytes per character, and fairseq's GPT-2 BPE time
 that grows with the square of the longest word."""
 _CACHED_WORDS = 200_000
+_BLANK = "\u2581"  # sentencepiece's symbol for a space
 
 
 class TextEncoder:
@@ -60,6 +62,20 @@ class TextEncoder:
         cache = getattr(getattr(self._bpe, "bpe", None), "cache", None)
         if cache is not None and len(cache) > _CACHED_WORDS:
             cache.clear()
+
+
+def token_text(symbol: int, bpe: Any, dictionary: Dictionary) -> str:
+    """A token as text, with the space before it; special symbols by their names.
+
+    Args:
+        symbol: its id.
+        bpe: fairseq's tokenizer.
+        dictionary: of the model's input.
+    """
+    piece = str(dictionary[symbol])
+    if symbol < dictionary.nspecial or piece == MASK:
+        return piece
+    return " " * piece.startswith(_BLANK) + str(bpe.decode(piece))  # decode() strips the space before a word
 
 
 def _end_of_piece(text: str, start: int) -> int:

@@ -21,13 +21,12 @@ from linformer_fairseq.prediction.options import BATCH_TOKENS, LONG, POOLINGS, T
 from linformer_fairseq.prediction.results import Classification, Embedding
 from linformer_fairseq.prediction.stream import Batching, compute_in_order
 
-from .encoding import TextEncoder
+from .encoding import TextEncoder, token_text
 
 Text = str | Sequence[str]
 """A text, or a pair of texts."""
 Floats = npt.NDArray[np.float32]
 
-_BLANK = "\u2581"  # sentencepiece's symbol for a space
 _ANCHOR = "\ue000"  # private-use character: no piece contains it together with another character
 
 
@@ -298,12 +297,7 @@ class TextStreams:
         return (text.before + token).lstrip() + text.after, probability, token
 
     def _token(self, symbol: int) -> str:
-        """A token as text, with the space before it; special symbols by their names."""
-        dictionary = self.task.source_dictionary
-        piece = str(dictionary[symbol])
-        if symbol < dictionary.nspecial or piece == MASK:
-            return piece
-        return " " * piece.startswith(_BLANK) + self.bpe.decode(piece)  # decode() strips the space before a word
+        return token_text(symbol, self.bpe, self.task.source_dictionary)
 
     def _pieces_after(self, text: str) -> list[str]:
         """The pieces of the text after a mask, without the space that sentencepiece puts before a text."""

@@ -20,9 +20,11 @@ ATTENTION_STARTS = ("random", "neighbours")
 
 _LONGEST = 30.0
 """Ratio of the longest wavelength to the shortest, which is 2 pi positions."""
-_AMPLITUDE = 0.2
-_TOKENS = 0.1
-"""Standard deviation of token embeddings: RoBERTa's 0.02 would be too small for these position embeddings."""
+_TOKENS = 0.02
+"""Standard deviation of token embeddings, as in RoBERTa. A layer norm follows, so that before the first update only the
+ratio to the position embeddings matters; but Adam changes smaller embeddings faster in proportion."""
+_AMPLITUDE = 0.04
+"""Of the position embeddings, whose mean square is then twice that of the token embeddings."""
 _SCORE = 22.6
 """Score of a position with itself, before the softmax, for a layer input of variance one."""
 

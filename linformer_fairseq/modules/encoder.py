@@ -94,8 +94,6 @@ class LinformerEncoder(TransformerEncoder):
         padding = src_tokens.eq(self.padding_idx)
         x = self.forward_embedding(src_tokens, token_embeddings)[0]
         mask = padding if self._masks_always(padding.device) or padding.any() else None
-        if mask is not None:
-            x = x.masked_fill(mask.unsqueeze(-1), 0.0)
         # Batch first in here, and (T, B, C) for fairseq outside: a view, which its heads transpose back to (B, T, C).
         states = [x.transpose(0, 1)] if return_all_hiddens else []
         kept = True  # x must not be overwritten: the first layer's input may be the caller's

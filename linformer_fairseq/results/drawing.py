@@ -28,6 +28,10 @@ _LINFORMERS = (
     ("#56b4e9", "P"),
 )
 _BASELINES = (("#000000", "x"), ("#777777", "+"), ("#444444", "1"), ("#aaaaaa", "2"))
+_LINES = ("-", ":", "-.")
+"""With more models than colours, the colours are used again with the next kind of line; baselines are dashed."""
+_MOST_INSIDE = 5
+"""With more curves, the legend would cover them; it is then below the axes."""
 _CAPTION_WIDTH = 150
 """Characters per line."""
 
@@ -41,7 +45,9 @@ def draw(figure: Figure, folder: Path) -> list[Path]:
     # Without a fixed salt the ids in an SVG are random.
     with matplotlib.rc_context({"svg.hashsalt": figure.stem, "font.size": 9, "font.family": "DejaVu Sans"}):
         lines = math.ceil(len(figure.panels) / 2)
-        canvas, grid = plt.subplots(lines, 2, figsize=(12, 4.5 * lines), layout="constrained")
+        most = max(len(panel.curves) for panel in figure.panels)
+        height = 4.5 + (0.17 * most if most > _MOST_INSIDE else 0)  # inches, for the axes and a legend below them
+        canvas, grid = plt.subplots(lines, 2, figsize=(12, height * lines), layout="constrained")
         try:
             canvas.suptitle(figure.title, fontsize=11)
             for axes, panel in zip(grid.flat, figure.panels, strict=True):
@@ -58,12 +64,15 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
         axes.set_axis_off()
         axes.text(0.5, 0.5, "no runs", ha="center", va="center", fontsize=14, color="#777777", transform=axes.transAxes)
         return
-    styles = {True: itertools.cycle(_BASELINES), False: itertools.cycle(_LINFORMERS)}
-    style: dict[str, tuple[str, str]] = {}
+    styles = {
+        True: itertools.cycle((*style, "--") for style in _BASELINES),
+        False: itertools.cycle((*style, line) for line in _LINES for style in _LINFORMERS),
+    }
+    style: dict[str, tuple[str, str, str]] = {}
     for number, curve in enumerate(panel.curves):
         if curve.model not in style:
             style[curve.model] = next(styles[curve.is_baseline])
-        colour, mark = style[curve.model]
+        colour, mark, line = style[curve.model]
         marks = max(1, len(curve.points) // 10)
         axes.plot(
             *zip(*curve.points, strict=True),
@@ -72,13 +81,16 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
             markersize=4,
             markevery=(number % marks, marks),  # so that markers of overlapping curves do not coincide
             linewidth=1.2,
-            linestyle="--" if curve.is_baseline else "-",
+            linestyle=line,
             label=curve.label,
         )
     label_axes(axes, _shown(panel))
     axes.set_xlabel(panel.along)
     axes.set_ylabel("validation perplexity")
-    axes.legend(frameon=False, fontsize=8)
+    if len(panel.curves) > _MOST_INSIDE:
+        axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.15))
+    else:
+        axes.legend(frameon=False, fontsize=8)
 
 
 def _shown(panel: Panel) -> list[float]:

@@ -55,10 +55,10 @@ class Scale:
 
 @dataclass(frozen=True)
 class Pretrained:
-    """The checkpoint that a finetuning started from."""
+    """The checkpoint that a run started from: a finetuning, or the pretraining of a converted model."""
 
     run: str
-    """Name of the pretraining's run."""
+    """Name of the pretraining's run, or of the model's folder."""
     checkpoint: str
     """Name of the file, without its folder."""
 

@@ -51,6 +51,8 @@ def _distinct_name(row: Row, rows: Sequence[Row]) -> str:
         others = (other.model.options for other in rows if other.model.projection == row.model.projection)
         if any(options.get(option, value) != value for options in others):
             name += f", {option}={value}"
+    if row.stage == "pretraining" and row.pretrained:
+        name += f", starting from {row.pretrained.run}"
     if is_untrained(row):
         name += ", no pretraining"
     elif len({other.scale.max_update for other in rows if not is_untrained(other)}) > 1:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from linformer_fairseq.results.paper import SOURCE, TABLE2, TABLE2_NOTES, TASKS, PaperRow
 from linformer_fairseq.results.rows import Row
-from linformer_fairseq.results.selection import model_name, newest, provenance
+from linformer_fairseq.results.selection import is_untrained, model_name, newest, provenance
 
 _LEGEND = (
     "Ours: the best validation accuracy of each run; of each task's learning rates the one with the highest median "
@@ -48,16 +48,17 @@ def table2(rows: Iterable[Row]) -> tuple[list[Table], list[str]]:
     models: dict[tuple[str, str], list[Row]] = {}
     for row in runs:
         models.setdefault((row.scale.label, row.pretrained.run if row.pretrained else ""), []).append(row)
-    of_paper = {key: group for key, group in models.items() if _paper_row(group[0]) is not None}
+    of_paper = {key: group for key, group in models.items() if paper_row(group[0]) is not None}
     tables = [_beside_paper(list(of_paper.values()), notes)]
-    for label in sorted({label for label, _ in models.keys() - of_paper.keys()}):
+    others = {label: is_untrained(models[label, run][0]) for label, run in models.keys() - of_paper.keys()}
+    for label in sorted(others, key=lambda label: (others[label], label)):
         groups = [group for key, group in models.items() if key[0] == label and key not in of_paper]
         tables.append(_other_scale(label, groups, notes))
     return tables, [f"Paper: {SOURCE}, Table 2.", *TABLE2_NOTES, _LEGEND, *notes, *_about(runs)]
 
 
-def _paper_row(row: Row) -> PaperRow | None:
-    """The paper's row that a run of the paper's scale belongs to."""
+def paper_row(row: Row) -> PaperRow | None:
+    """The paper's row that a finetuning belongs to; None if it belongs to none, or is of another scale."""
     if not row.scale.paper:
         return None
     return next((p for p in TABLE2 if p.reproduced and (p.n, p.name) == (row.model.n, row.table2)), None)
@@ -69,7 +70,7 @@ def _beside_paper(groups: Sequence[list[Row]], notes: list[str]) -> Table:
         scores = [f"{score:.1f}" for score in paper.scores]
         lines.append([str(paper.n), paper.name, "paper", *scores, f"{paper.average:.2f}"])
         if paper.reproduced:
-            ours = [group for group in groups if _paper_row(group[0]) == paper] or [[]]
+            ours = [group for group in groups if paper_row(group[0]) == paper] or [[]]
             for group in ours:
                 name = f"ours ({group[0].pretrained.run})" if len(ours) > 1 and group[0].pretrained else "ours"
                 lines.append(["", "", name, *_scores(group, notes)])
@@ -84,7 +85,11 @@ def _other_scale(label: str, groups: Sequence[list[Row]], notes: list[str]) -> T
         run = group[0].pretrained.run if group[0].pretrained else "?"
         name = model_name(group[0].model) + (f" ({run})" if _name(group) in doubled else "")
         lines.append([str(group[0].model.n), name, *_scores(group, notes)])
-    kind = "not in the paper's table" if groups[0][0].scale.paper else "at another scale than the paper's"
+    scale = groups[0][0].scale
+    if is_untrained(groups[0][0]):
+        kind, label = "without pretraining", f"{scale.layers} layers x {scale.width}"
+    else:
+        kind = "not in the paper's table" if scale.paper else "at another scale than the paper's"
     return Table(f"Accuracy on the development sets in percent, ours {kind}: {label}", lines)
 
 

@@ -66,11 +66,12 @@ linformer_data() {
     linformer data "$@"
 }
 
-prepare_text() {
+prepare_text() { # prepare_text [TOKENIZER]: a folder with a tokenizer; without it, one is trained
+    local tokenizer="${1:-$out/tokenizer}"
     # Whole documents are held out: a smaller share would be very few. Validation uses a sample of them.
     linformer_data corpus --out "$out/text" --valid-share 0.004 --workers "$jobs" "${text[@]}"
-    linformer_data vocabulary --out "$out/tokenizer" --vocab-size "$vocab_size" "$out/text"
-    linformer_data binarize --tokenizer "$out/tokenizer" --out "$out/bin" --workers "$jobs" "$out/text"
+    [[ -n ${1:-} ]] || linformer_data vocabulary --out "$tokenizer" --vocab-size "$vocab_size" "$out/text"
+    linformer_data binarize --tokenizer "$tokenizer" --out "$out/bin" --workers "$jobs" "$out/text"
 }
 
 prepare_task() { # prepare_task TASK SOURCE N: writes to $out/TASK, and its bag of words to $out/controls

@@ -213,6 +213,7 @@ def test_attention_can_start_at_the_neighbours(data: Path, size: dict[str, int])
         first = attention(x, need_weights=True)[1][:, :, 0]
         torch.testing.assert_close(first, torch.full_like(first, 1 / 64), atol=0.005, rtol=0)
         padding = encoder.padding_idx
+        assert encoder.embed_tokens.weight[padding + 1 :].std().item() == pytest.approx(0.02, rel=0.05)
         assert not encoder.embed_positions.weight[padding].any() and not encoder.embed_tokens.weight[padding].any()
     assert share["random"] == pytest.approx(near.float().mean().item(), abs=0.05)
     assert share["neighbours"] > 0.5

@@ -25,6 +25,9 @@ class Numbers(Encoder):
     def encode(self, text: str) -> Ids:
         return np.array([int(word) for word in text.split()])
 
+    def token(self, symbol: int) -> str:
+        raise AssertionError
+
     def attend(self, tokens: Tensor, see: See) -> None:
         raise AssertionError
 

@@ -108,7 +108,7 @@ def test_bert(tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
     from linformer_fairseq.analysis.huggingface_encoder import load_huggingface
 
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "value", "is", "empty"]
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "value", "is", "empty", "##s"]
     (tmp_path / "vocab.txt").write_text("\n".join(words))
     transformers.BertTokenizerFast(vocab=str(tmp_path / "vocab.txt")).save_pretrained(tmp_path)
     sizes = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 32}
@@ -121,6 +121,8 @@ def test_bert(tmp_path: Path) -> None:
     encoder = load_huggingface(tmp_path, CPU)
     assert (encoder.kind, encoder.layers, encoder.heads, encoder.max_positions) == ("Hugging Face BERT", 3, 4, 20)
     assert (encoder.first, encoder.last, encoder.encode("The value is empty").tolist()) == (2, 3, [5, 6, 7, 8])
+    names = [encoder.token(symbol) for symbol in (2, *encoder.encode("the values"), 3)]
+    assert names == ["[CLS]", "the", "value", "##s", "[SEP]"]
     tokens = torch.tensor([[2, 5, 6, 7, 8, 3], [2, 8, 7, 6, 5, 5]])
     found = attend(encoder, tokens)
     with torch.no_grad():

@@ -8,12 +8,10 @@ import torch
 
 from linformer_fairseq.analysis.singular_values import (
     cumulative,
-    enough_memory,
     logit_variance,
     needed,
     of_random_logits,
 )
-from linformer_fairseq.files.errors import UserError
 
 
 def test_shares_of_known_singular_values() -> None:
@@ -50,17 +48,3 @@ def test_random_logits_of_size_zero_are_uniform_and_large_ones_are_not() -> None
     at_five = found[0, :, 4]
     assert at_five[0] == pytest.approx(1, abs=1e-5) and at_five[0] > at_five[1] > at_five[2] > 0.25
     assert torch.equal(found, of_random_logits(torch.tensor([[0.0, 1.0, 4.0]]), (20, 20), draws=3, seed=1))
-
-
-@pytest.mark.parametrize(
-    "error",
-    [MemoryError("no"), torch.OutOfMemoryError("no"), RuntimeError("DefaultCPUAllocator: can't allocate memory")],
-)
-def test_a_lack_of_memory_says_what_to_do(error: Exception) -> None:
-    with pytest.raises(UserError, match="--batch 8: try"), enough_memory("--batch 8: try a smaller one"):
-        raise error
-
-
-def test_other_errors_pass() -> None:
-    with pytest.raises(RuntimeError, match="shapes"), enough_memory("--batch 8"):
-        raise RuntimeError("shapes do not match")

@@ -138,9 +138,11 @@ def test_a_stopped_run_goes_on(
 ) -> None:
     whole = analyse(tmp_path / "whole")
     assert len(whole["theorem1"]) == len(whole["theorem2"]) == 2 * 2 * 2
-    names = {"theory.json", *(f"theorem{i}.{kind}" for i in (1, 2) for kind in ("png", "svg"))}
+    figures = ("theorem1", "theorem2", "approximations")
+    names = {"theory.json", *(f"{figure}.{kind}" for figure in figures for kind in ("png", "svg"))}
     assert {path.name for path in (tmp_path / "whole").iterdir()} == names
-    assert "entries of P V within" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "entries of P V within" in out and "| rows, features, landmarks | mean pooling | 8 | 16 |" in out
     calls = 0
 
     def stopping(*given: Any) -> Any:
@@ -181,6 +183,21 @@ def test_inputs_of_a_linformer(sample: Path, tmp_path: Path) -> None:
         assert own["error"] == pytest.approx(float((attention(x)[0] - exact).norm() / exact.norm()), rel=1e-3)
 
 
+def test_other_approximations_are_left_out_where_they_cost_more(tmp_path: Path) -> None:
+    words = ["--lengths", 16, "--projected-dims", 9, 12]
+    assert analyse(tmp_path, *words)["approximations"] == []
+    assert not list(tmp_path.glob("approximations.*")) and (tmp_path / "theorem2.png").is_file()
+    assert cli.main(["analyse", "report", str(tmp_path)]) == 0
+
+
+def test_a_result_of_an_older_version(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record = analyse(tmp_path, "--lengths", 8, "--projected-dims", 4)
+    del record["approximations"]
+    (tmp_path / "theory.json").write_text(json.dumps(record))
+    analyse(tmp_path, "--lengths", 8, "--projected-dims", 4, status=1)
+    assert "theory.json: an older version made it, without approximations" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -213,6 +230,7 @@ def test_report(roberta: Path, sample: Path, tmp_path: Path, capsys: pytest.Capt
     assert cli.main(["analyse", "spectrum", str(roberta), str(sample), *words]) == 0
     assert cli.main(["analyse", "report", str(tmp_path)]) == 0
     page = (tmp_path / "README.md").read_text()
-    for link in ("dense/spectrum_curves.png", "dense/spectrum_heat_map.png", "theory/theorem2.png"):
+    theory_links = ("theory/theorem2.png", "theory/approximations.png")
+    for link in ("dense/spectrum_curves.png", "dense/spectrum_heat_map.png", *theory_links):
         assert f"]({link})" in page and (tmp_path / link).is_file()
     assert "## Singular values of P: roberta" in page and "| layer 2 | window means |" in page

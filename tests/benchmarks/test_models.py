@@ -69,6 +69,65 @@ def test_stored_and_fused_attention_are_the_same_model(name, monkeypatch):
     torch.testing.assert_close(first[1, :8], models[0](tokens[1:, :8])[0])
 
 
+OTHER_ATTENTION = ["linformer_core_mean_pool", "performer", "nystrom", "recurrent"]
+
+
+def built(name, k=4, n=12, dtype=torch.float32):
+    return build(name, TINY, n, k if MODELS[name].projects else None, dtype, torch.device("cpu"))
+
+
+@pytest.mark.parametrize("name", OTHER_ATTENTION)
+@pytest.mark.parametrize("tokens", [2, 5, 9, 11])
+def test_padding_changes_nothing(name, tokens, monkeypatch):
+    monkeypatch.setattr(layer, "_block_size", lambda x: 5)
+    model = built(name)
+    ids = torch.randint(4, 49, (2, 12), generator=torch.Generator().manual_seed(1))
+    padded = ids.clone()
+    padded[1, tokens:] = 1
+    with torch.no_grad():
+        together, alone, full = model(padded), model(ids[1:, :tokens]), model(ids[:1])
+    torch.testing.assert_close(together[1, :tokens], alone[0])
+    torch.testing.assert_close(together[0], full[0])
+
+
+@pytest.mark.parametrize("name", OTHER_ATTENTION)
+def test_gradients_reach_all_that_is_trained(name):
+    model = built(name)
+    tokens = torch.randint(4, 49, (2, 12), generator=torch.Generator().manual_seed(1))
+    tokens[1, 8:] = 1
+    model(tokens)[tokens.ne(1)].square().mean().backward()
+    for parameter in model.parameters():
+        assert parameter.grad is not None and torch.isfinite(parameter.grad).all()
+        assert parameter.grad.abs().sum() > 0 or parameter.dim() == 1  # the softmax does not see b^K of dense attention
+
+
+@pytest.mark.parametrize("name", OTHER_ATTENTION)
+def test_half_precision_is_near_to_full(name):
+    exact, half = built(name), built(name, dtype=torch.bfloat16)
+    half.load_state_dict(exact.state_dict())
+    tokens = torch.randint(4, 49, (2, 12), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        torch.testing.assert_close(half(tokens).float(), exact(tokens), atol=0.06, rtol=0.02)
+
+
+@pytest.mark.parametrize(("name", "k", "tolerance"), [("performer", 8192, 0.05), ("nystrom", 12, 0.01)])
+def test_other_attention_approaches_dense_attention(name, k, tolerance):
+    """The layer with the same weights; the 12 positions are 12 segments of Nystrom attention with a k of 12."""
+    dense, other = built("roberta_sdpa_core_blocks"), built(name, k, n=16)
+    state = dense.state_dict() | {key: value for key, value in other.state_dict().items() if "features" in key}
+    state["embeddings.positions.weight"] = other.embeddings.positions.weight
+    other.load_state_dict(state)
+    dense.embeddings.positions.weight.data = other.embeddings.positions.weight.data[:12]
+    tokens = torch.randint(4, 49, (2, 12), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        x, y = (model.embeddings(tokens) for model in (dense, other))
+        first, second = (
+            model.layers[0].self_attn.attend(z, model.layers[0].self_attn.project(z, None))
+            for model, z in ((dense, x), (other, y))
+        )
+    assert (second - first).norm() < tolerance * first.norm()
+
+
 def test_the_examples_linformer_leaves_ours_registered():
     if reason := missing("fairseq_linformer"):
         pytest.skip(reason)

@@ -10,6 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from benchmarks.efficiency import memory, operations, paper, rate
 from benchmarks.efficiency.memory import is_out_of_memory, largest, no_more_than_there_is, peak_of
 from benchmarks.efficiency.models.build import build
+from benchmarks.efficiency.models.registry import MODELS
 from benchmarks.efficiency.plots import spread
 from benchmarks.efficiency.rate import calls as rate_calls  # as it is before conftest.py replaces it
 from benchmarks.efficiency.sizes import Sizes
@@ -35,15 +36,20 @@ def test_the_search_finds_the_largest_that_fits(most):
 
 
 @pytest.mark.parametrize(
-    ("name", "k"), [("linformer_core", 4), ("roberta_materialised", None), ("roberta_sdpa_core", None)]
+    ("name", "k"),
+    [
+        *(("linformer_core", 4), ("linformer_core_mean_pool", 4), ("performer", 4), ("nystrom", 4), ("nystrom", 5)),
+        *(("recurrent", None), ("roberta_materialised", None), ("roberta_sdpa_core", None)),
+    ],
 )
 def test_operations_are_those_that_torch_counts(name, k):
     model, batch, n = build(name, TINY, 24, k, torch.float32, CPU), 2, 24
     tokens = torch.randint(4, 49, (batch, n), generator=torch.Generator().manual_seed(1))
-    # The fused attention of a CPU is not counted; what it computes is the same as that of the math backend.
-    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+    # A CPU's fused attention and oneDNN's LSTM are not counted; what they compute is the same as without them.
+    plain = sdpa_kernel(SDPBackend.MATH), torch.backends.mkldnn.flags(enabled=False)
+    with torch.no_grad(), plain[0], plain[1], FlopCounterMode(display=False) as counter:
         assert model(tokens).shape == (batch, n, TINY.width)
-    assert batch * operations.forward(TINY, n, k) == counter.get_total_flops()
+    assert batch * operations.forward(TINY, n, k, MODELS[name].projection) == counter.get_total_flops()
 
 
 def test_storing_takes_n_by_n_numbers_of_every_head():

@@ -8,6 +8,7 @@ import json
 import pytest
 
 from benchmarks.__main__ import main
+from benchmarks.efficiency.exponents import exponent
 from benchmarks.efficiency.group import KEYS
 
 PROVENANCE = {
@@ -78,6 +79,33 @@ def test_table_3_has_the_papers_figures_beside_ours(table3, tmp_path):
     if importlib.util.find_spec("matplotlib"):
         assert {path.name for path in (tmp_path / "out").iterdir()} == {"README.md", "a.png", "a_ratios.png"}
         assert "![a_ratios](a_ratios.png)" in text
+
+
+def test_exponents_are_of_the_longest_lengths():
+    values = {n: 3 * n**1.5 for n in (1024, 2048, 4096, 8192)}
+    assert exponent(values) == pytest.approx(1.5)
+    assert exponent({512: 1e9} | values) == pytest.approx(1.5)
+    assert exponent({512: 1.0}) is None and exponent({512: 0.0, 1024: 1.0}) is None
+
+
+def test_table_1_has_the_papers_rows_and_measured_exponents(tmp_path):
+    cells = []
+    for n in (512, 1024, 2048):
+        cells.append(cell("performer", n, 128, n / 1e6, 2**20 * n, operations=n))
+        cells.append(cell("recurrent", n, None, n**2 / 1e6, 2**20 * n**0.5, operations=n, batch=2, tokens=2 * n))
+        stored = {"status": "too_slow", "reason": "too slow"} if n == 2048 else {}
+        cells.append(cell("roberta_materialised", n, None, 1e-9 * n**2.5, n**3, operations=n**2, **stored))
+    (tmp_path / "a.json").write_text(json.dumps(result(cells, preset="table1")))
+    assert main(["report", "--results", str(tmp_path)]) == 0
+    text = (tmp_path / "README.md").read_text()
+    rows = [line for line in text.split("<details>")[0].splitlines() if line.startswith("| ")][2:]
+    assert [row.split(" | ")[0].removeprefix("| ") for row in rows] == [
+        *("Recurrent", "Transformer", "not in it", "Sparse Transformer", "Reformer", "Linformer")
+    ]
+    assert "| O(n) | O(n) | LSTM | 1.00 | 2.00 | 0.50 | 131 | 2,097 | 11.3 | 22.6 |" in rows[0]
+    assert "| O(n²) | O(1) | Transformer, P stored | 2.00 | 2.50 | 3.00 | 5.93 | too slow | 128 | - |" in rows[1]
+    assert "| Performer, our layer, k = 128 | 1.00 | 1.00 | 1.00 | 0.512 | 2.05 | 512 | 2,048 |" in rows[2]
+    assert "| O(n log n) | O(log n) | not run |" in rows[4]
 
 
 def test_the_same_results_give_the_same_files(table3, tmp_path):

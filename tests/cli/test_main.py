@@ -145,7 +145,7 @@ def test_sigterm_is_handled_for_commands_that_clean_up(monkeypatch, cleans_up):
     assert (seen[0] is not before) == cleans_up
     assert signal.getsignal(signal.SIGTERM) is before
     assert {name for name, command in cli.COMMANDS.items() if command.cleans_up} == {
-        *("card", "checkpoint", "convert", "embed", "evaluate", "export", "fill-mask", "import", "predict"),
+        *("card", "checkpoint", "convert", "embed", "evaluate", "export", "fill-mask", "import", "predict", "report"),
         *(["fake"] if cleans_up else []),
     }
 
@@ -202,3 +202,22 @@ def test_a_reader_that_goes_away_is_no_error():
     said = command.stderr.read()
     assert command.wait() == 141
     assert "Traceback" not in said and "BrokenPipe" not in said
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("report", "--out", ""),
+        ("analyse", "report", ""),
+        ("analyse", "attention", "linformer-small", "--text", "", "--out", "x"),
+        ("embed", "", "--out", "x.npy"),
+    ],
+)
+def test_an_empty_argument_is_no_path(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as raised:
+        cli.main(words)
+    assert raised.value.code == 2 and "an argument is empty" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

@@ -11,7 +11,13 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from linformer_fairseq.core import LinformerSelfAttention, LinformerSettings, attention, build_attention_layers
+from linformer_fairseq.core import (
+    LinformerSelfAttention,
+    LinformerSettings,
+    attention,
+    build_attention_layers,
+    windows,
+)
 from linformer_fairseq.core.flops import (
     Order,
     cheapest_order,
@@ -67,6 +73,9 @@ def test_outputs_and_gradients_equal_the_reference(case: str, length: int, padde
         fast, _ = layer(x, mask)
         plain, probabilities = reference_attention(layer, x, lengths)
         torch.testing.assert_close(fast * real, plain * real, atol=1e-5, rtol=1e-5)
+        with torch.inference_mode():  # takes other paths
+            without_gradients, _ = layer(x, mask)
+        torch.testing.assert_close(without_gradients * real, plain * real, atol=1e-5, rtol=1e-5)
 
         explicit, weights = layer(x, mask, need_weights=True)
         torch.testing.assert_close(explicit * real, plain * real, atol=1e-5, rtol=1e-5)
@@ -100,6 +109,25 @@ def test_gradients_equal_the_reference_to_rounding_in_double_precision(case: str
     expected = _gradients(layer, shared, (plain * direction).sum())
     for name in expected:
         torch.testing.assert_close(got[name], expected[name], atol=1e-11, rtol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["fp32", "bf16"])
+@pytest.mark.parametrize("length", [N, N - 3, 1])
+def test_a_convolution_gives_the_same_by_onednn_and_by_product_and_sum(
+    length: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, projection = _layers("layerwise-convolution-affine-stretch")
+    projection.to(dtype)
+    mask = padding_mask([length, max(1, length - 4), 1], length)
+    x = torch.randn(3, length, WIDTH).to(dtype).masked_fill(mask.unsqueeze(-1), 0.0)
+    for padding in (mask, None):
+        found = []
+        for fast in (True, False):
+            monkeypatch.setattr(windows, "_convolves_fast", lambda _, fast=fast: fast)
+            with torch.no_grad():
+                found.append(projection(x, padding))
+        tolerance = 1e-6 if dtype == torch.float32 else 0.02
+        torch.testing.assert_close(*found, atol=tolerance, rtol=tolerance)
 
 
 LINEAR = [case for case in EVERY_CASE if "linear" in case]

@@ -34,12 +34,19 @@ def fused(monkeypatch: pytest.MonkeyPatch) -> Mock:
     return spy
 
 
+@pytest.fixture(params=[False, True], ids=["no_amx", "amx"])
+def amx(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    found: bool = request.param
+    monkeypatch.setattr("linformer_fairseq.core.dot_product._has_amx", lambda: found)
+    return found
+
+
 @pytest.mark.parametrize("masked", [False, True], ids=["all", "masked"])
 @pytest.mark.parametrize("heads", [1, H], ids=["one_head", "own_heads"])
 @pytest.mark.parametrize("length", [1, 6, 40])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["fp32", "bf16"])
 def test_the_output_is_softmax_of_scores_times_values(
-    dtype: torch.dtype, length: int, heads: int, masked: bool, fused: Mock
+    dtype: torch.dtype, length: int, heads: int, masked: bool, amx: bool, fused: Mock
 ) -> None:
     rows = 9
     query, keys, values = draw(H, length, dtype), draw(heads, rows, dtype), draw(heads, rows, dtype)
@@ -52,7 +59,7 @@ def test_the_output_is_softmax_of_scores_times_values(
     assert none is None and found.shape == query.shape and found.dtype == dtype
     torch.testing.assert_close(found.double(), expected, atol=tolerance, rtol=0)
     # with as many rows or more for each head of few positions, copies of the keys would cost more
-    in_steps = dtype == torch.bfloat16 and (heads == 1 or rows <= 2 * length)
+    in_steps = dtype == torch.bfloat16 and not amx and (heads == 1 or rows <= 2 * length)
     assert fused.called == (not in_steps)
     found, stored = dot_product_attention(query, keys, values, mask, scale=SCALE, stored=True)
     assert stored is not None and stored.dtype == torch.float32
@@ -63,6 +70,7 @@ def test_the_output_is_softmax_of_scores_times_values(
 
 
 def test_large_scores_are_left_to_the_fused_kernel(fused: Mock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("linformer_fairseq.core.dot_product._has_amx", lambda: False)
     query, keys = draw(H, 6, torch.bfloat16), draw(H, 6, torch.bfloat16)
     for largest, called in ((B * H * 6 * 6, False), (B * H * 6 * 6 - 1, True)):
         monkeypatch.setattr("linformer_fairseq.core.dot_product._LARGEST_IN_INFERENCE", largest)

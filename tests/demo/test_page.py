@@ -18,21 +18,12 @@ pytest.importorskip("sentencepiece")
 from linformer_fairseq.demo.answers import ROWS, Answers
 from linformer_fairseq.demo.server import LARGEST, Server
 from linformer_fairseq.models import LinformerRobertaModel
-from tests.demo.browser import PROGRAMS, Browser, find_chromium
+from tests.browser import Browser
 from tests.demo.models import LONG, TEXTS, N, make_classifier, make_pretrained
 
 pytestmark = pytest.mark.slow
 
 EVIL = "<img src=x onerror=\"document.title='hurt'\"> <b>the</b> value"
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    program = find_chromium()
-    if program is None:
-        pytest.skip(f"no Chromium on this machine (looked for {', '.join(PROGRAMS)}): apt-get install chromium")
-    with Browser(program, tmp_path_factory.mktemp("profile")) as found:
-        yield found
 
 
 @contextmanager

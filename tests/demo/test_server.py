@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from linformer_fairseq import web
 from linformer_fairseq.demo import server as module
 from linformer_fairseq.demo.server import LARGEST, Server
 from linformer_fairseq.files.errors import UserError
@@ -91,9 +92,9 @@ def test_the_page_is_sent_with_headers_that_keep_it_to_itself(server: Server) ->
 
 
 def test_every_file_of_the_page_is_sent_and_named() -> None:
-    folder = Path(module.__file__).parent / "page"
-    assert {name for name, _ in module._FILES.values()} == {path.name for path in folder.iterdir()}
-    for path in folder.iterdir():
+    paths = {path for path, _ in module._FILES.values()}
+    assert paths == {*Path(module.__file__).parent.joinpath("page").iterdir(), *web.FOLDER.glob("*.[cj]s*")}
+    for path in paths:
         text = path.read_text(encoding="utf-8")
         for address in re.findall(r"""(?:src|href|from)=?\s*"(/[^"]*)""", text):
             assert address in module._FILES, f"{path.name} loads {address}"

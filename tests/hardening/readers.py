@@ -53,6 +53,7 @@ from tests.binarised import write_items, write_labels
 from tests.checkpoint_files import make_state
 from tests.data_prep.small_tokenizers import make_gpt2, make_sentencepiece, text
 from tests.hardening.mutations import Mutate, json_mutant, mutant
+from tests.report import small_results
 from tests.results import examples
 
 LINES = [line for line in text(6).split("\n") if line]
@@ -215,8 +216,23 @@ def _redone_step(path: Path, out: Path) -> None:
 
 
 _ROW = to_line(examples.row())
+
+
+def _small_results(name: str) -> Callable[[Path], Path]:
+    return lambda folder: small_results.make(folder / "results") / name
+
+
+def _report(path: Path, out: Path) -> None:
+    from linformer_fairseq.report.build import page
+
+    page(next(folder for folder in path.parents if folder.name == "results"))
+
+
 _RECORDS = [
     Reader("run.json", _run_json, _run, json_mutant),
+    Reader("report: speed", _small_results("efficiency/inference_table3.json"), _report, json_mutant, share=0.5),
+    Reader("report: spectrum", _small_results("analysis/one/spectrum.json"), _report, json_mutant, share=0.5),
+    Reader("report: theory", _small_results("analysis/two/theory.json"), _report, json_mutant, share=0.5),
     Reader("train.log", lambda folder: _run_json(folder).with_name(LOG), _run, json_mutant, share=0.5, lenient=True),
     Reader(
         "rows of results", _file("runs.jsonl", _ROW + to_line(examples.row("other"))), _rows, json_mutant, share=0.5

@@ -10,7 +10,7 @@ import pytest
 from linformer_fairseq import cli
 from linformer_fairseq.results import merge_rows
 from linformer_fairseq.results.perplexity import groups, perplexity_figure, perplexity_table
-from linformer_fairseq.results.rows import Row, Score
+from linformer_fairseq.results.rows import Pretrained, Row, Score
 from tests.results.examples import finetuned, model, row
 
 SIZE = (2, 128)
@@ -48,6 +48,15 @@ def test_seeds_stand_together_and_the_roberta_at_the_same_time() -> None:
     name = "Linformer, n = 256, k = 64, layerwise"
     assert table.rows[2:] == [[name, "1,000", "120.0 (100.0 to 140.0, 3)", "2,000", "0.50", "360.0"]]
     assert "4 runs" in notes[-1]
+
+
+def test_a_run_that_started_from_a_converted_model_says_so() -> None:
+    rows = [
+        pretrained("a", 100, 2000, pretrained=Pretrained("converted", "model.safetensors")),
+        pretrained("b", 110, 2000),
+    ]
+    name = "Linformer, n = 256, k = 64, layerwise"
+    assert {group.name for group in groups(rows)[0]} == {f"{name}, starting from converted", name}
 
 
 def test_options_that_differ_are_in_the_name() -> None:

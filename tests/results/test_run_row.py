@@ -143,6 +143,11 @@ def test_a_finetuning_has_the_scale_of_its_pretraining(tmp_path: Path) -> None:
     assert row.scale.label == "2 layers x 32, pretraining unknown" and not row.scale.paper
 
 
+def test_a_pretraining_of_a_converted_model_names_its_folder(tmp_path: Path) -> None:
+    row = read_run(run_folder(tmp_path / "run", [], pretrained="/gone/converted/model.safetensors"))
+    assert row.stage == "pretraining" and row.pretrained == Pretrained("converted", "model.safetensors")
+
+
 def test_a_run_that_names_itself_as_pretrained_is_read(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     run_folder(folder, [], stage="finetuning", pretrained=str(folder / "checkpoint_best.pt"))

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from linformer_fairseq.checkpoints.released_folder import shipped_folder
+
 STUB = """#!/bin/bash
 printf '%s\\n' "$*" >>"$LOG"
 while (($# > 1)); do [[ $1 == --out ]] && out="$2"; shift; done
@@ -15,6 +17,7 @@ case "$(tail -n 1 -- "$LOG")" in
     "data binarize"*) mkdir -p "$out" && touch "$out"/{dict.txt,train.bin,valid.bin} ;;
     "data task"*) mkdir -p "$out/input0" && touch "$out/input0/dict.txt" ;;
     results*) touch "$out" ;;
+    convert*) ln -s "$CONVERTED" converted ;;
 esac
 """
 
@@ -42,7 +45,11 @@ def run(checkout: Path, data: Path | None, *words: str) -> tuple[subprocess.Comp
         (checkout / ".venv/bin" / program).write_text(stub)
         (checkout / ".venv/bin" / program).chmod(0o755)
     environment = {key: value for key, value in os.environ.items() if key != "LINFORMER_DATA"}
-    environment |= {"LOG": str(log), **({"LINFORMER_DATA": str(data)} if data else {})}
+    environment |= {
+        "LOG": str(log),
+        "CONVERTED": str(shipped_folder("linformer-small")),
+        **({"LINFORMER_DATA": str(data)} if data else {}),
+    }
     command = [str(checkout / "scripts/reproduce_learning.sh"), *words]
     done = subprocess.run(command, env=environment, cwd="/", capture_output=True, text=True, timeout=120)
     return done, log.read_text().splitlines() if log.exists() else []
@@ -74,10 +81,16 @@ def test_without_data(checkout: Path, data: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("study", "pretrained", "finetuned", "second_seed"),
-    [("projections", 30, 0, 30), ("length", 6, 12, 18), ("released", 6, 16, 8)],
+    [("projections", 30, 0, 30), ("length", 6, 12, 18), ("released", 6, 16, 8), ("conversion", 3, 0, 2)],
 )
 def test_the_runs_of_a_study_are_runs_that_can_be_composed(
-    checkout: Path, data: Path, study: str, pretrained: int, finetuned: int, second_seed: int
+    checkout: Path,
+    data: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    study: str,
+    pretrained: int,
+    finetuned: int,
+    second_seed: int,
 ) -> None:
     from linformer_fairseq.launch import compose
 
@@ -88,6 +101,7 @@ def test_the_runs_of_a_study_are_runs_that_can_be_composed(
     first = [words for words in runs if "common.seed=1" in words]
     assert len(runs) == len(first) + second_seed
     assert [sum(words[0] == kind for words in first) for kind in ("pretrain", "finetune")] == [pretrained, finetuned]
+    monkeypatch.chdir(checkout / f"reproduce_{study}")  # where the runs find a converted model
     for command, *overrides in first:
         compose({"pretrain": "pretraining", "finetune": "finetuning"}[command], overrides)
     names = [word for words in first if words[0] == "pretrain" for word in words if word.startswith("run.name=")]

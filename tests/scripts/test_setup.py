@@ -44,6 +44,16 @@ def test_moved_repository_starts_afresh(working_machine):
     assert working_machine.calls()[0] == "venv"
 
 
+def test_a_linked_environment_is_not_emptied(working_machine, tmp_path):
+    another = tmp_path / "another"
+    another.mkdir()
+    (another / "file").touch()
+    (working_machine.checkout / ".venv").symlink_to(another)
+    done = working_machine.setup()
+    assert done.returncode == 1 and ".venv is a link" in done.stderr and "venv" not in working_machine.calls()
+    assert (another / "file").exists()
+
+
 def test_two_set_ups_at_once(working_machine):
     """The second waits for the first and then has nothing to do."""
     working_machine.add_working_python(pip="sleep 0.1")

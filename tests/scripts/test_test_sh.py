@@ -8,6 +8,8 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[2]
 PROGRAMS = ("ruff", "mypy", "shellcheck", "python")
+INSTALLED = ("munged", "slurmctld", "slurmd", "chromium")
+"""What .ci/run would install; must not happen here."""
 
 
 class Checkout:
@@ -22,6 +24,10 @@ class Checkout:
         self.put(self.root / "scripts" / "setup.sh", "exit 0")
         for name in PROGRAMS:
             self.stub(name, 0)
+        self.system = folder / "system"
+        self.system.mkdir()
+        for name in INSTALLED:
+            self.put(self.system / name, "exit 0")
 
     @staticmethod
     def put(path: Path, body: str) -> None:
@@ -36,7 +42,7 @@ class Checkout:
         return subprocess.run(
             [str(self.root / script), *arguments],
             cwd=self.root.parent,
-            env={"PATH": "/usr/local/bin:/usr/bin:/bin"},
+            env={"PATH": f"{self.system}:/usr/local/bin:/usr/bin:/bin"},
             capture_output=True,
             text=True,
             timeout=60,

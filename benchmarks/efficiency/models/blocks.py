@@ -1,4 +1,5 @@
-"""Our layer with n x n attention, which shows how much of our speed is due to the implementation."""
+"""Our layer with other attention: n x n attention, which shows how much of our speed is due to the implementation, and
+what `performer` and `nystrom` have."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from linformer_fairseq.core.dot_product import dot_product_attention
 from linformer_fairseq.core.layer import LayerParts, encoder_layer
 
 
-class DenseSelfAttention(nn.Module):
-    """softmax(Q K^T / sqrt(D)) V over all positions, in the two steps of `LinformerSelfAttention`."""
+class HeadMaps(nn.Module):
+    """The linear maps of multi-head attention, under the names of `LinformerSelfAttention`."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -23,31 +24,44 @@ class DenseSelfAttention(nn.Module):
         self.q_proj, self.k_proj = nn.Linear(width, width), nn.Linear(width, width)
         self.v_proj, self.out_proj = nn.Linear(width, width), nn.Linear(width, width)
 
-    def project(self, x: Tensor, padding: Tensor | None) -> ProjectedSequence:
-        """Keys and values of all positions of (B, T, C)."""
-        mask = None if padding is None else ~padding[:, None, None, :]
-        return ProjectedSequence(self._split(self.k_proj(x)), self._split(self.v_proj(x)), mask)
+    def split(self, x: Tensor) -> Tensor:
+        """(B, T, C) to (B, H, T, D)."""
+        return x.unflatten(2, (self.heads, -1)).transpose(1, 2)
+
+    def join(self, heads: Tensor) -> Tensor:
+        """(B, H, T, D) to (B, T, C), through W^O."""
+        out: Tensor = self.out_proj(heads.transpose(1, 2).flatten(2))
+        return out
+
+
+class RowsSelfAttention(HeadMaps):
+    """Softmax attention to the rows that `project` of a subclass returns."""
 
     def attend(self, x: Tensor, projected: ProjectedSequence) -> Tensor:
         """Attention of any positions (B, t, C) to all: (B, t, C)."""
         keys, values, mask, _ = projected
-        query = self._split(self.q_proj(x))
+        query = self.split(self.q_proj(x))
         mixed, _ = dot_product_attention(query, keys, values, mask, scale=query.size(-1) ** -0.5)
-        out: Tensor = self.out_proj(mixed.transpose(1, 2).flatten(2))
-        return out
-
-    def _split(self, x: Tensor) -> Tensor:
-        return x.unflatten(2, (self.heads, -1)).transpose(1, 2)
+        return self.join(mixed)
 
 
-class DenseLayer(nn.Module):
-    """The parts of `LinformerEncoderLayer`, with dense attention."""
+class DenseSelfAttention(RowsSelfAttention):
+    """softmax(Q K^T / sqrt(D)) V over all positions, in the two steps of `LinformerSelfAttention`."""
+
+    def project(self, x: Tensor, padding: Tensor | None) -> ProjectedSequence:
+        """Keys and values of all positions of (B, T, C)."""
+        mask = None if padding is None else ~padding[:, None, None, :]
+        return ProjectedSequence(self.split(self.k_proj(x)), self.split(self.v_proj(x)), mask)
+
+
+class SharedLayer(nn.Module):
+    """The parts of `LinformerEncoderLayer` with other attention, which has the steps ``project`` and ``attend``."""
 
     normalize_before = compiled = recompute = False
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: Sizes, attention: HeadMaps) -> None:
         super().__init__()
-        self.self_attn = DenseSelfAttention(sizes.width, sizes.heads)
+        self.self_attn = attention
         self.self_attn_layer_norm = nn.LayerNorm(sizes.width)
         self.fc1, self.fc2 = nn.Linear(sizes.width, sizes.ffn), nn.Linear(sizes.ffn, sizes.width)
         self.final_layer_norm = nn.LayerNorm(sizes.width)
@@ -61,4 +75,5 @@ class DenseLayer(nn.Module):
 
 def sdpa_in_blocks(sizes: Sizes, n: int, k: int | None) -> Encoder:
     """The dense rival in blocks of positions, with attention in steps where that is faster, both as in our layer."""
-    return Encoder(sizes, n, (DenseLayer(sizes) for _ in range(sizes.layers)))
+    attention = (DenseSelfAttention(sizes.width, sizes.heads) for _ in range(sizes.layers))
+    return Encoder(sizes, n, (SharedLayer(sizes, one) for one in attention))

@@ -77,6 +77,12 @@ def linformer_core_convolution(sizes: Sizes, n: int, k: int | None) -> CoreLinfo
     return CoreLinformer(sizes, n, k, projection="convolution")
 
 
+def linformer_core_mean_pool(sizes: Sizes, n: int, k: int | None) -> CoreLinformer:
+    """Our layers with the mean of each window as projection."""
+    assert k is not None
+    return CoreLinformer(sizes, n, k, projection="mean_pool")
+
+
 def linformer_core_compiled(sizes: Sizes, n: int, k: int | None) -> CoreLinformer:
     """Our layers with torch.compile, with the paper's projection."""
     assert k is not None

@@ -40,9 +40,9 @@ class SelfAttention(nn.Module):
 class Layer(nn.Module):
     """Attention and feed-forward network, post-norm."""
 
-    def __init__(self, sizes: Sizes, stores: bool) -> None:
+    def __init__(self, sizes: Sizes, attention: nn.Module) -> None:
         super().__init__()
-        self.attention = SelfAttention(sizes.width, sizes.heads, stores)
+        self.attention = attention
         self.attention_norm = nn.LayerNorm(sizes.width)
         self.fc1, self.fc2 = nn.Linear(sizes.width, sizes.ffn), nn.Linear(sizes.ffn, sizes.width)
         self.norm = nn.LayerNorm(sizes.width)
@@ -54,20 +54,25 @@ class Layer(nn.Module):
         return out
 
 
+def layer(sizes: Sizes, stores: bool) -> Layer:
+    """A layer of the Transformer, which stores P or has torch's fused attention."""
+    return Layer(sizes, SelfAttention(sizes.width, sizes.heads, stores))
+
+
 def materialised(sizes: Sizes, n: int, k: int | None) -> Encoder:
     """The paper's baseline."""
-    return Encoder(sizes, n, (Layer(sizes, stores=True) for _ in range(sizes.layers)))
+    return Encoder(sizes, n, (layer(sizes, stores=True) for _ in range(sizes.layers)))
 
 
 def sdpa(sizes: Sizes, n: int, k: int | None) -> Encoder:
     """The dense rival, with torch's fused attention."""
-    return Encoder(sizes, n, (Layer(sizes, stores=False) for _ in range(sizes.layers)))
+    return Encoder(sizes, n, (layer(sizes, stores=False) for _ in range(sizes.layers)))
 
 
 def sdpa_compiled(sizes: Sizes, n: int, k: int | None) -> Encoder:
     """The same with compiled layers, like ours."""
     encoder = sdpa(sizes, n, k)
     prepare_compiler(sizes.layers)
-    for layer in encoder.layers:
-        layer.compile()
+    for one in encoder.layers:
+        one.compile()
     return encoder

@@ -29,7 +29,7 @@ class Known:
     needs: str = ""
     """The package that it needs in addition to torch."""
     projects: bool = True
-    """Whether it projects keys and values, and so has a k."""
+    """Whether it has a k: projected rows of a Linformer, features of Performer, landmarks of Nystrom attention."""
     stores: bool = False
     """Whether it stores the attention probabilities."""
     compiled: bool = False
@@ -37,7 +37,8 @@ class Known:
     trains: bool = True
     """Whether `training` can measure it."""
     projection: str = "linear"
-    """Projection of a Linformer; the other defaults of our model depend on it."""
+    """Projection of a Linformer, on which the other defaults of our model depend; other attention by its name in
+    `operations`."""
 
 
 MODELS: dict[str, Known] = {  # in the order of the tables
@@ -51,6 +52,12 @@ MODELS: dict[str, Known] = {  # in the order of the tables
     "linformer_core_convolution": Known(
         "ours:linformer_core_convolution", "ours, no fairseq, default projection", projection="convolution"
     ),
+    "linformer_core_mean_pool": Known(
+        "ours:linformer_core_mean_pool", "ours, no fairseq, mean pooling", projection="mean_pool"
+    ),
+    "performer": Known("performer:performer", "Performer, our layer", trains=False, projection="performer"),
+    "nystrom": Known("nystrom:nystrom", "Nystrom, our layer", trains=False, projection="nystrom"),
+    "recurrent": Known("recurrent:recurrent", "LSTM", projects=False, trains=False, projection="recurrent"),
     "roberta_sdpa_core": Known("plain:sdpa", "dense rival", projects=False),
     "roberta_sdpa_core_blocks": Known("blocks:sdpa_in_blocks", "dense rival in blocks", projects=False, trains=False),
     "roberta_sdpa_core_compiled": Known("plain:sdpa_compiled", "dense rival, compiled", projects=False, compiled=True),

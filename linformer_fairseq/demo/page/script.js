@@ -136,7 +136,10 @@ function showLines(texts) {
   return counts.join("; ");
 }
 
-const showMap = new HeatMap(el("heat-map"), el("legend"), (text) => { el("cell").textContent = text; });
+const showMap = new HeatMap(el("heat-map"), el("legend"), {
+  say: (text) => { el("cell").textContent = text; },
+  number: (value) => (value < 0.0001 ? "below 0.0001" : value.toFixed(4)),
+});
 
 const attend = asker(
   "attention",

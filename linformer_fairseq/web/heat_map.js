@@ -2,6 +2,7 @@
 
 const ROW_HEIGHT = 20;
 const NARROWEST = 4, WIDEST = 28; // of a column
+const EDGE = 4; // around a cell that is scrolled into view
 const LABELLED = 14; // width that a column label takes
 const LONGEST_LABEL = 110;
 const FONT = "12px system-ui, sans-serif";
@@ -11,18 +12,25 @@ const RAMPS = {
 };
 
 // "▁" is how sentencepiece writes the space before a word.
-const visible = (token) => token.replaceAll(" ", "▁").replaceAll("\n", "⏎");
+export const visible = (token) => token.replaceAll(" ", "▁").replaceAll("\n", "⏎");
 
-// The scale is that of the square root, so that small probabilities differ visibly; the legend has the same.
-function ramp() {
-  const stops = RAMPS[matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"];
-  return (share) => {
-    const place = Math.sqrt(Math.min(1, Math.max(0, share))) * (stops.length - 1);
-    const first = Math.min(stops.length - 2, Math.floor(place));
-    const mixed = stops[first].map((value, i) => value + (stops[first + 1][i] - value) * (place - first));
-    return `rgb(${mixed.map(Math.round).join(" ")})`;
-  };
+export const isDark = matchMedia("(prefers-color-scheme: dark)");
+
+// Red, green and blue for a share of the largest value. The scale is that of the square root, so that small probabilities
+// differ visibly; the legend has the same.
+export function ramp() {
+  const stops = RAMPS[isDark.matches ? "dark" : "light"];
+  return (share) => between(stops, Math.sqrt(Math.min(1, Math.max(0, share))));
 }
+
+// The colour at a place, from 0 to 1, between the first and the last of several.
+export function between(stops, share) {
+  const place = share * (stops.length - 1);
+  const first = Math.min(stops.length - 2, Math.floor(place));
+  return stops[first].map((value, i) => Math.round(value + (stops[first + 1][i] - value) * (place - first)));
+}
+
+export const css = (colour) => `rgb(${colour.join(" ")})`;
 
 // A canvas of this size in CSS pixels, sharp on dense screens; returns its context.
 function prepared(canvas, width, height) {
@@ -46,12 +54,33 @@ function shortened(context, text, width) {
   return `${text.slice(0, end)}…`;
 }
 
+// colour(share): of a place from 0 to 1.
+export function drawLegend(canvas, colour) {
+  const legend = prepared(canvas, 160, 12);
+  for (let x = 0; x < 160; x++) {
+    legend.fillStyle = css(colour(x / 159));
+    legend.fillRect(x, 0, 1, 12);
+  }
+}
+
+// What a column of P is, in words.
+export function columnName({ tokens, window, dense }, column) {
+  if (dense) return `token ${column + 1} “${visible(tokens[column])}”`;
+  if (window === null) return `projected row ${column + 1}`;
+  const start = column * window, end = Math.min(tokens.length, start + window);
+  const numbers = end - start === 1 ? `token ${end}` : `tokens ${start + 1} to ${end}`;
+  return `projected row ${column + 1} (${numbers} “${visible(tokens.slice(start, end).join(""))}”)`;
+}
+
 export class HeatMap {
-  // frame: the grid of canvases; legend: canvas; say(text): shows what the chosen cell is.
-  constructor(frame, legend, say) {
+  // frame: the grid of canvases; legend: canvas; say(text): shows what the chosen cell is; number(value): writes a
+  // probability; pick(token, column): is called for a cell that is clicked, or chosen with Enter.
+  constructor(frame, legend, { say, number, pick = () => {} }) {
     this.frame = frame;
     this.legend = legend;
     this.say = say;
+    this.number = number;
+    this.pick = pick;
     this.columns = frame.querySelector(".columns");
     this.rows = frame.querySelector(".rows");
     this.cells = frame.querySelector(".cells canvas");
@@ -59,19 +88,22 @@ export class HeatMap {
     this.data = null;
     this.cells.addEventListener("pointermove", (event) => this.chooseAt(event));
     this.cells.addEventListener("pointerdown", (event) => this.chooseAt(event));
+    this.cells.addEventListener("click", () => this.pickChosen());
     this.cells.addEventListener("keydown", (event) => this.chooseByKey(event));
     addEventListener("resize", () => this.draw());
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+    isDark.addEventListener("change", () => this.draw());
   }
 
-  // data: the answer of /api/attention.
+  // data: tokens: names of all; first: the token of the first row; weights: rows of probabilities; largest of all
+  // tokens; window: tokens that a column is made of, null if it is made of all; dense: whether columns are tokens.
   show(data) {
     this.data = data;
     this.chosen = null;
     this.mark.hidden = true;
     this.frame.scrollTo(0, 0);
     this.cells.ariaLabel =
-      `Heat map of ${data.weights.length} tokens and ${data.weights[0].length} projected rows; ` +
+      `Heat map of ${data.weights.length} tokens and ${data.weights[0].length} ${data.dense ? "" : "projected "}` +
+      `${data.dense ? "tokens" : "rows"}; ` +
       "the arrow keys choose a cell, whose value is below the map";
     this.draw();
   }
@@ -92,7 +124,7 @@ export class HeatMap {
     const cells = prepared(this.cells, count * this.width, weights.length * ROW_HEIGHT);
     const gap = this.width > 2 * NARROWEST ? 1 : 0;
     weights.forEach((values, row) => values.forEach((value, column) => {
-      cells.fillStyle = colour(value / largest);
+      cells.fillStyle = css(colour(value / largest));
       cells.fillRect(column * this.width, row * ROW_HEIGHT, this.width - gap, ROW_HEIGHT - 1);
     }));
 
@@ -102,11 +134,7 @@ export class HeatMap {
       rows.fillText(shortened(rows, label, labelWidth - 12), labelWidth - 6, (row + 0.5) * ROW_HEIGHT));
 
     this.drawColumnLabels(count);
-    const legend = prepared(this.legend, 160, 12);
-    for (let x = 0; x < 160; x++) {
-      legend.fillStyle = colour(x / 159);
-      legend.fillRect(x, 0, 1, 12);
-    }
+    drawLegend(this.legend, colour);
     if (this.chosen) this.choose(...this.chosen);
   }
 
@@ -133,16 +161,9 @@ export class HeatMap {
   }
 
   describe(row, column) {
-    const { tokens, first, window, weights } = this.data;
+    const { tokens, first, weights } = this.data;
     const from = `token ${first + row + 1} “${visible(tokens[first + row])}”`;
-    let to = `projected row ${column + 1}`;
-    if (window !== null) {
-      const start = column * window, end = Math.min(tokens.length, start + window);
-      const numbers = end - start === 1 ? `token ${end}` : `tokens ${start + 1} to ${end}`;
-      to += ` (${numbers} “${this.columnLabel(column)}”)`;
-    }
-    const value = weights[row][column];
-    return `${from} to ${to}: ${value < 0.0001 ? "below 0.0001" : value.toFixed(4)}`;
+    return `${from} to ${columnName(this.data, column)}: ${this.number(weights[row][column])}`;
   }
 
   choose(row, column) {
@@ -158,18 +179,34 @@ export class HeatMap {
     this.say(this.describe(row, column));
   }
 
+  // Scrolls the chosen cell into the frame, beside the labels; the page stays.
+  reveal() {
+    const { mark, frame } = this;
+    const wide = frame.clientWidth - this.rows.offsetWidth, high = frame.clientHeight - this.columns.offsetHeight;
+    const within = (start, size, scrolled, room) => Math.max(start + size + EDGE - room, Math.min(start - EDGE, scrolled));
+    frame.scrollTo(
+      within(mark.offsetLeft, mark.offsetWidth, frame.scrollLeft, wide),
+      within(mark.offsetTop, mark.offsetHeight, frame.scrollTop, high),
+    );
+  }
+
   chooseAt(event) {
     const box = this.cells.getBoundingClientRect();
     this.choose(Math.floor((event.clientY - box.top) / ROW_HEIGHT), Math.floor((event.clientX - box.left) / this.width));
   }
 
+  pickChosen() {
+    if (this.chosen) this.pick(this.data.first + this.chosen[0], this.chosen[1]);
+  }
+
   chooseByKey(event) {
+    if (event.key === "Enter") this.pickChosen();
     const steps = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
     const step = steps[event.key];
     if (!step) return;
     event.preventDefault();
     const [row, column] = this.chosen ?? [-step[0], -step[1]];
     this.choose(row + step[0], column + step[1]);
-    this.mark.scrollIntoView({ block: "nearest", inline: "nearest" });
+    this.reveal();
   }
 }

@@ -141,9 +141,9 @@ class Browser:
         """Move the mouse to a point of the window."""
         self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
 
-    def click(self, selector: str) -> None:
-        """Click on the middle of an element."""
-        x, y = self.point(selector)
+    def click(self, selector: str, x: float = 0.5, y: float = 0.5) -> None:
+        """Click on a point of an element, given as shares of its width and height."""
+        x, y = self.point(selector, x, y)
         self.hover(x, y)
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
@@ -159,7 +159,7 @@ class Browser:
 
     def key(self, name: str) -> None:
         """Press a key."""
-        codes = {"Delete": 46, "ArrowRight": 39, "ArrowDown": 40, "ArrowUp": 38}
+        codes = {"Enter": 13, "Delete": 46, "ArrowRight": 39, "ArrowDown": 40, "ArrowUp": 38, "ArrowLeft": 37}
         for kind in ("keyDown", "keyUp"):
             self.call("Input.dispatchKeyEvent", type=kind, key=name, code=name, windowsVirtualKeyCode=codes[name])
 

@@ -1,0 +1,47 @@
+"""Figure 3 of the paper: validation perplexity in pretraining."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from linformer_fairseq.report.rows import OF_PAPER, PRETRAIN, origin, read_files
+from linformer_fairseq.report.section import Missing, Part, shown
+from linformer_fairseq.results.figure3 import figures
+from linformer_fairseq.results.paper import PANELS
+from linformer_fairseq.results.perplexity import perplexity_table
+from linformer_fairseq.results.render import markdown
+
+_FULL_SIZE = f"""{PRETRAIN}
+linformer results collect runs
+linformer results figure3"""
+
+
+def curves(results: Path) -> Iterator[Part]:
+    """Our curves in the paper's panels, and the perplexities at their ends."""
+    drawn = {
+        name: [row for row in rows if row.stage == "pretraining" and set(row.figure3) & PANELS.keys()]
+        for name, rows in read_files(results, OF_PAPER).items()
+    }
+    for name, rows in drawn.items():
+        if not rows:
+            continue
+        found, remarks = figures(rows)
+        folder = Path(name).parent
+        for figure in found:
+            yield f"### {figure.title}\n"
+            picture = f"![{figure.title}]({(folder / figure.stem).as_posix()}.png)"
+            yield from shown(results, [picture], f"linformer results figure3 --runs {results.name}/{name}")
+            yield f"\n{figure.caption}\n"
+        yield from (f"- {remark}\n" for remark in remarks)
+        yield markdown(*perplexity_table(rows))
+        by_hours = (folder / "perplexity.png").as_posix()
+        if (results / by_hours).is_file():
+            yield f"![Validation perplexity by tokens and by hours]({by_hours})\n"
+        yield origin(results, name, OF_PAPER[name])
+    made = {panel for rows in drawn.values() for row in rows if row.scale.paper for panel in row.figure3}
+    if left := [panel for panel in PANELS if panel not in made]:
+        panels = f"panel{'s' * (len(left) > 1)} {', '.join(left)}"
+        yield Missing(f"{panels} at the paper's scale", _FULL_SIZE)
+    if not drawn.get("small/runs.jsonl"):
+        yield Missing("the figure at small scale", OF_PAPER["small/runs.jsonl"])

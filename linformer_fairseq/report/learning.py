@@ -1,0 +1,117 @@
+"""What models learn with other options than the paper's: the studies of scripts/reproduce_learning.sh."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from linformer_fairseq.files.json_records import load, read_object
+from linformer_fairseq.files.markdown import markdown_table
+from linformer_fairseq.report.rows import origin, read_files
+from linformer_fairseq.report.section import Missing, Part, naming
+from linformer_fairseq.results.accuracy import accuracy_table, read_controls
+from linformer_fairseq.results.perplexity import perplexity_table
+from linformer_fairseq.results.render import markdown
+
+_SCRIPT = "scripts/reproduce_learning.sh"
+_TRIED = "learning/tried/runs.jsonl"
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study of the script."""
+
+    name: str
+    title: str
+    runs: int
+    """Pretrainings and finetunings, with the script's number of seeds."""
+
+    @property
+    def rows(self) -> str:
+        """Its file of rows, in the folder of results."""
+        return f"learning/{self.name}/runs.jsonl"
+
+    @property
+    def figure(self) -> str:
+        """The figure that the script draws, in the folder of results."""
+        return f"learning/{self.name}/perplexity.png"
+
+
+STUDIES = (
+    Study("projections", "Options of the model", 90),
+    Study("length", "Long inputs", 54),
+    Study("released", "The model that comes with the package", 54),
+    Study("conversion", "A converted RoBERTa", 7),
+)
+
+
+def learning(results: Path) -> Iterator[Part]:
+    """Perplexity and accuracy in each study."""
+    yield (
+        "Speeds and hours depend on what else ran on the machine; "
+        f"{results.name}/learning/README.md says where they mean nothing.\n"
+    )
+    files = read_files(results, [study.rows for study in STUDIES])
+    for study in STUDIES:
+        command = f"{_SCRIPT} {study.name}"
+        yield f"\n### {study.title}\n"
+        rows = files.get(study.rows, [])
+        if any(row.stage == "pretraining" for row in rows):
+            yield markdown(*perplexity_table(rows))
+            if (results / study.figure).is_file():
+                yield f"![Validation perplexity by tokens and by hours]({study.figure})\n"
+        tasks = {row.task for row in rows if row.stage == "finetuning"}
+        if tasks:
+            folder = (results / study.rows).parent
+            controls = [folder / f"{task}.json" for task in sorted(filter(None, tasks))]
+            yield markdown(*accuracy_table(rows, read_controls(path for path in controls if path.is_file())))
+        if rows:
+            yield origin(results, study.rows, command)
+        if len(rows) < study.runs:
+            yield Missing(f"{study.title}: {study.runs - len(rows)} of {study.runs} runs", command)
+    yield from _by_length(results / "learning/released/lengths.json")
+    for name, rows in read_files(results, [_TRIED]).items():
+        yield "\n### Experiments on the way to the default model\n"
+        yield (
+            f"{len(rows)} runs, some of them with settings that are not options of the model; "
+            f"{results.name}/learning/README.md has their outcomes. (Rows: {results.name}/{name})"
+        )
+
+
+@dataclass(frozen=True)
+class _Length:
+    run: str
+    updates: int
+    length: int
+    perplexity: float
+
+
+@dataclass(frozen=True)
+class _Lengths:
+    """A file of scripts.reproduce_tools.lengths."""
+
+    rows: list[_Length]
+    commit: str
+    date: str
+    machine: str
+
+
+def _by_length(path: Path) -> Iterator[Part]:
+    """Perplexity of the released model by tokens per input."""
+    yield "\n### Perplexity on short inputs\n"
+    command = "python -m scripts.reproduce_tools.lengths"
+    if not path.is_file():
+        yield Missing("perplexity by length of the input", f"{command} CHECKPOINT --out lengths.json")
+        return
+    with naming(path):
+        found: Any = load(_Lengths, read_object(path))
+    lengths = sorted({row.length for row in found.rows})
+    lines = [["validation perplexity by tokens per input", *(f"{length:,}" for length in lengths)]]
+    for run, updates in dict.fromkeys((row.run, row.updates) for row in found.rows):
+        there = {row.length: row.perplexity for row in found.rows if (row.run, row.updates) == (run, updates)}
+        values = (f"{there[length]:,.1f}" if length in there else "-" for length in lengths)
+        lines.append([f"{run}, {updates:,} updates", *values])
+    yield from markdown_table(lines)
+    yield f"\n(`{command}`; {found.date}, commit {found.commit}; {found.machine})\n"

@@ -1,0 +1,34 @@
+"""What the other sections do not show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from linformer_fairseq.report.learning import STUDIES
+from linformer_fairseq.report.rows import OF_PAPER, read_files
+from linformer_fairseq.report.section import Part, Section
+from linformer_fairseq.report.speed import short_inputs
+from linformer_fairseq.results.paper import PAPER_LAYERS, PAPER_UPDATES, PAPER_WIDTH
+
+
+def limits(results: Path, others: Sequence[Section]) -> Iterator[Part]:
+    """The scale of our runs, what is missing in the other sections, and inputs that a Linformer is not faster with."""
+    names = [*OF_PAPER, *(study.rows for study in STUDIES)]
+    rows = [row for found in read_files(results, names).values() for row in found]
+    large = sum(row.scale.paper for row in rows)
+    yield (
+        f"### Scale\n\n{large} of our {len(rows)} runs have the paper's scale: {PAPER_LAYERS} layers x {PAPER_WIDTH}, "
+        f"{PAPER_UPDATES:,} updates. What separates small models after few updates need not separate large ones.\n"
+    )
+    yield (
+        "### The method\n\nEach projected row mixes all positions, so the attention cannot be causal: these are "
+        "encoders. n is fixed when a model is built. What the projection saves grows with n; for short inputs it may "
+        "cost more (tables below).\n"
+    )
+    yield "### Missing in the sections above\n"
+    missing = [(section, part) for section in others for part in section.missing]
+    yield from (f"- [{section.title}](#{section.anchor}): {part.what}" for section, part in missing)
+    yield "" if missing else "Nothing."
+    yield "\n### Short inputs"
+    yield from short_inputs(results)

@@ -1,0 +1,72 @@
+"""A section of the page: Markdown as the commands of each kind of results make it, and what is missing there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from linformer_fairseq.files.errors import UserError
+
+_PICTURE = re.compile(r"!\[(.*)\]\((.*)\)")
+
+
+@dataclass(frozen=True)
+class Missing:
+    """What has not been made."""
+
+    what: str
+    command: str
+    """Makes it; separated by line breaks if there are several."""
+
+
+Part = str | Missing
+"""Some lines of Markdown; or something that is missing there."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table or figure of the paper, or another subject."""
+
+    anchor: str
+    title: str
+    about: str
+    """What the paper has there, or what the section is about, as Markdown."""
+    parts: list[Part]
+
+    @property
+    def missing(self) -> list[Missing]:
+        """What is missing, in the order of the section."""
+        return [part for part in self.parts if isinstance(part, Missing)]
+
+
+def shown(results: Path, lines: Iterable[str], command: str) -> Iterator[Part]:
+    """Lines of Markdown, with `Missing` in place of the pictures that do not exist.
+
+    Args:
+        results: folder that the paths of pictures are relative to.
+        lines: each picture is a line of its own.
+        command: draws the pictures.
+    """
+    for line in lines:
+        picture = _PICTURE.fullmatch(line)
+        if picture is None or (results / picture[2]).is_file():
+            yield line
+        else:
+            yield Missing(f"the figure {picture[2]}", command)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Errors of the block, which makes tables of a file of results, name the file.
+
+    Raises:
+        UserError: a field of the file is missing, or has a value of another kind.
+    """
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise UserError(f"{path}: cannot be shown ({reason}); make these results again, or move them away") from None

@@ -1,0 +1,23 @@
+"""A lack of memory is an error for the user; other errors are not."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from linformer_fairseq.analysis.memory import enough_memory
+from linformer_fairseq.files.errors import UserError
+
+
+@pytest.mark.parametrize(
+    "error",
+    [MemoryError("no"), torch.OutOfMemoryError("no"), RuntimeError("DefaultCPUAllocator: can't allocate memory")],
+)
+def test_a_lack_of_memory_says_what_to_do(error: Exception) -> None:
+    with pytest.raises(UserError, match="--batch 8: try"), enough_memory("--batch 8: try a smaller one"):
+        raise error
+
+
+def test_other_errors_pass() -> None:
+    with pytest.raises(RuntimeError, match="shapes"), enough_memory("--batch 8"):
+        raise RuntimeError("shapes do not match")
