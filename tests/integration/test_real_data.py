@@ -12,6 +12,7 @@ from data_prep import binarize, prepare_task
 from data_prep.train_sentencepiece import TrainingOptions
 from data_prep.train_sentencepiece import train as train_sentencepiece
 from linformer_fairseq import cli
+from scripts.reproduce_tools.page import unigram_perplexity
 
 _DATA = Path(os.environ.get("LINFORMER_DATA", ""))
 
@@ -106,8 +107,11 @@ def pretrained(
         folder,
     )
     perplexities = _validations(output, "valid_ppl")
-    print(f"perplexity {perplexities}")
-    assert perplexities[-1] < perplexities[0] * 0.8
+    frequencies = unigram_perplexity(corpus[1])
+    print(f"perplexity {perplexities}; of word frequencies: {frequencies}")
+    assert perplexities == sorted(perplexities, reverse=True)
+    # Guessing at random has 6,006. In so few updates a model of any kind learns little but how frequent the words are.
+    assert perplexities[-1] < 1.1 * frequencies
     return folder / "checkpoint_last.pt"
 
 
@@ -120,7 +124,7 @@ def test_finetunes(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """About a minute; `linformer evaluate` gives fairseq's own figure. The other tasks want more updates than that."""
-    data, updates = tmp_path / "task", 600
+    data, updates = tmp_path / "task", 800
     words = ["sst2", "--from", _DATA / "glue", "--tokenizer", corpus[0], "--out", data, "--max-positions", 128]
     prepare_task.main([*map(str, words), "--cut", "head+tail"])
     output = train(
@@ -141,7 +145,7 @@ def test_finetunes(
             "criterion._name": "sentence_prediction",
             "dataset.batch_size": 64,
             "dataset.required_batch_size_multiple": 1,
-            "optimization.lr": [0.001],
+            "optimization.lr": [0.0005],  # 0.001 depends on the seed: 61, 65 and 76 %
             "optimization.max_update": updates,
             "lr_scheduler.warmup_updates": 60,
             "lr_scheduler.total_num_update": str(updates),
