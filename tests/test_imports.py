@@ -169,7 +169,7 @@ from benchmarks import PROGRAMS
 from linformer_fairseq import cli
 prepared = ("pretraining", "corpus", "vocabulary", "gpt2", "binarize", "task", "inspect")
 programs = [*(["data", name] for name in prepared), *(["benchmark", name] for name in PROGRAMS)]
-programs += [["analyse", name] for name in ("spectrum", "theory", "attention", "report")]
+programs += [["analyse", name] for name in ("spectrum", "theory", "attention", "limits", "report")]
 for words in ([], *([name] for name in cli.COMMANDS), *programs):
     with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.suppress(SystemExit):
         cli.main([*words, "--help"])

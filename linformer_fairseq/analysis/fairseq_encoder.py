@@ -25,6 +25,8 @@ from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.models import LinformerRobertaModel
 from linformer_fairseq.models.encoding import TextEncoder, token_text
 
+MASK = "<mask>"
+
 
 class FairseqEncoder(Encoder):
     """A Linformer; a RoBERTa is one with k = n (`building.build_dense`).
@@ -67,6 +69,35 @@ class FairseqEncoder(Encoder):
             see(number, Attention(probabilities, heads, rows))
             del probabilities
             x = layer(x)
+
+    def is_word(self, tokens: Tensor) -> Tensor:
+        """Which tokens are of a text, and not special ones; bool, of the same shape."""
+        return (tokens >= self._dictionary.nspecial) & (tokens != self._mask())
+
+    @torch.no_grad()
+    def predict(self, tokens: Tensor, masked: Tensor) -> tuple[Tensor, Tensor]:
+        """Compute features, and predict masked tokens.
+
+        Args:
+            tokens: (B, T) with T up to n, without padding; what is masked is not read.
+            masked: (B, T), bool; these are replaced by ``<mask>``.
+
+        Returns:
+            The output of the last layer (B, T, C), and the logits of the masked tokens (M, V).
+
+        Raises:
+            UserError: the dictionary has no ``<mask>``.
+        """
+        device = self._model.encoder.sentence_encoder.embed_tokens.weight.device
+        hidden = tokens.masked_fill(masked, self._mask()).to(device)
+        features, _ = self._model.encoder.extract_features(hidden)
+        logits: Tensor = self._model.encoder.output_layer(features, masked.to(device))
+        return features, logits
+
+    def _mask(self) -> int:
+        if MASK not in self._dictionary:
+            raise UserError(f"the dictionary has no {MASK}; expected a model that was pretrained to predict tokens")
+        return int(self._dictionary.index(MASK))
 
     def untrained(self, seed: int) -> FairseqEncoder:
         torch.manual_seed(seed)

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from linformer_fairseq.analysis import approximations, spectrum, theory
+from linformer_fairseq.analysis import approximations, limits, spectrum, theory
 from linformer_fairseq.analysis.figures import METHOD_NAMES, NAMES, describe, matrix_name
+from linformer_fairseq.analysis.limits_report import limits_section
 from linformer_fairseq.analysis.proofs import LENGTH
 from linformer_fairseq.analysis.record import origin_line, read_record
 from linformer_fairseq.analysis.spectrum import CURVES, SHARES, curves_of, default_index
@@ -29,9 +30,10 @@ def page(folder: Path) -> str:
     Raises:
         UserError: there are none, or one cannot be read.
     """
-    spectra, theories = (sorted(folder.rglob(name)) for name in (spectrum.NAME, theory.NAME))
-    if not spectra and not theories:
-        raise UserError(f"{folder}: no {spectrum.NAME} or {theory.NAME} there; `linformer analyse` writes them")
+    names = (spectrum.NAME, theory.NAME, limits.NAME)
+    spectra, theories, bounds = (sorted(folder.rglob(name)) for name in names)
+    if not spectra and not theories and not bounds:
+        raise UserError(f"{folder}: no {', '.join(names[:-1])} or {names[-1]} there; `linformer analyse` writes them")
     lines = [
         "# Analysis",
         "",
@@ -44,6 +46,9 @@ def page(folder: Path) -> str:
     for path in theories:
         where = path.parent.relative_to(folder)
         lines += [*theory_section(theory.read(path), where), ""]
+    for path in bounds:
+        where = path.parent.relative_to(folder)
+        lines += [*limits_section(read_record(path, "limits"), where), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 

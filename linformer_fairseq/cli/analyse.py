@@ -1,4 +1,4 @@
-"""`linformer analyse`: singular values of attention, the paper's theorems in numbers, and attention for a text."""
+"""`linformer analyse`: singular values and theorems in numbers, attention for a text, and limits."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from typing import NamedTuple
 
 import torch
 
-from linformer_fairseq.analysis import attention, report, spectrum, theory
+from linformer_fairseq.analysis import attention, limits, limits_report, report, spectrum, theory
 from linformer_fairseq.analysis.attention_figures import draw_attention
 from linformer_fairseq.analysis.attention_page import write_page
 from linformer_fairseq.analysis.blocks import Chosen, check_length, choose_blocks
 from linformer_fairseq.analysis.encoder import Encoder
-from linformer_fairseq.analysis.fairseq_encoder import load_fairseq
+from linformer_fairseq.analysis.fairseq_encoder import FairseqEncoder, load_fairseq
 from linformer_fairseq.analysis.figures import draw_spectrum, draw_theory
+from linformer_fairseq.analysis.limits_figure import draw_limits
 from linformer_fairseq.cli.devices import device_of
 from linformer_fairseq.cli.loading import find_model
 from linformer_fairseq.files import provenance
@@ -36,9 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _spectrum(arguments: argparse.Namespace) -> None:
-    for name, value in (("sentences", arguments.sentences), ("batch", arguments.batch)):
-        if value < 1:
-            raise UserError(f"--{name} {value}: expected at least 1")
+    _check_counts(arguments)
     model = _load(arguments)
     length = check_length(model.encoder, arguments.length)
     settings = spectrum.Settings(
@@ -109,6 +108,44 @@ def _attention(arguments: argparse.Namespace) -> None:
     )
 
 
+def _limits(arguments: argparse.Namespace) -> None:
+    _check_counts(arguments)
+    model = _load(arguments)
+    if not isinstance(model.encoder, FairseqEncoder):
+        raise UserError(
+            f"{arguments.checkpoint}: a {model.encoder.kind}; expected a Linformer or fairseq's RoBERTa, since only of "
+            "these the head that predicts tokens is loaded (`linformer convert` makes a Linformer of a RoBERTa)"
+        )
+    encoder, n = model.encoder, model.encoder.max_positions
+    settings = limits.Settings(
+        model=model.name,
+        sha256=model.sha256,
+        data=arguments.input.name,
+        data_bytes=_size(arguments.input),
+        length=n,
+        lengths=sorted(set(arguments.lengths or limits.default_lengths(n))),
+        shifts=sorted({0, *(limits.default_shifts(n) if arguments.shifts is None else arguments.shifts)}),
+        sentences=arguments.sentences,
+        seed=arguments.seed,
+    )
+    settings.check()
+
+    def choose() -> Chosen:
+        return _choose(arguments.input, encoder, n, settings.sentences, settings.seed)
+
+    words = ["limits", model.name, settings.data, "--sentences", settings.sentences]
+    words += ["--lengths", *settings.lengths, "--shifts", *settings.shifts, "--seed", settings.seed]
+    record = limits.measure(encoder, choose, settings, arguments.out, arguments.batch, _command(*words))
+    print(*limits_report.length_table(record), "", *limits_report.shift_table(record), sep="\n")
+    _print_paths(arguments.out / limits.NAME, *draw_limits(record, arguments.out))
+
+
+def _check_counts(arguments: argparse.Namespace) -> None:
+    for name, value in (("sentences", arguments.sentences), ("batch", arguments.batch)):
+        if value < 1:
+            raise UserError(f"--{name} {value}: expected at least 1")
+
+
 def _report(arguments: argparse.Namespace) -> None:
     path = arguments.folder / "README.md"
     write_file(path, report.page(arguments.folder))
@@ -173,4 +210,4 @@ def _print_paths(*paths: Path) -> None:
         print(path)
 
 
-_ACTIONS = {"spectrum": _spectrum, "theory": _theory, "attention": _attention, "report": _report}
+_ACTIONS = {"spectrum": _spectrum, "theory": _theory, "attention": _attention, "limits": _limits, "report": _report}

@@ -26,8 +26,9 @@ def analyse(parser: argparse.ArgumentParser) -> None:
 
     `linformer analyse spectrum` is Figure 1 of the paper: singular values of the attention matrix P of every layer and
     head, with controls. `linformer analyse theory` computes what Theorems 1 and 2 are about. `linformer analyse
-    attention` shows P and E for a text. They write JSON, PNG and SVG to a folder; to go on with a stopped run, repeat
-    its command.
+    attention` shows P and E for a text. `linformer analyse limits` measures how well tokens are predicted by the length
+    of the input and by the position of the text in it. They write JSON, PNG and SVG to a folder; to go on with a
+    stopped run, repeat its command.
     """
     actions = parser.add_subparsers(title="actions", metavar="ACTION", dest="action", required=True)
     values = actions.add_parser(
@@ -89,7 +90,30 @@ def analyse(parser: argparse.ArgumentParser) -> None:
     )
     maps.add_argument("checkpoint", metavar="CHECKPOINT", help=_ANALYSED)
     maps.add_argument("--text", required=True, help="the text itself; line breaks in it become spaces")
-    for one in (values, theorems, maps):
+    bounds = actions.add_parser(
+        "limits",
+        help="masked tokens predicted by the length of the input, and by the position of the text in it",
+        description="Predict masked tokens (15 %%) of blocks of n tokens as they are and cut into pieces of T tokens; "
+        "and of their first part behind s tokens of another block. Print accuracy, perplexity, and how much the "
+        "features of the text change.",
+    )
+    bounds.add_argument(
+        "checkpoint",
+        metavar="CHECKPOINT",
+        help="a Linformer, fairseq's RoBERTa (checkpoint, or folder with one), or a model that comes with the package",
+    )
+    bounds.add_argument(
+        "input", type=Path, metavar="FILE", help="text: lines, .tsv, .jsonl, .parquet, or a folder of documents"
+    )
+    bounds.add_argument(
+        "--sentences", type=int, default=200, metavar="N", help="blocks of n tokens (default: %(default)s)"
+    )
+    bounds.add_argument("--lengths", type=int, nargs="+", metavar="T", help="tokens (default: 16, 32, ... and n)")
+    bounds.add_argument(
+        "--shifts", type=int, nargs="+", metavar="S", help="tokens in front; up to n / 2 (default: 1, 2, 4, ...)"
+    )
+    bounds.add_argument("--batch", type=int, default=8, metavar="B", help="blocks at a time (default: %(default)s)")
+    for one in (values, theorems, maps, bounds):
         one.add_argument(
             "--data",
             type=Path,
@@ -99,7 +123,7 @@ def analyse(parser: argparse.ArgumentParser) -> None:
         )
         _device(one)
         one.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the results")
-    for one in (values, theorems):
+    for one in (values, theorems, bounds):
         one.add_argument(
             "--seed", type=int, default=1, help="of the choice of blocks, and of what is drawn (default: 1)"
         )

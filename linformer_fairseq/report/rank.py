@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from linformer_fairseq.analysis import spectrum, theory
 from linformer_fairseq.analysis.record import read_record
 from linformer_fairseq.analysis.report import spectrum_section, theory_section
-from linformer_fairseq.report.section import Missing, Part, naming, shown
+from linformer_fairseq.report.section import Missing, Part, recorded
 
 _OF_PAPER = {12: "roberta.base", 24: "roberta.large"}
 """The models of Figure 1, by their layers; n = 512."""
@@ -25,7 +25,7 @@ def figure1(results: Path) -> Iterator[Part]:
             found.add((record["encoder"]["layers"], record["settings"]["length"]))
         return spectrum_section(record, where)
 
-    yield from _sections(results, spectrum.NAME, partial(read_record, kind="spectrum"), section)
+    yield from recorded(results, spectrum.NAME, partial(read_record, kind="spectrum"), section)
     for layers, name in _OF_PAPER.items():
         if (layers, 512) not in found:
             out = f"{results.name}/analysis/{name.replace('.', '_')}"
@@ -37,23 +37,6 @@ def figure1(results: Path) -> Iterator[Part]:
 
 def theorems(results: Path) -> Iterator[Part]:
     """Errors of both theorems, beside what the proofs promise."""
-    parts = list(_sections(results, theory.NAME, theory.read, theory_section))
+    parts = list(recorded(results, theory.NAME, theory.read, theory_section))
     command = f"linformer analyse theory --out {results.name}/analysis/theory"
     yield from parts or [Missing("errors by n and k", command)]
-
-
-def _sections(
-    results: Path,
-    name: str,
-    read: Callable[[Path], dict[str, Any]],
-    section: Callable[[dict[str, Any], Path], Iterator[str]],
-) -> Iterator[Part]:
-    """The sections of all records of a kind. With a finished result, the command that made it draws its figures."""
-    for path in sorted((results / "analysis").rglob(name)):
-        where = path.parent.relative_to(results)
-        with naming(path):
-            record = read(path)
-            lines = list(section(record, where))
-            command = f"{record['provenance']['command']} --out {results.name}/{where.as_posix()}"
-        yield from shown(results, lines, command)
-        yield ""

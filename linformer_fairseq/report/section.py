@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from linformer_fairseq.files.errors import UserError
 
@@ -70,3 +71,31 @@ def naming(path: Path) -> Iterator[None]:
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise UserError(f"{path}: cannot be shown ({reason}); make these results again, or move them away") from None
+
+
+def recorded(
+    results: Path,
+    name: str,
+    read: Callable[[Path], dict[str, Any]],
+    section: Callable[[dict[str, Any], Path], Iterator[str]],
+) -> Iterator[Part]:
+    """The sections of all records of `linformer analyse` with a file name.
+
+    Args:
+        results: folder of the results.
+        name: of the files.
+        read: reads a record.
+        section: its lines, with the folder that its pictures are in, relative to ``results``.
+
+    Raises:
+        UserError: a record is damaged; it is named.
+    """
+    for path in sorted((results / "analysis").rglob(name)):
+        where = path.parent.relative_to(results)
+        with naming(path):
+            record = read(path)
+            lines = list(section(record, where))
+            command = f"{record['provenance']['command']} --out {results.name}/{where.as_posix()}"
+        # with a finished result, the command that made it draws its figures
+        yield from shown(results, lines, command)
+        yield ""

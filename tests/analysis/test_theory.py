@@ -224,7 +224,7 @@ def test_a_length_that_the_model_does_not_take(
 
 def test_report(roberta: Path, sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["analyse", "report", str(tmp_path)]) == 1
-    assert "no spectrum.json or theory.json there" in capsys.readouterr().err
+    assert "no spectrum.json, theory.json or limits.json there" in capsys.readouterr().err
     analyse(tmp_path / "theory", "--checkpoint", roberta, "--text", sample, "--lengths", 16)
     words = ["--sentences", "3", "--device", "cpu", "--out", str(tmp_path / "dense")]
     assert cli.main(["analyse", "spectrum", str(roberta), str(sample), *words]) == 0

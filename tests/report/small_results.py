@@ -64,6 +64,26 @@ def theory() -> dict[str, Any]:
     }
 
 
+def limits() -> dict[str, Any]:
+    """As `linformer analyse limits` writes it, with one length and two shifts."""
+    quality = {"masked": 30, "accuracy": 0.25, "perplexity": 66.625}
+    return {
+        "kind": "limits",
+        "settings": {
+            **{"model": "tiny", "sha256": "", "data": "text", "data_bytes": 9, "length": 8, "lengths": [8]},
+            **{"shifts": [0, 2], "sentences": 3, "seed": 1},
+        },
+        "encoder": {"kind": "Linformer", "is_dense": False, "max_positions": 8, "layers": 1, "heads": 2},
+        "available_blocks": 5,
+        "provenance": {**ORIGIN, "command": "linformer analyse limits MODEL TEXT"},
+        "lengths": [{"length": 8, "rows": 4, **quality}],
+        "shifts": [
+            {"shift": shift, **{place: {**quality, "change": change} for place in ("inserted", "moved")}}
+            for shift, change in ((0, 0.0), (2, 0.5))
+        ],
+    }
+
+
 def make(folder: Path) -> Path:
     """Write all of it, without figures; returns the folder."""
     cells = [cell("roberta_materialised", 512, None, 3.0, 4096), cell("linformer", 512, 128, 1.0, 1024)]
@@ -73,6 +93,7 @@ def make(folder: Path) -> Path:
         _write(folder / f"efficiency/inference_{preset}.json", result(cells, preset=preset, **settings))
     _write(folder / "analysis/one/spectrum.json", spectrum())
     _write(folder / "analysis/two/theory.json", theory())
+    _write(folder / "analysis/three/limits.json", limits())
     small: dict[str, Any] = {"model": model(n=64, k=8, size=(2, 32)), "scale": SMALL}
     curve: dict[str, Any] = {"curve": [[10, 70.0], [20, 61.5]], "perplexity": Score(61.5, 61.5, 20)}
     pretraining = row("small_s1", figure3=["a"], updates=20, max_update=20, **curve, **small)

@@ -137,7 +137,7 @@ def test_no_stored_figure_is_missing(ours: Page) -> None:
 def test_what_is_missing_in_the_repository(ours: Page) -> None:
     """Fails when it is made, or when something is lost."""
     assert {name: len(texts) for name, texts in ours.missing.items() if texts} == {
-        **{"table2": 1, "table3": 1, "figure1": 2, "figure2": 1, "figure3": 1, "learning": 4}
+        **{"table2": 1, "table3": 1, "figure1": 2, "figure2": 1, "figure3": 1, "learning": 4, "limits": 1}
     }
     assert "linformer pretrain experiment=NAME" in ours.missing["table2"][0]
     assert "panels a, b, c, d" in ours.missing["figure3"][0], "small runs do not fill them"
@@ -153,7 +153,7 @@ def test_an_empty_folder_has_every_section_with_what_would_fill_it(tmp_path: Pat
     assert list(found.sections) == ANCHORS and found.figures == []
     assert {name: len(texts) for name, texts in found.missing.items()} == {
         **{"table1": 1, "table2": 2, "table3": 2, "figure1": 2, "figure2": 2, "figure3": 2, "theorems": 1},
-        **{"learning": 5, "limits": 1},
+        **{"learning": 5, "limits": 2},
     }
     assert "92.25" in found.sections["table2"], "the paper's numbers are there without ours"
     assert "n = 512, 1,024, 2,048" in found.missing["table3"][0]
@@ -166,7 +166,7 @@ def test_commands_that_make_what_is_missing_exist(tmp_path: Path) -> None:
     from tests.docs.test_commands import check, commands_of
 
     commands = re.findall(r"<blockquote>.*?<code>(.*?)</code>", page(tmp_path), re.DOTALL)
-    assert len(commands) == 18
+    assert len(commands) == 19
     for text in (text.replace("NAME", "roberta_base_n512") for text in commands):
         for words in commands_of(Block(Path("page"), 1, "bash", unescape(text))):
             check(words)
@@ -180,6 +180,7 @@ def test_small_results_are_shown(small: Path, tmp_path: Path, capsys: pytest.Cap
     assert says(re.sub(r"\n+", "|", found.sections["table1"]), "Transformer|O(n²)|O(1)|Transformer, P stored")
     assert "3 [1] (1.5)" in found.sections["table3"] and "171 (3.00 [1.00])" in found.sections["figure2"]
     assert "55.5 (1, 1e-5)" in found.sections["table2"] and "61.5" in found.sections["figure3"]
+    assert says(found.sections["limits"], "25.0 %") and "analysis/three/limits.png" in found.missing["limits"][0]
     assert (
         "0.450 (0.400 to 0.500)" in found.sections["figure1"]
         and "feedbeef0123; a small machine" in found.sections["figure1"]
@@ -236,6 +237,7 @@ DAMAGED: list[tuple[str, Callable[[str], str]]] = [
     ("efficiency/inference_table3.json", lambda text: '{"kind": "", "settings": [], "provenance": {}, "cells": []}'),
     ("analysis/one/spectrum.json", lambda text: text.replace('"theory"', "").replace('"spectrum"', '"theory"')),
     ("analysis/one/spectrum.json", lambda text: text.replace('"needed"', '"other"')),
+    ("analysis/three/limits.json", lambda text: text.replace('"masked"', '"other"')),
     ("analysis/two/theory.json", lambda text: text.replace('"within_norms": 1.0', '"within_norms": "x"')),
     ("small/runs.jsonl", lambda text: text + "{"),
     ("learning/released/lengths.json", lambda text: text.replace("77.7", "null")),
