@@ -21,11 +21,10 @@ from linformer_fairseq.conversion.task import masked_lm
 from linformer_fairseq.core import LinformerSelfAttention
 from linformer_fairseq.files import dictionary as dict_txt
 from linformer_fairseq.files.cutting import Ids
+from linformer_fairseq.files.dictionary import MASK
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.models import LinformerRobertaModel
 from linformer_fairseq.models.encoding import TextEncoder, token_text
-
-MASK = "<mask>"
 
 
 class FairseqEncoder(Encoder):
