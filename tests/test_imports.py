@@ -174,6 +174,7 @@ for words in ([], *([name] for name in cli.COMMANDS), *programs):
     with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.suppress(SystemExit):
         cli.main([*words, "--help"])
     assert "usage: linformer" in said.getvalue(), words
+    assert "%%" not in said.getvalue(), words  # argparse does not format descriptions, other than help texts
 """
     assert loaded_by(program) == ""
 

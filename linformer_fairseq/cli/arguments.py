@@ -36,7 +36,7 @@ def analyse(parser: argparse.ArgumentParser) -> None:
         help="singular values of P for every layer and head (Figure 1)",
         description="Average the normalized cumulative singular values of P (of a Linformer: of P-bar) over blocks of "
         "text, for every layer and head, beside controls: the model before training, softmax of random logits of the "
-        "same size, and uniform P. Print how many singular values make up 90, 95 and 99 %% of their sum, also as a "
+        "same size, and uniform P. Print how many singular values make up 90, 95 and 99 % of their sum, also as a "
         "projected_dim for training. Texts are joined and cut into full blocks; some are chosen at random.",
     )
     values.add_argument("checkpoint", metavar="CHECKPOINT", help=_ANALYSED)
@@ -93,7 +93,7 @@ def analyse(parser: argparse.ArgumentParser) -> None:
     bounds = actions.add_parser(
         "limits",
         help="masked tokens predicted by the length of the input, and by the position of the text in it",
-        description="Predict masked tokens (15 %%) of blocks of n tokens as they are and cut into pieces of T tokens; "
+        description="Predict masked tokens (15 %) of blocks of n tokens as they are and cut into pieces of T tokens; "
         "and of their first part behind s tokens of another block. Print accuracy, perplexity, and how much the "
         "features of the text change.",
     )
