@@ -22,7 +22,7 @@ usage: scripts/reproduce_learning.sh STUDY [options]
                 tokens each; finetuned on SST-2, QNLI, QQP and all of IMDB, five seeds; then the weights for release, in
                 OUT/weights. An estimated thirteen hours on two cores with AMX, in bf16; days on others, in fp32
   conversion    perplexity against updates of a converted RoBERTa and of a Linformer from scratch: 4 layers x 256,
-                n = 128, k = 32, three seeds; an estimated half an hour on two cores with AMX, in bf16
+                n = 128, k = 32, three seeds; 45 minutes on two cores, in bf16
 
 Each study writes its rows and tables to results/learning/STUDY. It can be stopped at any time: the same command
 continues it.

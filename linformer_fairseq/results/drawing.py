@@ -34,6 +34,8 @@ _MOST_INSIDE = 5
 """With more curves, the legend would cover them; it is then below the axes."""
 _CAPTION_WIDTH = 150
 """Characters per line."""
+_LEGEND_WIDTH = 76
+"""Likewise; a longer line would be wider than the panel."""
 
 
 def draw(figure: Figure, folder: Path) -> list[Path]:
@@ -82,7 +84,7 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
             markevery=(number % marks, marks),  # so that markers of overlapping curves do not coincide
             linewidth=1.2,
             linestyle=line,
-            label=curve.label,
+            label=textwrap.fill(curve.label, _LEGEND_WIDTH) if curve.label else None,
         )
     label_axes(axes, _shown(panel))
     axes.set_xlabel(panel.along)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,6 +100,26 @@ def test_curves_over_tokens_and_hours() -> None:
         "Linformer, n = 256, k = 64, layerwise (100, 140, 120)",
         *(None, None),
     ]
+
+
+def test_a_long_name_in_the_legend_stays_in_its_panel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawing = pytest.importorskip("linformer_fairseq.results.drawing")
+    rows = [pretrained(f"one_s{seed}", 100.0 + seed, 1000.0) for seed in range(6)]
+    rows += [pretrained(f"two_s{seed}", 90.0, 1000.0, pretrained=Pretrained("name " * 24, "a.pt")) for seed in range(6)]
+    figure, _ = perplexity_figure(rows)
+    assert max(len(curve.label or "") for curve in figure.panels[0].curves) > 150
+    seen = []
+
+    def look(canvas: Any, path: Path) -> Path:
+        canvas.draw_without_rendering()
+        for axes in canvas.axes:
+            legend, whole = axes.get_legend().get_window_extent(), canvas.bbox
+            seen.append(legend.x0 >= whole.x0 and legend.x1 <= whole.x1 and legend.y0 >= whole.y0)
+        return path
+
+    monkeypatch.setattr(drawing, "save", look)
+    drawing.draw(figure, tmp_path)
+    assert seen == [True] * 4
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
