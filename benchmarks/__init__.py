@@ -4,6 +4,7 @@ PROGRAMS = {
     "inference": "time and memory of a forward pass (Table 3, Figure 2)",
     "training": "speed of training, with a plain loop and with fairseq's trainer",
     "prediction": "speed of `linformer predict` and of a Hugging Face pipeline on the same file",
+    "precision": "accuracy and speed of a finetuned model in lower precision, compiled, and in ONNX Runtime",
     "ablation": "ablation of one layer, with one change at a time",
     "profile": "profile of one layer",
     "optimizer": "time of a step of fairseq's Adam and of fused_adamw",

@@ -130,6 +130,26 @@ def prediction(parser: argparse.ArgumentParser) -> None:
     sizes.add_arguments(parser, vocabulary=False)
 
 
+def precision(parser: argparse.ArgumentParser) -> None:
+    """Accuracy and speed of a finetuned model in float32, bfloat16, int8, compiled, and in ONNX Runtime.
+
+        linformer benchmark precision RUN work/sst2
+
+    Every form of the model classifies the development set of a task on a CPU, once before and once in each of several
+    rounds. It prints the accuracy, how many labels differ from float32's, and the speed. Needs the extra `onnx`.
+    """
+    parser.add_argument(
+        "checkpoint",
+        metavar="CHECKPOINT",
+        help="a finetuned checkpoint, its run folder, or a folder made by `linformer checkpoint release`",
+    )
+    parser.add_argument("data", type=Path, metavar="TASK", help="a folder made by `linformer data task`")
+    parser.add_argument("--batch-size", type=int, default=32, metavar="N", help="examples per batch (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=5, help="(%(default)s)")
+    _threads(parser)
+    _out(parser, "precision_cpu.json")
+
+
 def ablation(parser: argparse.ArgumentParser) -> None:
     """Time of one layer with one part changed at a time.
 

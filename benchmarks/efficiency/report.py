@@ -8,7 +8,17 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.efficiency import ablation, exponents, optimizer, padding, prediction, profile, selfcheck, tables
+from benchmarks.efficiency import (
+    ablation,
+    exponents,
+    optimizer,
+    padding,
+    precision,
+    prediction,
+    profile,
+    selfcheck,
+    tables,
+)
 from benchmarks.efficiency.store import read
 from benchmarks.efficiency.tables import STORED, Result, cells_of, ours_of
 from linformer_fairseq.files.atomic import write_file
@@ -30,6 +40,7 @@ TABLES: dict[str, Callable[[Result], list[str]]] = {
     "optimizer": optimizer.table,
     "padding": padding.table,
     "prediction": prediction.table,
+    "precision": precision.table,
 }
 """Functions that make the table for a result file, by its kind; all kinds but inference."""
 
