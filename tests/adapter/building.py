@@ -8,7 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import torch
 from fairseq import options, tasks
 from fairseq.data import Dictionary
 from fairseq.dataclass.initialize import add_defaults, hydra_init
@@ -18,7 +17,6 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
 from linformer_fairseq.models import LinformerRobertaConfig, LinformerRobertaModel
-from tests.checkpoint_files import make_state
 
 WORDS = 40
 
@@ -69,12 +67,6 @@ def directly(tokens_per_sample: int = 512, **options: Any) -> Any:
     dictionary.add_symbol("<mask>")
     task = SimpleNamespace(cfg=SimpleNamespace(tokens_per_sample=tokens_per_sample), source_dictionary=dictionary)
     return LinformerRobertaModel.build_model(LinformerRobertaConfig(**options), task)
-
-
-def save_checkpoint(path: Path, cfg: Any, state_dict: dict[str, Any]) -> Path:
-    """Writes what fairseq's trainer writes, as far as loading reads it."""
-    torch.save(make_state(0, state_dict, cfg), path)
-    return path
 
 
 def _build(cfg: Any) -> tuple[Any, Any, Any]:

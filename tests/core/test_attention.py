@@ -59,8 +59,11 @@ def _gradients(layer: LinformerSelfAttention, shared, loss: torch.Tensor) -> dic
     return dict(zip(named, grads, strict=True))
 
 
-@pytest.mark.parametrize("padded", [False, True], ids=["full", "padded"])
-@pytest.mark.parametrize("length", [N, 11, 3])
+@pytest.mark.parametrize(
+    ("length", "padded"),
+    [(N, True), (11, False), (3, True), (N, False)],
+    ids=["padded", "eleven", "three_padded", "full"],
+)
 @pytest.mark.parametrize("case", EVERY_CASE)
 def test_outputs_and_gradients_equal_the_reference(case: str, length: int, padded: bool) -> None:
     layers, shared = _layers(case)
@@ -297,7 +300,7 @@ def test_a_wholly_padded_sequence_gives_finite_outputs_and_gradients(case: str) 
     layers, _ = _layers(case)
     mask = padding_mask([7, 0], 7)
     x = torch.randn(2, 7, WIDTH, requires_grad=True)
-    out, weights = layers[2](x, mask, need_weights=True)
+    out, weights = layers[1](x, mask, need_weights=True)
     out.sum().backward()
     assert torch.isfinite(out).all()
     assert torch.isfinite(x.grad).all()

@@ -57,10 +57,10 @@ def _interrupt_when(process: subprocess.Popen[str], condition: Callable[[], bool
 @pytest.mark.slow
 def test_interrupted_twice_and_carried_on(tmp_path: Path) -> None:
     pytest.importorskip("fairseq")
-    from tests.released_model import make_released
+    from tests.models import make_pretrained
 
     clone, out = _clone(tmp_path / "clone"), tmp_path / "a folder" / "run"
-    shipped = make_released(tmp_path / "stand-in", clone / SHIPPED)
+    shipped = make_pretrained(tmp_path / "stand-in", n=128, out=clone / SHIPPED)
     arguments = (clone, "--out", os.path.relpath(out, tmp_path), *SMALL)
 
     _interrupt_when(_start(*arguments, cwd=tmp_path), lambda: (out / "text").exists())
