@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from fairseq import options, tasks
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq import tasks
 
 import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
 from linformer_fairseq.checkpoints.released_folder import release
 from tests.checkpoint_files import save
 from tests.data_prep.small_tokenizers import lines, make_sentencepiece
+from tests.fairseq_config import parse
 from tests.prepared_task import qqp
 
 N, K = 64, 8
@@ -34,12 +34,11 @@ def write_checkpoint(data: Path, path: Path, *flags: str, task: str = "sentence_
         classes: of a classifier.
     """
     criterion = task.removeprefix("bucketed_")
-    words = [str(data), "--task", task, "--criterion", criterion, "--arch", "linformer_roberta", *_SIZES, *flags]
+    words = ["--task", task, "--criterion", criterion, "--arch", "linformer_roberta", *_SIZES, *flags]
     if task != "masked_lm":
         words += ["--num-classes", str(classes), "--init-token", "0", "--separator-token", "2"]
+    cfg = parse(data, *words)
     torch.manual_seed(1)
-    args = options.parse_args_and_arch(options.get_training_parser(), input_args=words)
-    cfg = convert_namespace_to_omegaconf(args)
     model = tasks.setup_task(cfg.task).build_model(cfg.model)
     for parameter in model.parameters():
         if parameter.dim() > 1:

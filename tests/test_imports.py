@@ -186,6 +186,7 @@ for words in ([], *([name] for name in cli.COMMANDS), *programs):
     assert loaded_by(program) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", ["pass", "import linformer_fairseq.core", "import linformer_fairseq.models"])
 @pytest.mark.usefixtures("fairseq")
 def test_a_user_dir_is_registered_whatever_was_imported_before(before: str) -> None:

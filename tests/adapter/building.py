@@ -8,15 +8,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from fairseq import options, tasks
+from fairseq import tasks
 from fairseq.data import Dictionary
 from fairseq.dataclass.initialize import add_defaults, hydra_init
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
 from linformer_fairseq.models import LinformerRobertaConfig, LinformerRobertaModel
+from tests.fairseq_config import parse
 
 WORDS = 40
 
@@ -35,9 +35,7 @@ def write_dictionary(folder: Path) -> None:
 
 def from_command_line(data: Path, *flags: str, task: str = "masked_lm") -> tuple[Any, Any, Any]:
     """(config, task, model) as fairseq-train gets them."""
-    arguments = [str(data), "--task", task, "--optimizer", "adam", "--criterion", task, *flags]
-    args = options.parse_args_and_arch(options.get_training_parser(), input_args=arguments)
-    return _build(convert_namespace_to_omegaconf(args))
+    return _build(parse(data, "--task", task, "--optimizer", "adam", "--criterion", task, *flags))
 
 
 def from_hydra(data: Path, model: dict[str, Any], task: dict[str, Any] | None = None) -> tuple[Any, Any, Any]:

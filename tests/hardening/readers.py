@@ -201,9 +201,9 @@ def _report(path: Path, out: Path) -> None:
 
 _RECORDS = [
     Reader("run.json", _run_json, _run, json_mutant),
-    Reader("report: speed", _small_results("efficiency/inference_table3.json"), _report, json_mutant, share=0.5),
-    Reader("report: spectrum", _small_results("analysis/one/spectrum.json"), _report, json_mutant, share=0.5),
-    Reader("report: theory", _small_results("analysis/two/theory.json"), _report, json_mutant, share=0.5),
+    Reader("report: speed", _small_results("efficiency/inference_table3.json"), _report, json_mutant, share=0.1),
+    Reader("report: spectrum", _small_results("analysis/one/spectrum.json"), _report, json_mutant, share=0.1),
+    Reader("report: theory", _small_results("analysis/two/theory.json"), _report, json_mutant, share=0.1),
     Reader("train.log", lambda folder: _run_json(folder).with_name(LOG), _run, json_mutant, share=0.5, lenient=True),
     Reader(
         "rows of results", _file("runs.jsonl", _ROW + to_line(examples.row("other"))), _rows, json_mutant, share=0.5

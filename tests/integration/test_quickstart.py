@@ -146,6 +146,7 @@ touch finetune_shipped/checkpoint_last.pt
 """
 
 
+@pytest.mark.slow
 def test_what_a_change_of_the_code_touches_is_done_again(tmp_path: Path) -> None:
     clone, out, programs = _clone(tmp_path / "clone"), tmp_path / "out", tmp_path / "env" / "bin"
     shipped = clone / SHIPPED
