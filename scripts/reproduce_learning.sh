@@ -73,8 +73,11 @@ finetune() { # finetune RUN TASK SEED UPDATES OVERRIDE...: adds a line to the li
 projections() {
     local paper="model.projection=linear" seed k n
     local affine="model.row_weights=affine model.short_inputs=stretch"
+    ln -sfn -- "$repo/scripts/rivals" rivals # a path without spaces
     for ((seed = 1; seed <= seeds; seed++)); do
         pretrain roberta small/roberta "$seed"
+        pretrain performer small/roberta "$seed" common.user_dir=rivals model._name=performer_prenorm model.features=64
+        pretrain nystrom small/roberta "$seed" common.user_dir=rivals model._name=nystrom_prenorm model.landmarks=64
         pretrain default small/linformer "$seed"
         pretrain paper small/linformer "$seed" "$paper"
         # one option changed at a time: to the paper's value, or to another one
