@@ -10,7 +10,7 @@ from benchmarks.efficiency.models.performer import PerformerSelfAttention
 
 
 class CalledByFairseq(HeadMaps):
-    """Self-attention in the two steps ``project`` and ``attend`` of a subclass."""
+    """Self-attention by the two steps of another base class."""
 
     def forward(
         self,
@@ -39,8 +39,7 @@ class CalledByFairseq(HeadMaps):
         if attn_mask is not None:
             raise ValueError("attn_mask was given, but Performer's and Nystrom attention cannot mask single positions")
         x = query.transpose(0, 1)
-        out: Tensor = self.attend(x, self.project(x, key_padding_mask))
-        return out.transpose(0, 1), None
+        return self.attend(x, self.project(x, key_padding_mask)).transpose(0, 1), None
 
 
 class Performer(CalledByFairseq, PerformerSelfAttention):
