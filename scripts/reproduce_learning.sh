@@ -14,7 +14,7 @@ usage() {
     cat <<EOT
 usage: scripts/reproduce_learning.sh STUDY [options]
 
-  projections   perplexity with different projections, k, n and other options: 32 models of 2 layers x 128, three seeds
+  projections   perplexity with different projections, k, n and other options: 34 models of 2 layers x 128, three seeds
                 each; accuracy on two tasks with each kind of projection; an estimated four hours on two cores
   length        accuracy on whole and on truncated film reviews, and in finding the author of a passage of 1,500 words:
                 models of 2 layers x 128 with n = 256, 512 and 2,048, three seeds; an estimated two hours on two cores
@@ -83,12 +83,15 @@ projections() {
     prepare_task sst2 glue/SST-2 256
     prepare_task imdb aclImdb.tar.xz 256
 
-    # ---- Kinds of projections, also on two tasks
+    # ---- Kinds of projections, also on two tasks, and other attention of linear complexity
     for_seeds roberta small/roberta
     for_seeds default small/linformer
     for_seeds paper small/linformer "$paper"
     for_seeds mean_pool small/linformer model.projection=mean_pool
     for_seeds max_pool small/linformer model.projection=max_pool
+    ln -sfn -- "$repo/scripts/rivals" rivals # a path without spaces
+    for_seeds performer small/roberta common.user_dir=rivals model._name=performer_prenorm model.features=64
+    for_seeds nystrom small/roberta common.user_dir=rivals model._name=nystrom_prenorm model.landmarks=64
     run_all "pretraining: kinds of projections" "${lines[@]}"
     lines=()
     for task in sst2 imdb; do

@@ -82,7 +82,7 @@ def test_without_data(checkout: Path, data: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("study", "pretrained", "finetuned", "second_seed"),
-    [("projections", 32, 10, 42), ("length", 6, 12, 18), ("released", 6, 16, 8), ("conversion", 3, 0, 2)],
+    [("projections", 34, 10, 44), ("length", 6, 12, 18), ("released", 6, 16, 8), ("conversion", 3, 0, 2)],
 )
 def test_the_runs_of_a_study_are_runs_that_can_be_composed(
     checkout: Path,
