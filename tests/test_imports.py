@@ -167,10 +167,11 @@ def test_no_help_text_loads_torch_or_fairseq() -> None:
     program = """
 from benchmarks import PROGRAMS
 from linformer_fairseq import cli
+from linformer_fairseq.cli.commands import COMMANDS
 prepared = ("pretraining", "corpus", "vocabulary", "gpt2", "binarize", "task", "inspect")
 programs = [*(["data", name] for name in prepared), *(["benchmark", name] for name in PROGRAMS)]
 programs += [["analyse", name] for name in ("spectrum", "theory", "attention", "limits", "report")]
-for words in ([], *([name] for name in cli.COMMANDS), *programs):
+for words in ([], *([name] for name in COMMANDS), *programs):
     with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.suppress(SystemExit):
         cli.main([*words, "--help"])
     assert "usage: linformer" in said.getvalue(), words
