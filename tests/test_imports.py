@@ -33,7 +33,7 @@ MAY_IMPORT = {
     "results": {"results", "files"},
     "analysis": {"analysis", "conversion", "models", "core", "prediction", "results", "web", "files"},
     "exporting": {"exporting", "conversion", "results", "models", "core", "checkpoints", "files"},
-    "report": {"report", "analysis", "results", "files"},
+    "report": {"report", "analysis", "results", "web", "files"},
     "cli": {
         *("analysis", "cli", "checkpoints", "conversion", "core", "demo", "evaluation", "exporting", "files", "launch"),
         *("models", "planning", "prediction", "report", "results"),
