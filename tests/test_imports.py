@@ -45,7 +45,7 @@ BESIDE = {"cli": {"data_prep", "benchmarks"}, "report": {"benchmarks"}}
 # What these may need from elsewhere, beside the standard library.
 NEEDS = {
     "core": {"torch"},
-    "files": {"numpy", "sentencepiece"},
+    "files": {"numpy", "pyarrow", "sentencepiece"},
     "prediction": {"numpy", "pyarrow"},
     "demo": set(),
     "web": set(),
