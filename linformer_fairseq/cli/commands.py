@@ -28,7 +28,7 @@ COMMANDS: dict[str, Command] = {
         "analyse why k can be small: the rank of attention (Figure 1), Theorems 1 and 2", analysis.analyse, "analyse"
     ),
     "benchmark": Command(
-        "measure speed and memory of inference (Table 3, Figure 2) and training",
+        "measure speed and memory of inference (Tables 1 and 3, Figure 2) and training",
         programs.benchmark,
         "benchmark",
     ),

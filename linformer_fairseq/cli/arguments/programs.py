@@ -8,7 +8,7 @@ from benchmarks import PROGRAMS
 
 
 def benchmark(parser: argparse.ArgumentParser) -> None:
-    """Measure speed and memory of inference (the paper's Table 3 and Figure 2, short inputs) and of training.
+    """Measure speed and memory of inference (the paper's Tables 1 and 3 and Figure 2, short inputs) and of training.
 
     `linformer benchmark PROGRAM --help` describes a program.
     """
