@@ -167,7 +167,7 @@ class _Handler(BaseHTTPRequestHandler):
         super().finish()
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Nothing: requests that fail say so in the page."""
+        """Log nothing: the page shows which requests fail."""
 
     def do_GET(self) -> None:
         """Reply with a file of the page, or with a value."""
@@ -183,7 +183,7 @@ class _Handler(BaseHTTPRequestHandler):
         super().end_headers()
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """As JSON; `BaseHTTPRequestHandler` calls this for what it cannot read."""
+        """Reply with an error as JSON; `BaseHTTPRequestHandler` calls this for requests that it cannot read."""
         self._refuse(Refusal(HTTPStatus(code), message or HTTPStatus(code).phrase))
 
     def _respond(self, find: Callable[[], tuple[bytes, str]]) -> None:
