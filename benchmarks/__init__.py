@@ -1,7 +1,7 @@
 """Speed and memory: of the models (`linformer benchmark`), and of data preparation (`benchmarks/*.py`)."""
 
 PROGRAMS = {
-    "inference": "time and memory of a forward pass (Table 3, Figure 2)",
+    "inference": "time and memory of a forward pass (Tables 1 and 3, Figure 2)",
     "training": "speed of training, with a plain loop and with fairseq's trainer",
     "prediction": "speed of `linformer predict` and of a Hugging Face pipeline on the same file",
     "precision": "accuracy and speed of a finetuned model in lower precision, compiled, and in ONNX Runtime",

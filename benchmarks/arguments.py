@@ -36,7 +36,9 @@ def inference(parser: argparse.ArgumentParser) -> None:
     finetuning: one sequence of T tokens, the others of T / 2 to T tokens, drawn with a fixed seed and padded on the
     right. Padding is not counted as tokens.
     """
-    parser.add_argument("--preset", choices=presets.INFERENCE, help="one of the paper's measurements, or short inputs")
+    parser.add_argument(
+        "--preset", choices=presets.INFERENCE, help="a measurement of the paper, short inputs, or one long pass"
+    )
     _device(parser)
     parser.add_argument("--dtype", choices=DTYPES, help="of weights and features (float32)")
     parser.add_argument("--lengths", type=int, nargs="+", metavar="T", help="lengths of inputs (512 1024 2048 4096)")

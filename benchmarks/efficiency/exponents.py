@@ -6,19 +6,10 @@ import math
 import statistics
 from collections.abc import Mapping
 
+from benchmarks.efficiency.cells import STATUS, Result, cells_of, label, number
 from benchmarks.efficiency.paper import COMPLEXITIES, Complexity
 from benchmarks.efficiency.store import Cell
-from benchmarks.efficiency.tables import (
-    STATUS,
-    Result,
-    cells_of,
-    label,
-    notes,
-    number,
-    outliers_note,
-    size_of,
-    star,
-)
+from benchmarks.efficiency.tables import notes, outliers_note, size_of, star
 from linformer_fairseq.files.markdown import markdown_table
 
 FITTED = 4

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.efficiency import exponents, paper, tables
+from benchmarks.efficiency.cells import STORED, Result, cells_of
 from benchmarks.efficiency.readme import by_length, of_preset
-from benchmarks.efficiency.tables import STORED, Result, cells_of
 from linformer_fairseq.files.markdown import markdown_table
 from linformer_fairseq.report.section import Missing, Part, naming, shown
 from linformer_fairseq.results.paper import SOURCE
