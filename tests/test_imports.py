@@ -31,9 +31,9 @@ MAY_IMPORT = {
     "launch": {"launch", "training", "patches", "checkpoints", "models", "tasks", "core", "files"},
     "planning": {"planning", "launch", "models", "core", "tasks", "files"},
     "results": {"results", "files"},
-    "analysis": {"analysis", "conversion", "models", "core", "prediction", "results", "web", "files"},
+    "analysis": {"analysis", "conversion", "evaluation", "models", "core", "prediction", "results", "web", "files"},
     "exporting": {"exporting", "conversion", "results", "models", "core", "checkpoints", "files"},
-    "report": {"report", "analysis", "results", "files"},
+    "report": {"report", "analysis", "results", "web", "files"},
     "cli": {
         *("analysis", "cli", "checkpoints", "conversion", "core", "demo", "evaluation", "exporting", "files", "launch"),
         *("models", "planning", "prediction", "report", "results"),
@@ -169,7 +169,7 @@ from benchmarks import PROGRAMS
 from linformer_fairseq import cli
 prepared = ("pretraining", "corpus", "vocabulary", "gpt2", "binarize", "task", "inspect")
 programs = [*(["data", name] for name in prepared), *(["benchmark", name] for name in PROGRAMS)]
-programs += [["analyse", name] for name in ("spectrum", "theory", "attention", "limits", "report")]
+programs += [["analyse", name] for name in ("spectrum", "theory", "attention", "limits", "insertion", "report")]
 for words in ([], *([name] for name in cli.COMMANDS), *programs):
     with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.suppress(SystemExit):
         cli.main([*words, "--help"])
