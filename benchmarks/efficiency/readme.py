@@ -11,6 +11,7 @@ from typing import Any
 
 from benchmarks import data_prep, preparation
 from benchmarks.efficiency import exponents, report, tables
+from benchmarks.efficiency.energy import WATTS, energy_table
 from benchmarks.efficiency.store import Cell, read
 from benchmarks.efficiency.tables import Result, cells_of, faster, fewer_operations, label, number
 from benchmarks.measuring import ROOT, said
@@ -117,6 +118,12 @@ def table1(results: Path) -> list[str]:
     return lines
 
 
+def energy(results: Path) -> list[str]:
+    """Energy of inference, for each file of Figure 2."""
+    found = of_preset(results, "figure2")
+    return [line for _, result in found for line in [*energy_table(result, WATTS), ""]]
+
+
 def short(results: Path) -> list[str]:
     """Short inputs, for each file of that preset."""
     return [line for _, result in of_preset(results, "short") for line in [*tables.short(result), ""]]
@@ -159,6 +166,7 @@ PARTS: dict[str, Callable[[Path], list[str]]] = {
     "speed": speed,
     "table1": table1,
     "figure2": figure2,
+    "energy": energy,
     "short": short,
     "table3": table3,
     **{kind: partial(of_kind, kind) for kind in report.TABLES},

@@ -33,6 +33,7 @@ _CONNECTIONS = 16
 _PAGE = Path(__file__).parent / "page"
 _FILES = {
     "/": (_PAGE / "index.html", "text/html; charset=utf-8"),
+    "/colours.css": (web.FOLDER / "colours.css", "text/css; charset=utf-8"),
     "/style.css": (web.FOLDER / "style.css", "text/css; charset=utf-8"),
     "/script.js": (_PAGE / "script.js", "text/javascript; charset=utf-8"),
     "/heat_map.js": (web.FOLDER / "heat_map.js", "text/javascript; charset=utf-8"),

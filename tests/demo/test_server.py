@@ -79,9 +79,8 @@ def error_of(reply: HTTPResponse, content: bytes) -> str:
 
 
 def test_the_page_is_sent_with_headers_that_keep_it_to_itself(server: Server) -> None:
-    kinds = {"/": "text/html", "/style.css": "text/css"} | dict.fromkeys(
-        ["/script.js", "/heat_map.js"], "text/javascript"
-    )
+    kinds = {"/": "text/html"} | dict.fromkeys(["/colours.css", "/style.css"], "text/css")
+    kinds |= dict.fromkeys(["/script.js", "/heat_map.js"], "text/javascript")
     for path, kind in kinds.items():
         reply, content = request(server, "GET", path)
         assert reply.status == 200 and reply.headers.get_content_type() == kind and content
