@@ -10,6 +10,7 @@ PROGRAMS = {
     "optimizer": "time of a step of fairseq's Adam and of fused_adamw",
     "padding": "share of padding in finetuning batches",
     "selfcheck": "check that models are set up as their libraries document",
+    "energy": "energy of inference, estimated from the measured speed and a power that you give",
     "report": "tables and plots of all measurements",
     "readme": "update the tables in the documentation",
 }

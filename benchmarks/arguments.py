@@ -227,6 +227,20 @@ def selfcheck(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(layers=2)
 
 
+def energy(parser: argparse.ArgumentParser) -> None:
+    """Estimate the energy of a million tokens in inference, from stored speeds and the power of the device.
+
+        linformer benchmark inference --preset figure2 --dtype bfloat16
+        linformer benchmark energy --watts 350
+
+    Prints J = watts x 1,000,000 / (tokens per second) of Linformers and of the dense rival for n = 512, 4,096 and
+    16,384. This assumes constant power while a model computes, the same for all models; no meter is read. How many
+    times less energy a Linformer takes does not depend on the watts.
+    """
+    parser.add_argument("--watts", type=float, required=True, metavar="W", help="power of the device under load")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of JSON files (results/efficiency)")
+
+
 def report(parser: argparse.ArgumentParser) -> None:
     """Make tables and plots of all measurements from their JSON files.
 

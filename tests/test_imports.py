@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "launch": {"launch", "training", "patches", "checkpoints", "models", "tasks", "core", "files"},
     "planning": {"planning", "launch", "models", "core", "tasks", "files"},
     "results": {"results", "files"},
-    "analysis": {"analysis", "conversion", "models", "core", "prediction", "results", "web", "files"},
+    "analysis": {"analysis", "conversion", "evaluation", "models", "core", "prediction", "results", "web", "files"},
     "exporting": {"exporting", "conversion", "results", "models", "core", "checkpoints", "files"},
     "report": {"report", "analysis", "results", "web", "files"},
     "cli": {
@@ -170,7 +170,7 @@ from linformer_fairseq import cli
 from linformer_fairseq.cli.commands import COMMANDS
 prepared = ("pretraining", "corpus", "vocabulary", "gpt2", "binarize", "task", "inspect")
 programs = [*(["data", name] for name in prepared), *(["benchmark", name] for name in PROGRAMS)]
-programs += [["analyse", name] for name in ("spectrum", "theory", "attention", "limits", "report")]
+programs += [["analyse", name] for name in ("spectrum", "theory", "attention", "limits", "insertion", "report")]
 for words in ([], *([name] for name in COMMANDS), *programs):
     with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.suppress(SystemExit):
         cli.main([*words, "--help"])

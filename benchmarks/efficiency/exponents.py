@@ -61,7 +61,8 @@ def table1(result: Result) -> list[str]:
         f"the weights) are the exponent a of c n^a, fitted to n = {', '.join(f'{n:,}' for n in lengths[-FITTED:])}. "
         "A layer also has parts that are linear in n, with the width squared as factor, so exponents of n x n "
         "attention are below 2 for n of the size of the width. k is the number of projected rows, features "
-        "(Performer) or landmarks (Nystrom).",
+        "(Performer) or landmarks (Nystrom). P stored: the n x n attention probabilities are written to memory, which "
+        "torch's fused kernels avoid.",
         "",
         *markdown_table(rows, left=range(4)),
         "",

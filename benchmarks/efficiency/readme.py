@@ -24,6 +24,7 @@ from benchmarks.efficiency.cells import (
     ours_of,
     rival_of,
 )
+from benchmarks.efficiency.energy import WATTS, energy_table
 from benchmarks.efficiency.models.registry import MODELS
 from benchmarks.efficiency.store import Cell, read
 from benchmarks.measuring import ROOT, said
@@ -130,6 +131,12 @@ def table1(results: Path) -> list[str]:
     return lines
 
 
+def energy(results: Path) -> list[str]:
+    """Energy of inference, for each file of Figure 2."""
+    found = of_preset(results, "figure2")
+    return [line for _, result in found for line in [*energy_table(result, WATTS), ""]]
+
+
 def short(results: Path) -> list[str]:
     """Short inputs, for each file of that preset."""
     return [line for _, result in of_preset(results, "short") for line in [*tables.short(result), ""]]
@@ -172,6 +179,7 @@ PARTS: dict[str, Callable[[Path], list[str]]] = {
     "speed": speed,
     "table1": table1,
     "figure2": figure2,
+    "energy": energy,
     "short": short,
     "table3": table3,
     **{kind: partial(of_kind, kind) for kind in report.TABLES},

@@ -16,12 +16,12 @@ from linformer_fairseq.prediction.items import Source
 
 
 class Chosen(NamedTuple):
-    """Blocks of a text."""
+    """Blocks of a text, or examples of a task."""
 
     rows: Ids
-    """(blocks, T)."""
+    """(blocks, T); of examples of different lengths their numbers, (examples,)."""
     available: int
-    """How many blocks the whole text has."""
+    """How many there are to choose from."""
 
 
 def check_length(encoder: Encoder, length: int | None) -> int:

@@ -91,8 +91,13 @@ class Encoder(ABC):
         """Token ids of a text (T,), without special tokens."""
 
     @abstractmethod
+    def encode_masked(self, text: str) -> Ids:
+        """The same of a text in which the name of the mask is the mask."""
+
+    @abstractmethod
     def token(self, symbol: int) -> str:
-        """A token as text, with the space before it; special tokens by their names."""
+        """A token as text, with the space before it; special tokens by their names, bytes that are a part of a
+        character as in Python."""
 
     @abstractmethod
     def attend(self, tokens: Tensor, see: See) -> None:

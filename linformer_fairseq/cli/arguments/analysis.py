@@ -19,8 +19,9 @@ def analyse(parser: argparse.ArgumentParser) -> None:
     `linformer analyse spectrum` is Figure 1 of the paper: singular values of the attention matrix P of every layer and
     head, with controls. `linformer analyse theory` computes what Theorems 1 and 2 are about. `linformer analyse
     attention` shows P and E for a text. `linformer analyse limits` measures how well tokens are predicted by the length
-    of the input and by the position of the text in it. They write JSON, PNG and SVG to a folder; to go on with a
-    stopped run, repeat its command.
+    of the input and by the position of the text in it, `linformer analyse insertion` how a finetuned model's classes
+    depend on tokens in front of the text. They write JSON, PNG and SVG to a folder; to go on with a stopped run, repeat
+    its command.
     """
     actions = parser.add_subparsers(title="actions", metavar="ACTION", dest="action", required=True)
     values = actions.add_parser(
@@ -105,6 +106,27 @@ def analyse(parser: argparse.ArgumentParser) -> None:
         "--shifts", type=int, nargs="+", metavar="S", help="tokens in front; up to n / 2 (default: 1, 2, 4, ...)"
     )
     bounds.add_argument("--batch", type=int, default=8, metavar="B", help="blocks at a time (default: %(default)s)")
+    shifted = actions.add_parser(
+        "insertion",
+        help="classes of a finetuned model when tokens of other examples are inserted in front of a text",
+        description="Classify examples of a task as they are, and with s tokens of other examples in front of the "
+        "text, or behind it. Print the accuracy, and the share of examples whose class changes. Only examples that fit "
+        "into n with the largest s are used.",
+    )
+    shifted.add_argument(
+        "checkpoint",
+        metavar="CHECKPOINT",
+        help="a finetuned checkpoint, its run folder, or a folder made by `linformer checkpoint release`",
+    )
+    shifted.add_argument("task", type=Path, metavar="TASK", help="a folder made by `linformer data task`")
+    shifted.add_argument("--split", default="valid", metavar="NAME", help="with labels (default: %(default)s)")
+    shifted.add_argument(
+        "--shifts", type=int, nargs="+", metavar="S", help="inserted tokens (default: 1, 2, 4, ... up to n / 8)"
+    )
+    shifted.add_argument(
+        "--examples", type=int, default=1000, metavar="N", help="at most; chosen at random (default: %(default)s)"
+    )
+    shifted.add_argument("--batch", type=int, default=32, metavar="B", help="examples at a time (default: %(default)s)")
     for one in (values, theorems, maps, bounds):
         one.add_argument(
             "--data",
@@ -113,11 +135,12 @@ def analyse(parser: argparse.ArgumentParser) -> None:
             help="folder with the dictionary and the tokenizer of a fairseq checkpoint (default: the checkpoint's "
             "folder if it has them, otherwise the data folder of the training)",
         )
+    for one in (values, theorems, maps, bounds, shifted):
         add_device(one)
         one.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the results")
-    for one in (values, theorems, bounds):
+    for one in (values, theorems, bounds, shifted):
         one.add_argument(
-            "--seed", type=int, default=1, help="of the choice of blocks, and of what is drawn (default: 1)"
+            "--seed", type=int, default=1, help="of the choice of blocks or examples, and of what is drawn (default: 1)"
         )
     page = actions.add_parser(
         "report",
