@@ -165,7 +165,7 @@ def _insertion(arguments: argparse.Namespace) -> None:
     classifier, task = _load_classifier(weights, arguments)
     shifts = insertion.default_shifts(classifier.max_positions) if arguments.shifts is None else arguments.shifts
     settings = insertion.Settings(
-        model=_name(weights),
+        model=_name(weights, folders=2),  # a finetuning's own folder does not say of what model it is
         sha256=provenance.sha256(weights),
         data=task,
         data_bytes=_size(arguments.task),
@@ -239,10 +239,10 @@ def _load(arguments: argparse.Namespace) -> _Model:
     return _Model(load_fairseq(path, data, device), _name(path), provenance.sha256(path))
 
 
-def _name(weights: Path) -> str:
-    """Of a model for people: its folder, and the file if the folder may have several."""
-    folder = weights.absolute().parent.name
-    return folder if weights.name in (WEIGHTS, CHECKPOINT) else f"{folder}/{weights.name}"
+def _name(weights: Path, folders: int = 1) -> str:
+    """Of a model for people: its folder; or the file with its folders, if there may be several in them."""
+    parts = weights.absolute().parts
+    return parts[-2] if weights.name in (WEIGHTS, CHECKPOINT) else "/".join(parts[-1 - folders :])
 
 
 def _choose(path: Path, encoder: Encoder, length: int, count: int, seed: int) -> Chosen:
