@@ -53,6 +53,8 @@ def _spectrum(arguments: argparse.Namespace) -> None:
     _check_counts(sentences=arguments.sentences, batch=arguments.batch)
     model = _load(arguments)
     length = check_length(model.encoder, arguments.length)
+    if arguments.index is not None and not 1 <= arguments.index <= length:
+        raise UserError(f"--index {arguments.index}: expected 1 to {length:,}, or the number of projected rows")
     settings = spectrum.Settings(
         model=model.name,
         sha256=model.sha256,
@@ -99,7 +101,8 @@ def _theory(arguments: argparse.Namespace) -> None:
             data_bytes=_size(arguments.text),
         )
         words += ["--checkpoint", model.name, "--text", arguments.text.name]
-        chosen = _choose(arguments.text, model.encoder, max(lengths), settings.samples, settings.seed)
+        given = arguments.text, model.encoder, max(lengths), settings.samples, settings.seed
+        chosen = _choose(*given, option="--samples")
         real = model.encoder, torch.from_numpy(chosen.rows)
     record = theory.compute(settings, arguments.out, _command(*words, "--seed", settings.seed), real)
     for table in (report.proof_table, report.theorem1_table, report.theorem2_table):
@@ -245,10 +248,10 @@ def _name(weights: Path, folders: int = 1) -> str:
     return parts[-2] if weights.name in (WEIGHTS, CHECKPOINT) else "/".join(parts[-1 - folders :])
 
 
-def _choose(path: Path, encoder: Encoder, length: int, count: int, seed: int) -> Chosen:
+def _choose(path: Path, encoder: Encoder, length: int, count: int, seed: int, option: str = "--sentences") -> Chosen:
     if find_dictionary(path) is not None:
         raise UserError(f"{path}: is a folder of prepared data; expected text, such as what it was prepared from")
-    return choose_blocks(open_source(path, sys.stdin.buffer, None, []), encoder, length, count, seed)
+    return choose_blocks(open_source(path, sys.stdin.buffer, None, []), encoder, length, count, seed, option)
 
 
 def _size(path: Path) -> int:
