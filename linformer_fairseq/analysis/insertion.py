@@ -106,7 +106,8 @@ def _choose(sizes: npt.NDArray[Any], n: int, settings: Settings) -> Chosen:
             f"--shifts {most:,}: with so many tokens in front, {len(fitting)} of the {len(sizes):,} examples of "
             f"{settings.split} fit into the model's n = {n:,}; expected at least 2, so ask for fewer tokens"
         )
-    chosen = np.random.default_rng(settings.seed).permutation(fitting)[: settings.examples]
+    order = torch.randperm(len(fitting), generator=torch.Generator().manual_seed(settings.seed)).numpy()
+    chosen = fitting[order[: settings.examples]]
     return Chosen(chosen[np.argsort(-sizes[chosen], kind="stable")], len(fitting))
 
 

@@ -53,6 +53,8 @@ def _spectrum(arguments: argparse.Namespace) -> None:
     _check_counts(sentences=arguments.sentences, batch=arguments.batch)
     model = _load(arguments)
     length = check_length(model.encoder, arguments.length)
+    if arguments.index is not None and not 1 <= arguments.index <= length:
+        raise UserError(f"--index {arguments.index}: expected 1 to {length:,}, or the number of projected rows")
     settings = spectrum.Settings(
         model=model.name,
         sha256=model.sha256,
@@ -99,7 +101,8 @@ def _theory(arguments: argparse.Namespace) -> None:
             data_bytes=_size(arguments.text),
         )
         words += ["--checkpoint", model.name, "--text", arguments.text.name]
-        chosen = _choose(arguments.text, model.encoder, max(lengths), settings.samples, settings.seed)
+        given = arguments.text, model.encoder, max(lengths), settings.samples, settings.seed
+        chosen = _choose(*given, option="--samples")
         real = model.encoder, torch.from_numpy(chosen.rows)
     record = theory.compute(settings, arguments.out, _command(*words, "--seed", settings.seed), real)
     for table in (report.proof_table, report.theorem1_table, report.theorem2_table):
@@ -165,7 +168,7 @@ def _insertion(arguments: argparse.Namespace) -> None:
     classifier, task = _load_classifier(weights, arguments)
     shifts = insertion.default_shifts(classifier.max_positions) if arguments.shifts is None else arguments.shifts
     settings = insertion.Settings(
-        model=_name(weights),
+        model=_name(weights, folders=2),  # a finetuning's own folder does not say of what model it is
         sha256=provenance.sha256(weights),
         data=task,
         data_bytes=_size(arguments.task),
@@ -239,16 +242,16 @@ def _load(arguments: argparse.Namespace) -> _Model:
     return _Model(load_fairseq(path, data, device), _name(path), provenance.sha256(path))
 
 
-def _name(weights: Path) -> str:
-    """Of a model for people: its folder, and the file if the folder may have several."""
-    folder = weights.absolute().parent.name
-    return folder if weights.name in (WEIGHTS, CHECKPOINT) else f"{folder}/{weights.name}"
+def _name(weights: Path, folders: int = 1) -> str:
+    """Of a model for people: its folder; or the file with its folders, if there may be several in them."""
+    parts = weights.absolute().parts
+    return parts[-2] if weights.name in (WEIGHTS, CHECKPOINT) else "/".join(parts[-1 - folders :])
 
 
-def _choose(path: Path, encoder: Encoder, length: int, count: int, seed: int) -> Chosen:
+def _choose(path: Path, encoder: Encoder, length: int, count: int, seed: int, option: str = "--sentences") -> Chosen:
     if find_dictionary(path) is not None:
         raise UserError(f"{path}: is a folder of prepared data; expected text, such as what it was prepared from")
-    return choose_blocks(open_source(path, sys.stdin.buffer, None, []), encoder, length, count, seed)
+    return choose_blocks(open_source(path, sys.stdin.buffer, None, []), encoder, length, count, seed, option)
 
 
 def _size(path: Path) -> int:
