@@ -79,7 +79,7 @@ def error_of(reply: HTTPResponse, content: bytes) -> str:
 
 
 def test_the_page_is_sent_with_headers_that_keep_it_to_itself(server: Server) -> None:
-    kinds = {"/": "text/html", "/style.css": "text/css"} | dict.fromkeys(
+    kinds = {"/": "text/html", "/base.css": "text/css", "/style.css": "text/css"} | dict.fromkeys(
         ["/script.js", "/heat_map.js"], "text/javascript"
     )
     for path, kind in kinds.items():
