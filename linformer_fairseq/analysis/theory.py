@@ -26,6 +26,7 @@ from linformer_fairseq.files.progress import Progress
 
 NAME = "theory.json"
 PARTIAL = "theory.partial.json"
+_DIMS = (8, 16, 32, 64, 128, 256)
 HEAD_DIM = 64
 """d of inputs that are drawn."""
 _FREQUENCIES = 32
@@ -67,6 +68,11 @@ class Settings:
             )
         if self.samples < 2:
             raise UserError(f"--samples {self.samples}: expected at least 2, of which half are for fitting")
+
+
+def default_dims(longest: int) -> list[int]:
+    """8, 16, ... 256, those below the largest n; 1 if there are none."""
+    return [k for k in _DIMS if k < longest] or [1]
 
 
 Compute = Callable[[torch.Generator], dict[str, Any]]

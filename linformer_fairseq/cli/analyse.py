@@ -85,7 +85,8 @@ def _spectrum(arguments: argparse.Namespace) -> None:
 def _theory(arguments: argparse.Namespace) -> None:
     if (arguments.checkpoint is None) != (arguments.text is None):
         raise UserError("--checkpoint and --text: give both, or neither")
-    lengths, dims = sorted(set(arguments.lengths)), sorted(set(arguments.projected_dims))
+    lengths = sorted(set(arguments.lengths))
+    dims = sorted(set(arguments.projected_dims or theory.default_dims(max(lengths))))
     settings = theory.Settings(lengths, dims, arguments.samples, arguments.seed)
     settings.check()
     words = ["theory", "--lengths", *lengths, "--projected-dims", *dims, "--samples", settings.samples]

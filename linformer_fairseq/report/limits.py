@@ -35,7 +35,7 @@ def limits(results: Path, others: Sequence[Section]) -> Iterator[Part]:
     command = f"linformer analyse limits linformer-small wiki.txt --out {results.name}/analysis/limits_linformer_small"
     measured = list(recorded(results, NAME, partial(read_record, kind="limits"), limits_section))
     yield from measured or [Missing("predictions by length and position", command)]
-    command = f"linformer analyse insertion RUN work/sst2 --out {results.name}/analysis/insertion_sst2"
+    command = f"linformer analyse insertion RUN work/imdb --out {results.name}/analysis/insertion_imdb"
     inserted = list(recorded(results, insertion.NAME, partial(read_record, kind="insertion"), insertion_section))
     yield from inserted or [Missing("classes with tokens in front of the text", command)]
     yield "### Missing in the sections above\n"

@@ -213,9 +213,11 @@ def test_where_no_k_is_below_n_the_others_are_measured(inference, capsys, preset
     assert "n = 8: skipping k = 8" in capsys.readouterr().err
 
 
-def test_a_length_for_which_nothing_is_left_is_passed_over(inference):
+def test_a_length_for_which_nothing_is_left_is_passed_over(inference, capsys):
     (cell,) = inference("--models", "linformer_core", "--lengths", "8", "16", "--projected-dims", "8")["cells"]
     assert (cell["n"], cell["k"]) == (16, 8)
+    said = capsys.readouterr().err
+    assert "n = 8: skipping k = 8" in said and "already measured" not in said
 
 
 @pytest.mark.parametrize(

@@ -63,9 +63,8 @@ def analyse(parser: argparse.ArgumentParser) -> None:
         "--projected-dims",
         type=int,
         nargs="+",
-        default=[8, 16, 32, 64, 128, 256],
         metavar="K",
-        help="k; only those below an n are used with it (default: %(default)s)",
+        help="k; only those below an n are used with it (default: 8, 16, ... 256, those below the largest n)",
     )
     theorems.add_argument(
         "--samples",
