@@ -39,10 +39,16 @@ def make_state(updates: int = 0, model: Mapping[str, Any] | None = None, cfg: An
     }
 
 
-def save(path: Path, updates: int) -> Path:
-    """A checkpoint with a checksum, after so many updates."""
+def save(
+    path: Path, updates: int = 0, model: Mapping[str, Any] | None = None, cfg: Any = None, *, checksum: bool = True
+) -> Path:
+    """A checkpoint of `make_state`'s arguments, with its folder; without ``checksum`` as any program saves it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_checkpoint(make_state(updates), path)
+    state = make_state(updates, model, cfg)
+    if checksum:
+        write_checkpoint(state, path)
+    else:
+        torch.save(state, path)
     return path
 
 

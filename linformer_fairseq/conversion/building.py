@@ -48,11 +48,11 @@ def build(source: Source, task: Any, options: Mapping[str, Any]) -> LinformerRob
     missing, foreign = own.keys() - kept.keys() - given.keys(), given.keys() - own.keys()
     if missing or foreign:
         what = f"{min(missing)} is missing" if missing else f"{min(foreign)} has no place in a Linformer"
-        raise UserError(f"the weights of the source are not those of its options: {what}")
+        raise UserError(f"{source.path}: its weights are not those of its options: {what}")
     for key, tensor in given.items():
         if tensor.shape != own[key].shape:
             raise UserError(
-                f"the weights of the source are not those of its options: {key} is {tuple(tensor.shape)}, expected "
+                f"{source.path}: its weights are not those of its options: {key} is {tuple(tensor.shape)}, expected "
                 f"{tuple(own[key].shape)}"
             )
     if not source.options.get("untie_weights_roberta"):

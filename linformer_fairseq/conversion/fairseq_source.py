@@ -57,6 +57,7 @@ def read_fairseq(checkpoint: Path, data: Path, out: Path) -> Source:
     options = {name: getattr(model.args, name, None) for name in sorted(_OPTIONS)}
     return Source(
         "fairseq RoBERTa",
+        checkpoint,
         {name: value for name, value in options.items() if value is not None},
         weights,
         tuple(f"the classification head {head} is left out" for head in heads),

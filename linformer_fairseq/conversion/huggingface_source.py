@@ -103,7 +103,7 @@ def read_huggingface(folder: Path, out: Path) -> Source:
     order, remarks = write_tokenizer(folder, out, len(weights[TOKENS]))
     for key in (TOKENS, OUTPUT, OUTPUT_BIAS):
         weights[key] = weights[key][order]
-    return Source("Hugging Face RoBERTa", options, weights, (*notes, *remarks))
+    return Source("Hugging Face RoBERTa", folder, options, weights, (*notes, *remarks))
 
 
 def _options(folder: Path) -> tuple[dict[str, Any], int]:

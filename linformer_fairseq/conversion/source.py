@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor
@@ -16,6 +17,8 @@ class Source:
 
     kind: str
     """Whose RoBERTa it is, for people."""
+    path: Path
+    """The folder or checkpoint that was read, for messages."""
     options: dict[str, Any]
     """Options of the model that RoBERTa and Linformer have in common, without ``max_positions``."""
     weights: dict[str, Tensor]

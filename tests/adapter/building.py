@@ -8,17 +8,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import torch
-from fairseq import options, tasks
+from fairseq import tasks
 from fairseq.data import Dictionary
 from fairseq.dataclass.initialize import add_defaults, hydra_init
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
 from linformer_fairseq.models import LinformerRobertaConfig, LinformerRobertaModel
-from tests.checkpoint_files import make_state
+from tests.fairseq_config import parse
 
 WORDS = 40
 
@@ -37,9 +35,7 @@ def write_dictionary(folder: Path) -> None:
 
 def from_command_line(data: Path, *flags: str, task: str = "masked_lm") -> tuple[Any, Any, Any]:
     """(config, task, model) as fairseq-train gets them."""
-    arguments = [str(data), "--task", task, "--optimizer", "adam", "--criterion", task, *flags]
-    args = options.parse_args_and_arch(options.get_training_parser(), input_args=arguments)
-    return _build(convert_namespace_to_omegaconf(args))
+    return _build(parse(data, "--task", task, "--optimizer", "adam", "--criterion", task, *flags))
 
 
 def from_hydra(data: Path, model: dict[str, Any], task: dict[str, Any] | None = None) -> tuple[Any, Any, Any]:
@@ -69,12 +65,6 @@ def directly(tokens_per_sample: int = 512, **options: Any) -> Any:
     dictionary.add_symbol("<mask>")
     task = SimpleNamespace(cfg=SimpleNamespace(tokens_per_sample=tokens_per_sample), source_dictionary=dictionary)
     return LinformerRobertaModel.build_model(LinformerRobertaConfig(**options), task)
-
-
-def save_checkpoint(path: Path, cfg: Any, state_dict: dict[str, Any]) -> Path:
-    """Writes what fairseq's trainer writes, as far as loading reads it."""
-    torch.save(make_state(0, state_dict, cfg), path)
-    return path
 
 
 def _build(cfg: Any) -> tuple[Any, Any, Any]:

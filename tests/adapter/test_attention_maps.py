@@ -14,7 +14,7 @@ import torch
 
 from linformer_fairseq.core.reference import reference_attention
 from linformer_fairseq.models import LinformerRobertaModel
-from tests.demo.models import LONG, TEXTS, K, N, make_classifier, make_pretrained
+from tests.models import LONG, TEXTS, K, N, make_classifier, make_pretrained
 
 KINDS = {
     "default": ["--projected-dim", str(K)],

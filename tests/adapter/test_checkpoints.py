@@ -15,7 +15,8 @@ from omegaconf import OmegaConf
 from linformer_fairseq.checkpoints.writing import write_checkpoint
 from linformer_fairseq.launch.pretrained import read_pretrained
 from linformer_fairseq.models import LinformerRobertaModel
-from tests.adapter.building import directly, from_command_line, from_hydra, save_checkpoint
+from tests.adapter.building import directly, from_command_line, from_hydra
+from tests.checkpoint_files import save
 
 OPTIONS: dict[str, Any] = {
     "encoder_layers": 2,
@@ -80,7 +81,7 @@ def test_a_checkpoint_carries_all_the_model_is_built_from(data: Path, entry: str
     else:
         flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
         cfg, _, model = from_command_line(data, "--arch", "linformer_roberta", *flags, "--tokens-per-sample", "32")
-    path = save_checkpoint(data.parent / "model.pt", cfg, model.state_dict())
+    path = save(data.parent / "model.pt", 0, model.state_dict(), cfg, checksum=False)
     (loaded,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(path)], {"data": str(data)})
     assert loaded.encoder.settings == model.encoder.settings
     tokens = torch.randint(4, 40, (2, 17))
@@ -89,7 +90,7 @@ def test_a_checkpoint_carries_all_the_model_is_built_from(data: Path, entry: str
 
 def test_a_named_architecture_is_rebuilt_with_its_sizes(data: Path) -> None:
     cfg, _, model = from_hydra(data, {"_name": "linformer_roberta_tiny"}, {"tokens_per_sample": 256})
-    path = save_checkpoint(data.parent / "model.pt", cfg, model.state_dict())
+    path = save(data.parent / "model.pt", 0, model.state_dict(), cfg, checksum=False)
     (loaded,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(path)], {"data": str(data)})
     assert loaded.args.encoder_embed_dim == 64
 
@@ -106,7 +107,7 @@ def test_options_younger_than_a_checkpoint_are_what_it_was_trained_with(data: Pa
         plain["model"].pop(name)
         if left == "None":
             plain["model"][name] = None
-    path = save_checkpoint(data.parent / "model.pt", plain, model.state_dict())
+    path = save(data.parent / "model.pt", 0, model.state_dict(), plain, checksum=False)
     (loaded,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(path)], {"data": str(data)})
     assert loaded.encoder.settings == dataclasses.replace(
         model.encoder.settings, projection_init=loaded.encoder.settings.projection_init
@@ -135,7 +136,7 @@ def test_one_wrong_bit_is_refused_wherever_it_is_loaded(
 ) -> None:
     options = {"_name": "linformer_roberta", **OPTIONS}
     cfg, _, model = from_hydra(data, options, {"tokens_per_sample": 32})
-    path = save_checkpoint(tmp_path / "model.pt", cfg, model.state_dict())
+    path = save(tmp_path / "model.pt", 0, model.state_dict(), cfg, checksum=False)
     if checksum:
         write_checkpoint(torch.load(path, weights_only=True), str(path))
     use(path, data)
@@ -158,7 +159,7 @@ def test_weights_that_do_not_fit_name_the_file(data: Path, tmp_path: Path) -> No
         (less, "Missing key.*encoder.lm_head.bias"),
         (other, "the checkpoint does not fit the model"),
     ):
-        save_checkpoint(path, cfg, stored)
+        save(path, 0, stored, cfg, checksum=False)
         for use in (by_the_loader, by_the_hub):
             with pytest.raises(ValueError, match=f"^{path}: .*{reason}"):
                 use(path, data)

@@ -22,7 +22,7 @@ OPTIONS = {
     "encoder_ffn_embed_dim": 32,
     "encoder_attention_heads": 3,
     "max_positions": N,
-    "projected_dim": 7,
+    "projected_dim": 5,
     "dropout": 0.0,
     "attention_dropout": 0.0,
 }
@@ -250,7 +250,7 @@ def test_causal_attention_is_refused() -> None:
 @pytest.mark.parametrize("sharing", SHARINGS)
 def test_the_encoder_is_one_graph_whatever_the_padding(sharing: str) -> None:
     """A host sync such as ``.any()`` on the mask would break the graph: fullgraph raises then."""
-    encoder = build(sharing=sharing).eval().encoder.sentence_encoder
+    encoder = build(sharing=sharing, encoder_layers=2).eval().encoder.sentence_encoder
     compiled = torch.compile(encoder, fullgraph=True, backend="eager")
     for tokens in (batch(sentences(12, 5)), batch(sentences(12, 12))):
         torch.testing.assert_close(compiled(tokens)["encoder_out"][0], encoder(tokens)["encoder_out"][0])
@@ -262,6 +262,7 @@ def test_compiled_layers_are_equal_layers_that_share_programs(
     options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Backend eager: it takes the same graphs, and no time to make code of them."""
+    options = {**options, "encoder_layers": 2}
     plain = build(**options)
     monkeypatch.setattr(torch, "__file__", "/folder/torch/__init__.py")
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 import torch
-from fairseq import optim, options
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq import optim
 from omegaconf import OmegaConf
 from torch import Tensor
 
 import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
 from linformer_fairseq.checkpoints.reading import read_checkpoint
 from tests.checkpoint_files import same
+from tests.fairseq_config import parse
 
 SETTINGS = {"adam_betas": "(0.9, 0.98)", "adam_eps": 1e-6, "weight_decay": 0.1, "lr": [0.01]}
 STEPS = 50
@@ -163,10 +163,18 @@ def test_returns_what_the_closure_returns() -> None:
 
 
 def test_is_built_from_the_command_line(data: Path) -> None:
-    words = f"{data} --task masked_lm --criterion masked_lm --arch linformer_roberta_tiny --optimizer fused_adamw"
-    arguments = [*words.split(), "--adam-betas", "(0.8, 0.9)", "--adam-eps", "1e-3", "--weight-decay", "0.3"]
-    args = options.parse_args_and_arch(options.get_training_parser(), input_args=[*arguments, "--lr", "0.7"])
-    cfg = convert_namespace_to_omegaconf(args)
+    words = [
+        "--task",
+        "masked_lm",
+        "--criterion",
+        "masked_lm",
+        "--arch",
+        "linformer_roberta_tiny",
+        "--optimizer",
+        "fused_adamw",
+    ]
+    words += ["--adam-betas", "(0.8, 0.9)", "--adam-eps", "1e-3", "--weight-decay", "0.3", "--lr", "0.7"]
+    cfg = parse(data, *words)
     (group,) = optim.build_optimizer(cfg.optimizer, make_parameters()).param_groups
     given = {key: group[key] for key in ("betas", "eps", "weight_decay", "lr")}
     assert given == {"betas": (0.8, 0.9), "eps": 1e-3, "weight_decay": 0.3, "lr": 0.7}

@@ -10,7 +10,8 @@ import torch
 from fairseq.data import Dictionary
 
 from linformer_fairseq.models import LinformerRobertaModel
-from tests.adapter.building import from_hydra, save_checkpoint
+from tests.adapter.building import from_hydra
+from tests.checkpoint_files import save
 
 TEXT = "The quick brown fox jumps over the lazy dog. Linear attention reads long documents. "
 MODEL = {
@@ -43,7 +44,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     cfg, _, model = from_hydra(data, MODEL, {"tokens_per_sample": 64})
     model.register_classification_head("topic", num_classes=3)
     folder = tmp_path_factory.mktemp("model")
-    save_checkpoint(folder / "model.pt", cfg, model.state_dict())
+    save(folder / "model.pt", 0, model.state_dict(), cfg, checksum=False)
     return folder, data
 
 

@@ -27,8 +27,9 @@ from torch import nn
 from linformer_fairseq import register
 from linformer_fairseq.checkpoints.reading import CheckpointError
 from linformer_fairseq.models import LinformerRobertaModel
-from tests.adapter.building import from_command_line, save_checkpoint
-from tests.binarised import write_items, write_labels
+from tests.adapter.building import from_command_line
+from tests.binarised import write_task
+from tests.checkpoint_files import save
 
 N, RATIO, LAYERS, WIDTH, HEADS = 32, 4, 3, 16, 2
 MODES = {
@@ -102,7 +103,7 @@ def example_checkpoint(data: Path, mode: str) -> tuple[RobertaModel, Path]:
         weights[f"encoder.sentence_encoder.layers.{layer}.version"] = torch.tensor(1)
     plain = OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
     plain["model"] = options
-    return model, save_checkpoint(data.parent / "example.pt", plain, weights)
+    return model, save(data.parent / "example.pt", 0, weights, plain, checksum=False)
 
 
 def example_tokens() -> torch.Tensor:
@@ -136,21 +137,14 @@ def test_a_real_one_gives_its_features_and_logits(mode: str) -> None:
     assert_as_expected(hub.model, folder, mode)
 
 
-def write_task(folder: Path, dictionary: Path) -> Path:
-    """Eight sentences of two classes for training and as many for validation, with a given dictionary."""
-    for split in ("train", "valid"):
-        write_items(folder / "input0" / split, [[0, 4 + i, 14 + i, 2] for i in range(8)])
-    shutil.copy(dictionary, folder / "input0" / "dict.txt")
-    write_labels(folder, ("0", "1"), {split: [i % 2 for i in range(8)] for split in ("train", "valid")})
-    return folder
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["headwise", "key_value", "layerwise"])
 def test_a_real_one_is_what_a_finetuning_begins_with(tmp_path: Path, mode: str) -> None:
     """After one update with next to no learning rate, the finetuned model still gives the example's features."""
     folder = real_example()
-    task = write_task(tmp_path / "task", folder / "dict.txt")
+    examples = [([0, 4 + i, 14 + i, 2], i % 2) for i in range(8)]
+    task = write_task(tmp_path / "task", ("0", "1"), {"train": examples, "valid": examples})
+    shutil.copy(folder / "dict.txt", task / "input0")
     words = [
         *("finetune", "task=sst2", "run_config=cpu", f"task.data={task}", f"pretrained={folder / mode}.pt"),
         *("optimization.max_update=1", "lr_scheduler.warmup_updates=0", "lr=1e-12", f"run.runs={tmp_path / 'runs'}"),

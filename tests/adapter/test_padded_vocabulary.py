@@ -17,7 +17,8 @@ from linformer_fairseq.checkpoints.reading import CheckpointError
 from linformer_fairseq.files import dictionary as dictionary_file
 from linformer_fairseq.models import LinformerRobertaConfig, LinformerRobertaModel
 from linformer_fairseq.modules.vocabulary import MULTIPLE, real_symbols
-from tests.adapter.building import WORDS, from_command_line, from_hydra, make_dictionary, save_checkpoint
+from tests.adapter.building import WORDS, from_command_line, from_hydra, make_dictionary
+from tests.checkpoint_files import save
 
 SYMBOLS = WORDS + 5
 """With fairseq's four and <mask>: no multiple of 8."""
@@ -164,7 +165,7 @@ def test_checkpoints_load_with_data_of_the_other_kind(
     cfg, task, model = from_hydra(folders[first], options, {"tokens_per_sample": 32})
     assert len(task.source_dictionary) == {"plain": SYMBOLS, "padded": PADDED}[first]
     model.eval()
-    path = save_checkpoint(tmp_path / "model.pt", cfg, model.state_dict())
+    path = save(tmp_path / "model.pt", 0, model.state_dict(), cfg, checksum=False)
     expected = model(tokens)[0]
     (loaded,), _, task = checkpoint_utils.load_model_ensemble_and_task(
         [str(path)], arg_overrides={"data": str(folders[second])}

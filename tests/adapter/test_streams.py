@@ -13,28 +13,21 @@ pytest.importorskip("sentencepiece")
 
 import torch
 
-from linformer_fairseq.cli import main
 from linformer_fairseq.models import LinformerRobertaModel, encoding, quantize
 from linformer_fairseq.models.encoding import TextEncoder
 from linformer_fairseq.prediction.fitting import Frame, fit
 from linformer_fairseq.prediction.options import POOLINGS
-from tests.cli.test_evaluate import qqp, write_checkpoint
-from tests.data_prep.small_tokenizers import make_gpt2, make_sentencepiece, text
+from tests.data_prep.small_tokenizers import lines, make_gpt2, make_sentencepiece
+from tests.models import LONG, N, make_classifier, write_checkpoint
 
-N = 64
 SIZES = ("--max-positions", "512", "--tokens-per-sample", "512")
-TEXTS = [line for line in text(40).split("\n") if line][:60]
-LONG = " ".join(TEXTS[:8])
+TEXTS = lines(60)
 
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A classifier of two classes with n = 64."""
-    folder = tmp_path_factory.mktemp("streams")
-    data = qqp(folder / "glue", make_sentencepiece(folder / "tokenizer"))
-    path = write_checkpoint(data, folder / "trained.pt", "--max-positions", str(N))
-    assert main(["checkpoint", "release", str(path), "--data", str(data), "--out", str(folder / "model")]) == 0
-    return LinformerRobertaModel.from_pretrained(folder / "model")  # in training mode, with dropout
+    return LinformerRobertaModel.from_pretrained(make_classifier(tmp_path_factory.mktemp("streams")))  # training mode
 
 
 def one_by_one(hub: Any, *tokens: torch.Tensor) -> np.ndarray:

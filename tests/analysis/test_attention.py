@@ -30,8 +30,8 @@ from linformer_fairseq.files.tokenizers import find_tokenizer
 from linformer_fairseq.models import LinformerRobertaModel
 from tests.conversion.sources import N as DENSE_N
 from tests.conversion.sources import make_huggingface, rewrite_config
-from tests.demo.models import TEXTS, N, make_pretrained
 from tests.messages import says
+from tests.models import TEXTS, N, make_pretrained
 
 TEXT = "value </script><!--<img src=x onerror=a()>&$e$ \u2028 Ω"
 FIGURES = {f"attention.{kind}" for kind in ("png", "svg")} | {f"projection.{kind}" for kind in ("png", "svg")}

@@ -22,7 +22,7 @@ from linformer_fairseq.analysis.attention import probabilities, weights
 from linformer_fairseq.analysis.attention_page import write_page
 from linformer_fairseq.analysis.fairseq_encoder import load_fairseq
 from tests.browser import Browser
-from tests.demo.models import make_pretrained
+from tests.models import make_pretrained
 
 pytestmark = pytest.mark.slow
 

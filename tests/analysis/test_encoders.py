@@ -21,7 +21,7 @@ from linformer_fairseq.files.tokenizers import find_tokenizer
 from linformer_fairseq.models import LinformerRobertaModel
 from linformer_fairseq.models.encoding import TextEncoder
 from tests.conversion.sources import N, make_fairseq, make_huggingface, padded_batch, rewrite_config
-from tests.released_model import make_released
+from tests.models import make_pretrained
 
 CPU = torch.device("cpu")
 
@@ -134,7 +134,7 @@ def test_bert(tmp_path: Path) -> None:
 
 
 def test_a_linformer_shows_p_bar(tmp_path: Path) -> None:
-    make_released(tmp_path / "work", tmp_path / "model")
+    make_pretrained(tmp_path, n=128)
     encoder = load_fairseq(tmp_path / "model/model.safetensors", tmp_path / "model", CPU)
     assert (encoder.kind, encoder.is_dense, encoder.max_positions) == ("Linformer", False, 128)
     hub = LinformerRobertaModel.from_pretrained(tmp_path / "model").eval()

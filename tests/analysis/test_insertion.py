@@ -14,9 +14,10 @@ pytest.importorskip("sentencepiece")
 from linformer_fairseq import cli
 from linformer_fairseq.analysis import insertion, sums
 from linformer_fairseq.evaluation import load_classifier, read_finetuned, read_task
-from tests.cli.test_evaluate import qqp, write_checkpoint
 from tests.data_prep.small_tokenizers import make_sentencepiece
 from tests.messages import says
+from tests.models import write_checkpoint
+from tests.prepared_task import qqp
 
 N = 80
 SHIFTS = (1, 6, 20)

@@ -17,11 +17,11 @@ from linformer_fairseq.analysis import sums
 from linformer_fairseq.analysis.blocks import choose_blocks
 from linformer_fairseq.analysis.fairseq_encoder import FairseqEncoder, load_fairseq
 from linformer_fairseq.prediction.inputs import open_source
-from tests.cli.test_evaluate import qqp, write_checkpoint
 from tests.conversion.sources import N, make_fairseq, make_huggingface
 from tests.data_prep.small_tokenizers import make_sentencepiece
 from tests.messages import says
-from tests.released_model import make_released
+from tests.models import make_pretrained, write_checkpoint
+from tests.prepared_task import qqp
 
 BLOCKS, MOST = 6, 8
 
@@ -146,7 +146,7 @@ def test_a_stopped_run_goes_on(
 
 
 def test_a_linformer_has_no_more_rows_than_k(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    make_released(tmp_path / "work", tmp_path / "model")
+    make_pretrained(tmp_path, n=128)
     record = analyse(tmp_path / "model", sample, tmp_path / "out")
     assert [row["length"] for row in record["lengths"]] == [16, 32, 64, 128]
     assert [row["shift"] for row in record["shifts"]] == [0, 1, 2, 4, 8, 16, 32, 64]

@@ -18,7 +18,7 @@ from linformer_fairseq.analysis.fairseq_encoder import FairseqEncoder, load_fair
 from linformer_fairseq.core import parse_projected_dim
 from linformer_fairseq.prediction.inputs import open_source
 from tests.conversion.sources import N
-from tests.released_model import make_released
+from tests.models import make_pretrained
 
 COUNT = 10
 
@@ -103,7 +103,7 @@ def test_a_stopped_run_goes_on(
 
 
 def test_a_linformer(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    make_released(tmp_path / "work", tmp_path / "model")
+    make_pretrained(tmp_path, n=128)
     record = analyse(tmp_path / "model", sample, tmp_path / "out", "--sentences", 2, "--index", 3)
     rows = len(record["curves_checkpoint"][0][0])
     assert record["encoder"]["is_dense"] is False and rows < record["settings"]["length"] == 128

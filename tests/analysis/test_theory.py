@@ -21,7 +21,7 @@ from linformer_fairseq.core.reference import dense_attention
 from linformer_fairseq.models import LinformerRobertaModel
 from linformer_fairseq.prediction.inputs import open_source
 from tests.messages import says
-from tests.released_model import make_released
+from tests.models import make_pretrained
 
 
 def generator() -> torch.Generator:
@@ -164,7 +164,7 @@ def test_a_stopped_run_goes_on(
 
 def test_inputs_of_a_linformer(sample: Path, tmp_path: Path) -> None:
     """The error of its own E and F is that of a layer's attention without W^O, on the second half of the blocks."""
-    make_released(tmp_path / "work", tmp_path / "model")
+    make_pretrained(tmp_path, n=128)
     words = ["--checkpoint", tmp_path / "model", "--text", sample, "--lengths", 128]
     record = analyse(tmp_path / "out", *words)
     assert {cell["input"] for cell in record["theorem2"]} > {"layer 1", "layer 2"}

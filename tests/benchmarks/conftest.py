@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 from collections.abc import Callable, Iterator
@@ -17,6 +18,13 @@ TINY = ["--layers", "2", "--width", "16", "--ffn", "64", "--heads", "2", "--voca
 INFERENCE = ["inference", "--rounds", "1", "--tokens", "64", *TINY]
 
 Run = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def little_to_collect() -> None:
+    """The programs collect garbage around every measurement, and would go through all that other tests left."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from benchmarks.efficiency.one_layer import Pass
 from benchmarks.measuring import ROOT
 from linformer_fairseq.files.dictionary import EOS, FIRST
 from tests.benchmarks.conftest import TINY
-from tests.binarised import write_items, write_labels
+from tests.binarised import write_task
 
 
 def test_the_profile_adds_up(tmp_path):
@@ -79,7 +79,5 @@ def test_padding_by_window(tmp_path, refused):
 
 def _task(folder):
     """A task of 16 sentences, half of them with 3 words and half with 11; each gets a symbol in front."""
-    write_items(folder / "input0" / "train", [[FIRST] * (length - 1) + [EOS] for length in [3, 11] * 8])
-    (folder / "input0" / "dict.txt").write_text("a 1\n")
-    write_labels(folder, ("0", "1"), {"train": [0] * 16})
-    return folder
+    texts = [[FIRST] * (length - 1) + [EOS] for length in [3, 11] * 8]
+    return write_task(folder, ("0", "1"), {"train": [(text, 0) for text in texts]}, words=1)

@@ -15,8 +15,9 @@ pytest.importorskip("onnxscript")
 from benchmarks.__main__ import main
 from benchmarks.efficiency import readme
 from linformer_fairseq import cli
-from tests.cli.test_evaluate import qqp, write_checkpoint
 from tests.data_prep.small_tokenizers import make_sentencepiece
+from tests.models import write_checkpoint
+from tests.prepared_task import qqp
 
 FORMS = [
     *("torch, float32", "torch, bfloat16", "torch, int8", "torch, float32, compiled"),

@@ -78,6 +78,7 @@ def test_check_says_which_page_is_behind(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("matplotlib"), reason="matplotlib is not installed")
+@pytest.mark.slow
 def test_the_report_is_what_was_measured(tmp_path):
     measured = ROOT / "results" / "efficiency"
     for path in measured.glob("*.json"):

@@ -47,6 +47,7 @@ def test_a_bare_loop_with_torch_alone(tmp_path):
     assert json.loads(out.read_text())["cells"] == cells
 
 
+@pytest.mark.slow
 def test_a_model_for_which_memory_does_not_suffice_is_a_cell_like_others(tmp_path):
     out = tmp_path / "t.json"
     words = ["--lengths", "16", "--projected-dims", "4", "--models", "linformer_core", "--dropouts", "0"]

@@ -23,9 +23,10 @@ from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch.pretrained import read_pretrained
 from linformer_fairseq.launch.resolvers import run_of
 from linformer_fairseq.models import LinformerRobertaModel
-from tests.cli.test_evaluate import qqp, write_checkpoint
 from tests.data_prep.small_tokenizers import make_sentencepiece
+from tests.models import write_checkpoint
 from tests.mutations import damaged
+from tests.prepared_task import qqp
 
 Folders = tuple[Path, Path, Path]
 

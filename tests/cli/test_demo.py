@@ -16,9 +16,9 @@ import pytest
 pytest.importorskip("sentencepiece")
 
 from linformer_fairseq import cli
-from tests.demo.models import make_classifier
 from tests.forked import Forked
 from tests.messages import says
+from tests.models import make_classifier
 
 MASKED = "He opened the <mask> and walked into the room."
 

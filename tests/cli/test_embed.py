@@ -18,10 +18,10 @@ pytest.importorskip("sentencepiece")
 
 from linformer_fairseq import cli
 from linformer_fairseq.models import LinformerRobertaModel
-from tests.cli.test_evaluate import write_checkpoint
 from tests.conftest import REPOSITORY
 from tests.data_prep.small_tokenizers import make_sentencepiece
 from tests.messages import says
+from tests.models import write_checkpoint
 
 MODEL = "linformer-small"
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(REPOSITORY)}
@@ -136,7 +136,6 @@ def test_a_checkpoint_finds_the_data_of_its_training(
 ) -> None:
     data = make_sentencepiece(tmp_path / "data")
     sizes = ("--max-positions", "512", "--tokens-per-sample", "512")
-    (tmp_path / "run").mkdir()
     checkpoint = write_checkpoint(data, tmp_path / "run" / "checkpoint.pt", *sizes, task="masked_lm")
     words = ["embed", str(checkpoint), str(texts), "--out", str(tmp_path / "v.npy"), "--device", "cpu"]
     assert cli.main(words) == 1, "the empty line"

@@ -18,61 +18,20 @@ pytest.importorskip("sentencepiece")
 
 import numpy as np
 import torch
-from fairseq import options, tasks
+from fairseq import options
 from fairseq.data import NestedDictionaryDataset
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
-from data_prep import prepare_task
 from linformer_fairseq import cli
 from linformer_fairseq.checkpoints import writing
 from linformer_fairseq.core import layer
 from linformer_fairseq.evaluation import f1, majority
 from linformer_fairseq.files import dictionary
-from tests.checkpoint_files import damage, make_state
+from tests.checkpoint_files import damage
 from tests.conftest import REPOSITORY
-from tests.data_prep.small_tokenizers import make_gpt2, make_sentencepiece, text
+from tests.data_prep.small_tokenizers import lines, make_gpt2, make_sentencepiece
 from tests.messages import says
-
-_SIZES = ["--encoder-layers", "2", "--encoder-embed-dim", "16", "--encoder-ffn-embed-dim", "16"]
-_SIZES += ["--encoder-attention-heads", "2", "--projected-dim", "8"]
-
-
-def write_checkpoint(data: Path, path: Path, *flags: str, task: str = "sentence_prediction", classes: int = 2) -> Path:
-    """What fairseq-train would write of a model that has learned nothing; its guesses are spread over the classes."""
-    criterion = task.removeprefix("bucketed_")
-    words = [str(data), "--task", task, "--criterion", criterion, "--arch", "linformer_roberta", *_SIZES, *flags]
-    if task != "masked_lm":
-        words += ["--num-classes", str(classes), "--init-token", "0", "--separator-token", "2"]
-    torch.manual_seed(1)
-    args = options.parse_args_and_arch(options.get_training_parser(), input_args=words)
-    cfg = convert_namespace_to_omegaconf(args)
-    model = tasks.setup_task(cfg.task).build_model(cfg.model)
-    for parameter in model.parameters():
-        if parameter.dim() > 1:
-            torch.nn.init.normal_(parameter, std=0.5)
-    torch.save(make_state(0, model.state_dict(), cfg), path)
-    return path
-
-
-def qqp(folder: Path, tokenizer: Path, *option: str) -> Path:
-    """A prepared QQP of 20, 30 and 10 pairs of different lengths."""
-    header, lines = "id\tqid1\tqid2\tquestion1\tquestion2", [x for x in text(60).split("\n") if x][:60]
-    tables = folder / "QQP"
-    tables.mkdir(parents=True)
-    for name, start, end in (("train", 0, 20), ("dev", 20, 50), ("test", 50, 60)):
-        rows = [f"{i + 7}\t1\t2\t{lines[i]}\t{lines[-i]}" for i in range(start, end)]
-        if name == "test":
-            (tables / "test.tsv").write_text(
-                "id\tquestion1\tquestion2\n" + "".join(f"{i + 7}\t{lines[i]}\t{lines[-i]}\n" for i in range(start, end))
-            )
-        else:
-            labels = [f"\t{int(i % 3 == 0)}\n" for i in range(start, end)]
-            body = "".join(row + label for row, label in zip(rows, labels, strict=True))
-            (tables / f"{name}.tsv").write_text(f"{header}\tis_duplicate\n{body}")
-    out = folder / "task"
-    prepare_task.main(["qqp", "--from", str(folder), "--tokenizer", str(tokenizer), "--out", str(out), *option])
-    return out
+from tests.models import write_checkpoint
+from tests.prepared_task import qqp
 
 
 @pytest.fixture(scope="module")
@@ -257,9 +216,8 @@ def test_a_folder_of_fairseq_preprocess(
     from fairseq_cli import preprocess
 
     monkeypatch.setattr(preprocess.logger, "handlers", [])  # it adds one of its own and leaves it there
-    lines = [line for line in text(12).split("\n") if line][:12]
     data = tmp_path / "task"
-    for part, rows in (("input0", lines), ("label", ["pos", "neg", "pos", "pos"] * 3)):
+    for part, rows in (("input0", lines(12)), ("label", ["pos", "neg", "pos", "pos"] * 3)):
         (tmp_path / part).write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
         words = ["--only-source", "--trainpref", tmp_path / part, "--validpref", tmp_path / part, "--workers", 1]
         parser = options.get_preprocessing_parser()

@@ -52,6 +52,8 @@ def test_markdown(configs, capsys):
 
 
 def test_roberta_has_no_k(configs, capsys):
+    for name in FEW:
+        (configs / "experiment" / f"{name}.yaml").unlink()
     (configs / "experiment" / "aa.yaml").write_text(
         "# @package _global_\ndefaults: [override /model: roberta_base]\nmodel: {encoder_layers: 2}\n"
     )

@@ -15,9 +15,10 @@ import torch
 from safetensors.torch import load_file
 
 from linformer_fairseq import cli
-from tests.cli.test_evaluate import qqp, write_checkpoint
 from tests.data_prep.small_tokenizers import make_sentencepiece, text
 from tests.messages import says
+from tests.models import write_checkpoint
+from tests.prepared_task import qqp
 
 N = 256
 
@@ -27,7 +28,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """task: prepared pairs; checkpoint.pt: a classifier; hf: exported from it; back: imported from that."""
     folder = tmp_path_factory.mktemp("export")
     task = qqp(folder, make_sentencepiece(folder / "tokenizer"))
-    (folder / "run").mkdir()
     write_checkpoint(task, folder / "run" / "checkpoint.pt", "--max-positions", str(N))
     words = ["export", "hf", str(folder / "run" / "checkpoint.pt"), str(folder / "hf"), "--data", str(task)]
     assert cli.main(words) == 0

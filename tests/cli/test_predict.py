@@ -15,26 +15,21 @@ import pytest
 pytest.importorskip("sentencepiece")
 
 from linformer_fairseq import cli
-from tests.cli.test_evaluate import qqp, write_checkpoint
 from tests.conftest import REPOSITORY
-from tests.data_prep.small_tokenizers import make_sentencepiece, text
+from tests.data_prep.small_tokenizers import lines as some_lines
 from tests.messages import says
+from tests.models import make_classifier, write_checkpoint
 
 N = 256
-TEXTS = [line for line in text(60).split("\n") if line][:50]
+TEXTS = some_lines(50)
 
 Predict = Callable[..., list[list[str]]]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """task: prepared pairs; run/checkpoint.pt: a classifier; model: what is released of it."""
-    folder = tmp_path_factory.mktemp("predict")
-    data = qqp(folder, make_sentencepiece(folder / "tokenizer"))
-    (folder / "run").mkdir()
-    path = write_checkpoint(data, folder / "run" / "checkpoint.pt", "--max-positions", str(N))
-    assert cli.main(["checkpoint", "release", str(path), "--data", str(data), "--out", str(folder / "model")]) == 0
-    return folder
+    """task: prepared pairs; checkpoint.pt: a classifier; model: what is released of it."""
+    return make_classifier(tmp_path_factory.mktemp("predict"), N).parent
 
 
 @pytest.fixture
@@ -80,8 +75,8 @@ def test_neither_batches_nor_the_kind_of_checkpoint_change_anything(
     runs = [
         (1e-5, predict(lines, "--batch-tokens", "1")),
         (1e-5, predict(lines, "--batch-tokens", "100")),
-        (0.01, predict(lines, checkpoint="run/checkpoint.pt")),  # a released model has half precision
-        (0.01, predict(lines, "--data", folder / "task", checkpoint="run/checkpoint.pt")),
+        (0.01, predict(lines, checkpoint="checkpoint.pt")),  # a released model has half precision
+        (0.01, predict(lines, "--data", folder / "task", checkpoint="checkpoint.pt")),
     ]
     for tolerance, found in runs:
         assert [row[:2] for row in found] == [row[:2] for row in expected]

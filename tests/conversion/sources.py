@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from fairseq import options, tasks
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq import tasks
 from torch import Tensor, nn
 
-from linformer_fairseq.checkpoints.writing import write_checkpoint
 from linformer_fairseq.files import dictionary, gpt2_bpe
 from linformer_fairseq.models import LinformerRobertaModel
-from tests.checkpoint_files import make_state
+from tests.checkpoint_files import save
 from tests.data_prep.small_tokenizers import make_gpt2
+from tests.fairseq_config import parse
 
 N = 24
 """Of all sources."""
@@ -36,14 +35,12 @@ def randomize(model: nn.Module, padding_rows: list[Tensor]) -> None:
 def make_fairseq(folder: Path, *flags: str, arch: str = "roberta") -> Any:
     """A folder like that of fairseq's roberta.base: model.pt, dict.txt, encoder.json, vocab.bpe; returns the model."""
     make_gpt2(folder)
-    words = [str(folder), "--task", "masked_lm", "--criterion", "masked_lm", "--arch", arch, *_SIZES, *flags]
-    args = options.parse_args_and_arch(options.get_training_parser(), input_args=words)
-    cfg = convert_namespace_to_omegaconf(args)
+    cfg = parse(folder, "--task", "masked_lm", "--criterion", "masked_lm", "--arch", arch, *_SIZES, *flags)
     torch.manual_seed(1)
     model = tasks.setup_task(cfg.task).build_model(cfg.model).eval()
     encoder = model.encoder.sentence_encoder
     randomize(model, [encoder.embed_tokens.weight[1], encoder.embed_positions.weight[1]])
-    write_checkpoint(make_state(7, model.state_dict(), cfg), folder / "model.pt")
+    save(folder / "model.pt", 7, model.state_dict(), cfg)
     return model
 
 

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from linformer_fairseq import cli
 from tests.checkpoint_files import damage
 from tests.conversion.sources import N, make_huggingface, rewrite_config
-from tests.released_model import make_released
+from tests.models import make_pretrained
 
 
 def refusal(capsys: pytest.CaptureFixture[str], source: Path, out: Path, *words: object) -> str:
@@ -73,7 +73,7 @@ def test_fairseq_sources(roberta: Path, tmp_path: Path, capsys: pytest.CaptureFi
     out, copy = tmp_path / "out", tmp_path / "copy"
     assert "model.pt: no such file" in refusal(capsys, tmp_path, out)
     assert "absent.pt: no such file" in refusal(capsys, tmp_path / "absent.pt", out)
-    linformer = make_released(tmp_path / "work", tmp_path / "linformer")
+    linformer = make_pretrained(tmp_path / "linformer")
     assert "a Linformer already" in refusal(capsys, linformer, out)
     assert "a Linformer already" in refusal(capsys, Path("linformer-small"), out)
     shutil.copytree(roberta, copy)

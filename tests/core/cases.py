@@ -5,110 +5,57 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from linformer_fairseq.core import LinformerSettings
+from linformer_fairseq.core import PROJECTIONS, SHARINGS, LinformerSettings
 
-WIDTH, HEADS, LAYERS, N, K = 24, 3, 4, 20, 6
+WIDTH, HEADS, LAYERS, N, K = 24, 3, 2, 20, 7
+"""The last of the seven windows of three positions has two; all heads and layers need only two layers to differ."""
 
-_PAPER = {"projection": "linear", "row_weights": "free", "short_inputs": "first_columns"}
 _BASE = {
     **{"embed_dim": WIDTH, "num_heads": HEADS, "num_layers": LAYERS, "max_positions": N, "projected_dim": K},
-    **_PAPER,  # what a case leaves out
+    # The paper's, where the name of a case does not say otherwise.
+    **{"row_weights": "free", "short_inputs": "first_columns"},
 }
-PER_LAYER = [6, 4, 3, 7]
-PER_HEAD = [[6, 4, 3], [2, 2, 2], [7, 5, 1], [3, 4, 5]]
+_WORDS: dict[str, dict[str, object]] = {
+    "per_layer": {"projected_dim": [4, 7]},
+    "per_head": {"projected_dim": [[7, 4, 1], [2, 2, 2]]},
+    "frozen": {"freeze_projection": True},
+    "affine": {"row_weights": "affine"},
+    "stretch": {"short_inputs": "stretch"},
+    "step": {"projection_step": 0.05},
+}
 
-ALL_MODES: dict[str, dict] = {
-    f"{sharing}-{projection}": {**_BASE, "sharing": sharing, "projection": projection}
-    for sharing in ("none", "headwise", "key_value", "layerwise")
-    for projection in ("linear", "mean_pool", "max_pool", "convolution")
-}
-VARIANTS: dict[str, dict] = {
-    **{
-        f"{sharing}-{projection}-per_layer": {
-            **_BASE,
-            "projected_dim": PER_LAYER,
-            "sharing": sharing,
-            "projection": projection,
-        }
-        for sharing in ("none", "headwise", "key_value", "layerwise")
-        for projection in ("linear", "mean_pool", "max_pool", "convolution")
-        if (sharing, projection) != ("layerwise", "convolution")
-    },
-    **{
-        f"none-{projection}-per_head": {
-            **_BASE,
-            "projected_dim": PER_HEAD,
-            "sharing": "none",
-            "projection": projection,
-        }
-        for projection in ("linear", "mean_pool", "max_pool", "convolution")
-    },
-    "layerwise-max_pool-per_head": {
-        **_BASE,
-        "projected_dim": PER_HEAD,
-        "sharing": "layerwise",
-        "projection": "max_pool",
-    },
-    "layerwise-linear-frozen": {**_BASE, "sharing": "layerwise", "projection": "linear", "freeze_projection": True},
-    "none-convolution-frozen": {**_BASE, "sharing": "none", "projection": "convolution", "freeze_projection": True},
-}
-_AFFINE, _STRETCH, _STEP = {"row_weights": "affine"}, {"short_inputs": "stretch"}, {"projection_step": 0.05}
-ROW_WEIGHTS: dict[str, dict] = {
-    **{
-        f"{sharing}-{projection}-affine": {**_BASE, "sharing": sharing, "projection": projection, **_AFFINE}
-        for sharing in ("none", "headwise", "key_value", "layerwise")
-        for projection in ("linear", "convolution")
-    },
-    "none-linear-stretch": {**_BASE, "sharing": "none", **_STRETCH},
-    "layerwise-linear-stretch": {**_BASE, **_STRETCH},
-    "headwise-linear-affine-stretch": {**_BASE, "sharing": "headwise", **_AFFINE, **_STRETCH},
-    "layerwise-linear-affine-per_layer-stretch": {**_BASE, "projected_dim": PER_LAYER, **_AFFINE, **_STRETCH},
-    "none-linear-affine-per_head-stretch": {
-        **_BASE,
-        "sharing": "none",
-        "projected_dim": PER_HEAD,
-        **_AFFINE,
-        **_STRETCH,
-    },
-    "none-convolution-affine-per_head": {
-        **_BASE,
-        "sharing": "none",
-        "projection": "convolution",
-        "projected_dim": PER_HEAD,
-        **_AFFINE,
-    },
-    **{
-        f"{sharing}-{projection}-stretch": {**_BASE, "sharing": sharing, "projection": projection, **_STRETCH}
-        for sharing in ("none", "headwise", "key_value", "layerwise")
-        for projection in ("mean_pool", "max_pool", "convolution")
-    },
-    "layerwise-convolution-affine-stretch": {**_BASE, "projection": "convolution", **_AFFINE, **_STRETCH},
-    "none-convolution-affine-per_head-stretch": {
-        **_BASE,
-        "sharing": "none",
-        "projection": "convolution",
-        "projected_dim": PER_HEAD,
-        **_AFFINE,
-        **_STRETCH,
-    },
-    "none-mean_pool-per_head-stretch": {
-        **_BASE,
-        "sharing": "none",
-        "projection": "mean_pool",
-        "projected_dim": PER_HEAD,
-        **_STRETCH,
-    },
-    "key_value-linear-step": {**_BASE, "sharing": "key_value", **_STEP},
-    "headwise-convolution-affine-step": {
-        **_BASE,
-        "sharing": "headwise",
-        "projection": "convolution",
-        **_AFFINE,
-        **_STEP,
-    },
-}
+
+def _cases(*names: str) -> dict[str, dict]:
+    """The settings that the words of each name mean: sharing, projection, and those of `_WORDS`."""
+    found = {}
+    for name in names:
+        sharing, projection, *words = name.split("-")
+        found[name] = {**_BASE, "sharing": sharing, "projection": projection}
+        for word in words:
+            found[name] |= _WORDS[word]
+    return found
+
+
+ALL_MODES = _cases(*(f"{sharing}-{projection}" for sharing in SHARINGS for projection in PROJECTIONS))
+_VARIANTS = _cases(
+    *(f"{sharing}-linear-per_layer" for sharing in SHARINGS),
+    *("none-convolution-per_layer", "headwise-convolution-per_layer"),
+    *("key_value-mean_pool-per_layer", "layerwise-max_pool-per_layer"),
+    *(f"none-{projection}-per_head" for projection in PROJECTIONS),
+    *("layerwise-max_pool-per_head", "layerwise-linear-frozen", "none-convolution-frozen"),
+)
+# Pooling is the same code in all modes of sharing.
+ROW_WEIGHTS = _cases(
+    *(f"{sharing}-{projection}-affine" for sharing in SHARINGS for projection in ("linear", "convolution")),
+    *("none-linear-stretch", "layerwise-linear-stretch", "headwise-linear-affine-stretch"),
+    *("layerwise-linear-affine-per_layer-stretch", "none-linear-affine-per_head-stretch"),
+    *("none-convolution-affine-per_head", "none-convolution-affine-per_head-stretch"),
+    *("none-convolution-stretch", "key_value-convolution-stretch", "layerwise-convolution-affine-stretch"),
+    *("layerwise-mean_pool-stretch", "none-mean_pool-per_head-stretch", "none-max_pool-stretch"),
+    *("key_value-linear-step", "headwise-convolution-affine-step"),
+)
 """What rows sum to, how short inputs lie on E, how far E moves."""
-EVERY_CASE = {**ALL_MODES, **VARIANTS, **ROW_WEIGHTS}
+EVERY_CASE = {**ALL_MODES, **_VARIANTS, **ROW_WEIGHTS}
 
 
 def settings_of(case: str, **changes: object) -> LinformerSettings:

@@ -1,5 +1,6 @@
 """Tokenizers of both kinds that are made in a moment, from nothing but what is here."""
 
+import functools
 import io
 import json
 import random
@@ -25,6 +26,11 @@ def text(documents: int, seed: int = 1, *, paragraphs: int = 4) -> str:
     return "\n".join("".join(line() + "\n" for _ in range(generator.randint(1, paragraphs))) for _ in range(documents))
 
 
+def lines(count: int) -> list[str]:
+    """The first lines of `text`, which are of different lengths."""
+    return [line for line in text(60).split("\n") if line][:count]
+
+
 def make_gpt2(folder: Path) -> Path:
     """encoder.json, vocab.bpe and dict.txt: 256 bytes and a dozen merges, numbered and ordered in no simple way."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -40,9 +46,19 @@ def make_gpt2(folder: Path) -> Path:
 
 def make_sentencepiece(folder: Path, *, byte_fallback: bool = True) -> Path:
     """A unigram model and its dict.txt; without ``byte_fallback`` it knows no letter beyond `text`'s."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / SENTENCEPIECE
+    path.write_bytes(_trained(byte_fallback))
+    pieces = sentencepiece_model.pieces_of(sentencepiece_model.load_processor(path), path)
+    dictionary.write(folder / dictionary.NAME, ((piece, 1) for piece in pieces.values()))
+    return folder
+
+
+@functools.cache
+def _trained(byte_fallback: bool) -> bytes:
+    """The model's file: training gives the same each time, and many tests want it."""
     import sentencepiece
 
-    folder.mkdir(parents=True, exist_ok=True)
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(text(60).split("\n")),
@@ -53,8 +69,4 @@ def make_sentencepiece(folder: Path, *, byte_fallback: bool = True) -> Path:
         num_threads=1,
         minloglevel=2,
     )
-    path = folder / SENTENCEPIECE
-    path.write_bytes(model.getvalue())
-    pieces = sentencepiece_model.pieces_of(sentencepiece_model.load_processor(path), path)
-    dictionary.write(folder / dictionary.NAME, ((piece, 1) for piece in pieces.values()))
-    return folder
+    return model.getvalue()

@@ -13,8 +13,8 @@ pytest.importorskip("sentencepiece")
 from linformer_fairseq.demo.answers import ROWS, Answers
 from linformer_fairseq.demo.answers import TEXTS as MOST
 from linformer_fairseq.models import LinformerRobertaModel
-from tests.demo.models import LONG, TEXTS, K, N, make_classifier, make_pretrained
 from tests.messages import says
+from tests.models import LONG, TEXTS, K, N, make_classifier, make_pretrained
 
 HEAD = "sentence_classification_head"
 MASKED = "the <mask> is empty"

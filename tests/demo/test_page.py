@@ -19,7 +19,7 @@ from linformer_fairseq.demo.answers import ROWS, Answers
 from linformer_fairseq.demo.server import LARGEST, Server
 from linformer_fairseq.models import LinformerRobertaModel
 from tests.browser import Browser
-from tests.demo.models import LONG, TEXTS, N, make_classifier, make_pretrained
+from tests.models import LONG, TEXTS, N, make_classifier, make_pretrained
 
 pytestmark = pytest.mark.slow
 

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from fairseq import options as fairseq_options
 from fairseq import tasks
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
 from linformer_fairseq.core import SHARINGS
+from tests.fairseq_config import parse
 
 Build = Callable[..., tuple[Any, torch.nn.Module]]
 
@@ -31,9 +30,7 @@ def build(train_words: Callable[..., list[str]], tiny_settings: dict[str, Any]) 
         settings = {key: value for key, value in tiny_settings.items() if key != "common.user_dir"}
         settings |= {f"model.{name}": value for name, value in options.items()}
         words = train_words("fairseq-train", settings, Path("unused"))
-        config = convert_namespace_to_omegaconf(
-            fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), words)
-        )
+        config = parse(*words)
         task = tasks.setup_task(config.task)
         return task, task.build_model(config.model)
 

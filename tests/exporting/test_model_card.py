@@ -28,9 +28,10 @@ from linformer_fairseq.files.dictionary import embedding_rows
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import write_json
 from tests.adapter.building import directly
-from tests.cli.test_evaluate import qqp, write_checkpoint
 from tests.core.cases import EVERY_CASE
 from tests.data_prep.documents import make_documents, write
+from tests.models import write_checkpoint
+from tests.prepared_task import qqp
 from tests.results.examples import run_folder, validation
 from tests.results.examples import training as logged
 

@@ -24,9 +24,9 @@ from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.weight_names import OUTPUT
 from linformer_fairseq.models import LinformerRobertaModel
 from tests.adapter.building import directly
-from tests.cli.test_evaluate import write_checkpoint
 from tests.core.cases import EVERY_CASE, randomise
 from tests.data_prep.small_tokenizers import make_gpt2, make_sentencepiece
+from tests.models import write_checkpoint
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "prenorm": {"encoder_normalize_before": True, "layernorm_embedding": False},

@@ -115,6 +115,7 @@ def test_decoding_returns_the_text(folder: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_every_character_of_unicode(exported: Path) -> None:
     """One by one, between letters, with the model that comes with the package."""
     ours, theirs = loading.load_tokenizer(exported), Tokenizer.from_file(str(exported / "tokenizer.json"))

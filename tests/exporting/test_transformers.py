@@ -47,6 +47,7 @@ def run(tmp_path: Path) -> Run:
     return program
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_models_and_pipeline(exported: Path, hub: Any, run: Run, tmp_path: Path) -> None:
     warned = run(
@@ -86,6 +87,7 @@ torch.save(found, work + "/found.pt")
     assert {"modeling_linformer.py", "attention.py", "windows.py", "model.safetensors"} <= files
 
 
+@pytest.mark.slow
 def test_code_is_not_run_without_consent(exported: Path, run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "model"
     shutil.copytree(exported, folder)

@@ -9,6 +9,10 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch
+from safetensors.torch import save
+
+from linformer_fairseq.checkpoints import released_file
 from tests.mutations import KINDS, Edit
 
 Mutate = Callable[[bytes, int], tuple[str, bytes]]
@@ -133,3 +137,20 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
         yield value, key
         if isinstance(value[key], dict | list):
             yield from _places(value[key])
+
+
+def signed_mutant(content: bytes, number: int) -> tuple[str, bytes]:
+    """A released model with other facts, and the right checksum: what somebody with intent would write."""
+    length = int.from_bytes(content[:8], "little")
+    facts = json.loads(content[8 : 8 + length])["__metadata__"]
+    plain = {**facts, "options": json.loads(facts["options"]), "same": json.loads(facts["same"])}
+    _, changed = json_mutant(json.dumps(plain).encode(), 2 * number)
+    try:
+        facts = {
+            name: value if isinstance(value, str) and name not in ("options", "same") else json.dumps(value)
+            for name, value in json.loads(changed).items()
+        }
+    except (ValueError, RecursionError, AttributeError):
+        facts = {**facts, "options": changed.decode("utf-8", "replace")}
+    facts = {str(name): value.encode("utf-8", "replace").decode() for name, value in facts.items()}
+    return "signed", released_file.signed(save({"weight": torch.ones(2, 2)}, {**facts, "sha256": "0" * 64}))

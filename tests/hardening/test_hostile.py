@@ -41,12 +41,13 @@ from linformer_fairseq.files.mmap_dataset import idx_of, open_dataset
 from linformer_fairseq.launch.compose import compose
 from linformer_fairseq.launch.pretrained import read_pretrained
 from linformer_fairseq.models import LinformerRobertaModel
+from tests.archives import tarred
 from tests.binarised import write_items
 from tests.checkpoint_files import make_state
-from tests.cli import test_evaluate
 from tests.data_prep.small_tokenizers import make_gpt2
 from tests.hardening.outcomes import bounded
-from tests.hardening.readers import REVIEWS, configs, exported, huggingface, import_, sharded, tarred, to_linformer
+from tests.hardening.readers import REVIEWS, configs, exported, huggingface, import_, sharded, to_linformer
+from tests.models import write_checkpoint as write_model
 
 Load = Callable[[Path, Path], object]
 """Loads a checkpoint, with the folder of its data."""
@@ -72,7 +73,7 @@ LOADERS: dict[str, Load] = {
 @pytest.fixture(scope="module")
 def state(task_data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """A finetuned classifier of ``task_data``, as a checkpoint has it, with plain options."""
-    path = test_evaluate.write_checkpoint(task_data, tmp_path_factory.mktemp("state") / "model.pt", classes=3)
+    path = write_model(task_data, tmp_path_factory.mktemp("state") / "model.pt", classes=3)
     found = read_checkpoint(path)
     if OmegaConf.is_config(found["cfg"]):
         found["cfg"] = OmegaConf.to_container(found["cfg"], resolve=True, enum_to_str=True)
@@ -141,14 +142,16 @@ def test_the_good_one_is_loaded(state: dict[str, Any], folder: Path, task_data: 
 SIZES = ("encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_layers", "max_positions", "projected_dim")
 
 
-@pytest.mark.parametrize("option", SIZES)
-@pytest.mark.parametrize("load", LOADERS.values(), ids=LOADERS)
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [*(("evaluate", option) for option in SIZES), *zip(LOADERS, SIZES, strict=True)],
+)
 def test_a_size_beyond_the_weights_takes_no_memory(
-    load: Load, option: str, state: dict[str, Any], folder: Path, task_data: Path
+    name: str, option: str, state: dict[str, Any], folder: Path, task_data: Path
 ) -> None:
     path = folder / "model.pt"
     write_checkpoint(with_options(state, **{option: 10**9}), path)
-    said = bounded(lambda: load(path, task_data))
+    said = bounded(lambda: LOADERS[name](path, task_data))
     assert str(path) in said and option in said
 
 
@@ -201,7 +204,7 @@ def test_code_in_a_folder_of_transformers_is_not_run(tmp_path: Path) -> None:
         names = dict.fromkeys(("AutoConfig", "AutoModel", "AutoModelForMaskedLM", "AutoTokenizer"), "modeling_x.X")
         config.write_text(json.dumps({**json.loads(config.read_text()), "auto_map": names, "trust_remote_code": True}))
         for name in ("modeling_x", "modeling_linformer", "configuration_linformer", "__init__"):
-            (folder / f"{name}.py").write_text(code(flag))
+            config.with_name(f"{name}.py").write_text(code(flag))
         read(config, tmp_path / f"{make.__name__}_out")
         assert not flag.exists()
 

@@ -57,10 +57,10 @@ def _interrupt_when(process: subprocess.Popen[str], condition: Callable[[], bool
 @pytest.mark.slow
 def test_interrupted_twice_and_carried_on(tmp_path: Path) -> None:
     pytest.importorskip("fairseq")
-    from tests.released_model import make_released
+    from tests.models import make_pretrained
 
     clone, out = _clone(tmp_path / "clone"), tmp_path / "a folder" / "run"
-    shipped = make_released(tmp_path / "stand-in", clone / SHIPPED)
+    shipped = make_pretrained(tmp_path / "stand-in", n=128, out=clone / SHIPPED)
     arguments = (clone, "--out", os.path.relpath(out, tmp_path), *SMALL)
 
     _interrupt_when(_start(*arguments, cwd=tmp_path), lambda: (out / "text").exists())
@@ -146,6 +146,7 @@ touch finetune_shipped/checkpoint_last.pt
 """
 
 
+@pytest.mark.slow
 def test_what_a_change_of_the_code_touches_is_done_again(tmp_path: Path) -> None:
     clone, out, programs = _clone(tmp_path / "clone"), tmp_path / "out", tmp_path / "env" / "bin"
     shipped = clone / SHIPPED

@@ -12,7 +12,7 @@ from scripts.quickstart_tools import report
 from scripts.quickstart_tools.plot import plot_perplexity
 from scripts.quickstart_tools.progress import describe, parse
 from scripts.quickstart_tools.report import Result, measure, measure_finetuning, shortcomings, table
-from tests.released_model import make_released
+from tests.models import make_pretrained
 
 
 def _result(**changes: float | None) -> Result:
@@ -45,7 +45,7 @@ def test_a_model_that_was_only_finetuned_has_no_figures_of_a_pretraining(tmp_pat
 
 
 def test_masks_are_filled_with_three_tokens_and_their_probabilities(tmp_path: Path) -> None:
-    hub = LinformerRobertaModel.from_pretrained(make_released(tmp_path / "work", tmp_path / "model"))
+    hub = LinformerRobertaModel.from_pretrained(make_pretrained(tmp_path, n=128))
     sentences = (*report.SENTENCES, *report.SENTENCES_OF_SHIPPED)
     for text, mask in zip(sentences, report.fill_masks(hub, sentences), strict=True):
         expected = hub.fill_mask(text, topk=3)

@@ -31,8 +31,7 @@ def test_the_papers_run_by_one_experiment() -> None:
     assert config.checkpoint.save_dir == "runs/linformer_base_n512_k128_layerwise_s1"
 
 
-@pytest.mark.parametrize("length", [512, 1024, 2048, 4096])
-@pytest.mark.parametrize("world_size", [1, 8, 64])
+@pytest.mark.parametrize(("length", "world_size"), [(512, 64), (1024, 8), (2048, 1), (4096, 64)])
 def test_tokens_per_update_are_equal_across_n_and_devices(length: int, world_size: int) -> None:
     words = [
         "task.data=x",
@@ -90,7 +89,6 @@ def test_what_is_wrong_is_said(monkeypatch: pytest.MonkeyPatch, words: list[str]
     [
         ("optimization.max_update=0", "optimization.max_update=0, and no max_epoch: the run would never end"),
         ("optimization.max_update=-5", "optimization.max_update=-5: expected at least 0"),
-        ("common.seed=-1", "common.seed=-1: expected at least 0"),
         ("dataset.num_workers=-2", "dataset.num_workers=-2: expected at least 0"),
         ("optimization.lr=[-1]", "optimization.lr: -1.0: expected a number above 0"),
         ("checkpoint.save_interval_updates=-3", "checkpoint.save_interval_updates=-3: expected at least 0"),
@@ -99,7 +97,6 @@ def test_what_is_wrong_is_said(monkeypatch: pytest.MonkeyPatch, words: list[str]
         ("optimization.lr=abc", "optimization.lr=abc: expected a list"),
         ("run.name=''", "run.name=: expected the name of a folder in runs"),
         ("run.name=../../evil", "run.name=../../evil: expected the name of a folder in runs"),
-        ("run.name=/evil", "run.name=/evil: expected the name of a folder in runs"),
     ],
 )
 def test_values_that_would_train_nothing_useful_are_refused(own_data: Path, word: str, message: str) -> None:
@@ -289,11 +286,14 @@ def test_a_plugin_of_the_users_adds_its_models(own_data: Path, tmp_path: Path, m
         compose("pretraining", [*words, f"common.user_dir={twin}"])
 
 
-@pytest.mark.parametrize("missing", ["dict.txt", "train.idx", "train.bin", "valid.idx", "valid.bin"])
-def test_missing_data_are_said(own_data: Path, missing: str) -> None:
-    (own_data / missing).unlink()
-    with pytest.raises(UserError, match=f"task.data: .*{missing}: no such file; `linformer data pretraining`"):
-        complete(compose("pretraining", [f"task.data={own_data}"]))
+def test_missing_data_are_said(own_data: Path) -> None:
+    config = compose("pretraining", [f"task.data={own_data}"])
+    for missing in ("dict.txt", "train.idx", "train.bin", "valid.idx", "valid.bin"):
+        (own_data / missing).rename(own_data / "away")
+        with pytest.raises(UserError, match=f"task.data: .*{missing}: no such file; `linformer data pretraining`"):
+            complete(config)
+        (own_data / "away").rename(own_data / missing)
+    complete(config)
 
 
 def test_a_tasks_data_are_no_pretraining_data(task_data: Path) -> None:

@@ -121,6 +121,7 @@ def test_experiments_are_what_their_names_say(build: Callable[..., nn.Module], n
     check_model(build(config), config)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_headers_of_experiments_say_what_follows_from_them(name: str) -> None:
     config = experiment(name)
@@ -153,6 +154,7 @@ def header_of(path: Path) -> str:
     return re.sub(r"\s+", " ", " ".join(line.removeprefix("#") for line in lines[:end]))
 
 
+@pytest.mark.slow
 def test_every_run_of_figure_3_and_table_2_is_there() -> None:
     configs = [experiment(name) for name in EXPERIMENTS]
     shown: dict[str, set[Any]] = {panel: set() for panel in "abcd"}
@@ -206,6 +208,7 @@ def test_every_model_is_built(build: Callable[..., nn.Module], name: str) -> Non
     check_model(build(config), config)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OTHERS)
 def test_experiments_that_are_not_the_papers_are_built(build: Callable[..., nn.Module], name: str) -> None:
     config = pretraining(f"experiment={name}", "run_config=cpu")
@@ -213,8 +216,13 @@ def test_experiments_that_are_not_the_papers_are_built(build: Callable[..., nn.M
     assert not config.run.paper.table2
 
 
-@pytest.mark.parametrize("run_config", RUN_CONFIGS)
-@pytest.mark.parametrize("name", ["roberta_base_n512", "roberta_base_n1024", *LONGEST])
+@pytest.mark.parametrize(
+    ("name", "run_config"),
+    [
+        *((LONGEST[-1], run_config) for run_config in RUN_CONFIGS),
+        *((name, "cpu") for name in ("roberta_base_n512", "roberta_base_n1024", *LONGEST[:-1])),
+    ],
+)
 def test_every_run_config_makes_the_same_update(name: str, run_config: str) -> None:
     """An update has as many tokens as is said, whatever the hardware; of the model, it depends on n alone."""
     config = pretraining(f"experiment={name}", f"run_config={run_config}")

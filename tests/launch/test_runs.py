@@ -56,6 +56,7 @@ def signal_after(process: Forked, folder: Path, updates: int, number: signal.Sig
     return process.communicate(timeout=120)[0]
 
 
+@pytest.mark.slow
 def test_a_run_folder_holds_what_a_result_needs(pretrained: Path) -> None:
     run = record(pretrained)
     assert (run["stage"], run["name"], run["seed"], run["max_update"]) == ("pretraining", NAME, 1, 3)

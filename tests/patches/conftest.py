@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from fairseq import checkpoint_utils, options, tasks
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq import checkpoint_utils, tasks
 from fairseq.logging import metrics
 from fairseq.trainer import Trainer
+
+from tests.fairseq_config import parse
 
 
 @pytest.fixture(autouse=True)
@@ -26,8 +27,8 @@ def make_trainer(
     """``make_trainer(save_dir, **settings)``: one process's trainer, ready for its first update."""
 
     def make(save_dir: Path, settings: dict[str, Any] | None = None) -> Trainer:
-        words = train_words("fairseq-train", {**tiny_settings, **(settings or {})}, save_dir)
-        cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), words))
+        cfg = parse(*train_words("fairseq-train", {**tiny_settings, **(settings or {})}, Path("unused")))
+        cfg.checkpoint.save_dir = str(save_dir)
         torch.manual_seed(cfg.common.seed)
         task = tasks.setup_task(cfg.task)
         return Trainer(cfg, task, task.build_model(cfg.model), task.build_criterion(cfg.criterion))

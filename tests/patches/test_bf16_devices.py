@@ -4,17 +4,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fairseq import options
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.distributed import utils
 
 import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
+from tests.fairseq_config import parse
 
 
 def _config(corpus: Path, *flags: str) -> Any:
-    words = [str(corpus), "--task", "masked_lm", "--arch", "roberta", "--batch-size", "1"]
-    words += ["--criterion", "masked_lm", "--optimizer", "adam", *flags]
-    return convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), words))
+    words = ["--task", "masked_lm", "--arch", "roberta", "--batch-size", "1"]
+    return parse(corpus, *words, "--criterion", "masked_lm", "--optimizer", "adam", *flags)
 
 
 def _on_tpu(config: Any) -> list[str]:

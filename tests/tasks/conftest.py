@@ -13,9 +13,8 @@ from fairseq.data.iterators import EpochBatchIterator
 from omegaconf import OmegaConf
 
 import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
-from linformer_fairseq.files import dictionary
 from linformer_fairseq.files.dictionary import EOS, FIRST
-from tests.binarised import write_items, write_labels
+from tests.binarised import write_task
 
 TRAIN, VALID, LONGEST = 3001, 301, 200
 MakeTask = Callable[..., Any]
@@ -27,17 +26,15 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("mixed")
     generator = np.random.default_rng(1)
     words = 50
-    dictionary.write(folder / "input0" / "dict.txt", [(f"word{number}", 1) for number in range(words)])
-    classes = {}
-    for split, count in (("train", TRAIN), ("valid", VALID)):
-        sentences = [
+    sentences = {
+        split: [
             [*generator.integers(FIRST, FIRST + words, length - 1), EOS]
             for length in np.clip(generator.lognormal(3, 0.8, count), 3, LONGEST - 1).astype(int)
         ]
-        write_items(folder / "input0" / split, sentences)
-        classes[split] = [sentence[0] % 2 for sentence in sentences]
-    write_labels(folder, ("no", "yes"), classes)
-    return folder
+        for split, count in (("train", TRAIN), ("valid", VALID))
+    }
+    examples = {split: [(tokens, tokens[0] % 2) for tokens in found] for split, found in sentences.items()}
+    return write_task(folder, ("no", "yes"), examples, words)
 
 
 @pytest.fixture

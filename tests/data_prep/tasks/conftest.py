@@ -1,7 +1,6 @@
 """A tokenizer, small GLUE files, and what fairseq reads of the result."""
 
-import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -91,17 +90,3 @@ def read_back() -> Callable[..., list[dict[str, Any]]]:
         ]
 
     return read
-
-
-def zip_of(path: Path, members: Mapping[str, bytes]) -> Path:
-    """A zip file."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-    return path
-
-
-@pytest.fixture
-def make_zip(tmp_path: Path) -> Callable[[str, Mapping[str, bytes]], Path]:
-    """``make_zip(name, {member: bytes})``."""
-    return lambda name, members: zip_of(tmp_path / name, members)

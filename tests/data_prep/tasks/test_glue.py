@@ -9,6 +9,7 @@ import pytest
 
 from data_prep.tasks import glue as glue_module
 from linformer_fairseq.files.errors import UserError
+from tests.archives import zipped
 from tests.messages import says
 
 Prepare = Callable[..., Path]
@@ -67,14 +68,12 @@ def test_columns_are_found_by_name(prepare: Prepare, glue: Callable[..., Path], 
     assert manifest(folder)["metrics"] == ["accuracy", "f1"]
 
 
-def test_a_zip_gives_what_the_folder_gives(
-    prepare: Prepare, sst2: Path, make_zip: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_a_zip_gives_what_the_folder_gives(prepare: Prepare, sst2: Path, tmp_path: Path) -> None:
     tables = {path.name: path.read_bytes() for path in (sst2 / "SST-2").iterdir()}
     expected = manifest(prepare("sst2", sst2))["sha256"]
     junk = {"__MACOSX/SST-2/train.tsv": b"\0", "SST-2/original/train.tsv": b"x", "CoLA/train.tsv": b"y"}
     for name, prefix in (("SST-2.zip", ""), ("all.zip", "glue_data/")):
-        path = make_zip(name, {**{f"{prefix}SST-2/{n}": content for n, content in tables.items()}, **junk})
+        path = zipped(tmp_path / name, {**{f"{prefix}SST-2/{n}": content for n, content in tables.items()}, **junk})
         assert manifest(prepare("sst2", path, out=tmp_path / name.replace(".", "_")))["sha256"] == expected
 
 
@@ -205,17 +204,17 @@ def test_what_is_odd_is_counted_and_kept(
 
 
 @pytest.mark.parametrize("keep", [0, 10, 60, -30, -1])
-def test_a_truncated_or_foreign_zip(prepare: Prepare, sst2: Path, make_zip: Callable[..., Path], keep: int) -> None:
+def test_a_truncated_or_foreign_zip(prepare: Prepare, sst2: Path, tmp_path: Path, keep: int) -> None:
     tables = {f"SST-2/{path.name}": path.read_bytes() for path in (sst2 / "SST-2").iterdir()}
-    path = make_zip("SST-2.zip", tables)
+    path = zipped(tmp_path / "SST-2.zip", tables)
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(UserError, match="SST-2.zip: .*zip file"):
         prepare("sst2", path)
 
 
-def test_a_damaged_member(prepare: Prepare, sst2: Path, make_zip: Callable[..., Path]) -> None:
+def test_a_damaged_member(prepare: Prepare, sst2: Path, tmp_path: Path) -> None:
     tables = {f"SST-2/{path.name}": path.read_bytes() * 50 for path in (sst2 / "SST-2").iterdir()}
-    path = make_zip("SST-2.zip", tables)
+    path = zipped(tmp_path / "SST-2.zip", tables)
     data = bytearray(path.read_bytes())
     data[60] ^= 0xFF
     path.write_bytes(data)
@@ -223,27 +222,23 @@ def test_a_damaged_member(prepare: Prepare, sst2: Path, make_zip: Callable[..., 
         prepare("sst2", path)
 
 
-def test_a_zip_with_the_tables_at_its_top(
-    prepare: Prepare, sst2: Path, make_zip: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_a_zip_with_the_tables_at_its_top(prepare: Prepare, sst2: Path, tmp_path: Path) -> None:
     """As a folder of them is taken; those in the task's own folder come first, there as here."""
     tables = {path.name: path.read_bytes() for path in (sst2 / "SST-2").iterdir()}
     expected = manifest(prepare("sst2", sst2))["sha256"]
-    top = make_zip("top.zip", {**tables, "__MACOSX/train.tsv": b"\0", "other/dev.tsv": b"x"})
+    top = zipped(tmp_path / "top.zip", {**tables, "__MACOSX/train.tsv": b"\0", "other/dev.tsv": b"x"})
     assert manifest(prepare("sst2", top, out=tmp_path / "top"))["sha256"] == expected
     inner = {f"SST-2/{name}": content for name, content in tables.items()}
-    both = make_zip("both.zip", {"train.tsv": b"x", **inner})
+    both = zipped(tmp_path / "both.zip", {"train.tsv": b"x", **inner})
     assert manifest(prepare("sst2", both, out=tmp_path / "both"))["sha256"] == expected
 
 
-def test_zips_that_are_refused(
-    prepare: Prepare, sst2: Path, make_zip: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_zips_that_are_refused(prepare: Prepare, sst2: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tables = {f"SST-2/{path.name}": path.read_bytes() for path in (sst2 / "SST-2").iterdir()}
     with pytest.raises(UserError, match="holds SST-2/dev.tsv twice: .*"):
-        prepare("sst2", make_zip("two.zip", {**tables, "old/SST-2/dev.tsv": b"x"}))
+        prepare("sst2", zipped(tmp_path / "two.zip", {**tables, "old/SST-2/dev.tsv": b"x"}))
     with pytest.raises(UserError, match="there is no QNLI/train.tsv in it"):
-        prepare("qnli", make_zip("one.zip", tables))
+        prepare("qnli", zipped(tmp_path / "one.zip", tables))
     monkeypatch.setattr(glue_module, "MAX_MEMBER", 50)
     with pytest.raises(UserError, match="SST-2/train.tsv .*69 bytes"):
-        prepare("sst2", make_zip("bomb.zip", tables))
+        prepare("sst2", zipped(tmp_path / "bomb.zip", tables))

@@ -2,7 +2,6 @@
 
 import bz2
 import gzip
-import io
 import json
 import lzma
 import tarfile
@@ -15,6 +14,7 @@ import pytest
 from data_prep.tasks import tar as tar_module
 from data_prep.tasks.imdb import one_line
 from linformer_fairseq.files.errors import UserError
+from tests.archives import tar_of, zipped
 
 Prepare = Callable[..., Path]
 
@@ -47,16 +47,7 @@ COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {
 
 def tar_bytes(files: dict[str, str | bytes], *more: tarfile.TarInfo) -> bytes:
     """A tar of aclImdb with ``files``, and ``more`` members without content at its end."""
-    sink = io.BytesIO()
-    with tarfile.open(fileobj=sink, mode="w") as archive:
-        for name, text in files.items():
-            data = text.encode() if isinstance(text, str) else text
-            member = tarfile.TarInfo(f"aclImdb/{name}")
-            member.size = len(data)
-            archive.addfile(member, io.BytesIO(data))
-        for member in more:
-            archive.addfile(member)
-    return sink.getvalue()
+    return tar_of({f"aclImdb/{name}": content for name, content in files.items()}, *more)
 
 
 @pytest.fixture
@@ -126,8 +117,8 @@ def test_a_truncated_tar(prepare: Prepare, tmp_path: Path, ending: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["aclImdb.zip", "aclImdb.tar", "aclImdb.tar.gz"])
-def test_an_archive_that_is_no_tar(prepare: Prepare, make_zip: Callable[..., Path], name: str) -> None:
-    path = make_zip(name, {f"aclImdb/{review}": text.encode() for review, text in _REVIEWS.items()})
+def test_an_archive_that_is_no_tar(prepare: Prepare, tmp_path: Path, name: str) -> None:
+    path = zipped(tmp_path / name, {f"aclImdb/{review}": text for review, text in _REVIEWS.items()})
     expected = f"{name}: is zip; expected aclImdb as a folder or as a tar .*; unpack it and give the folder"
     with pytest.raises(UserError, match=expected):
         prepare("imdb", path)
