@@ -52,8 +52,10 @@ class HuggingFaceEncoder(Encoder):
 
     def token(self, symbol: int) -> str:
         text = str(self._tokenizer.decode([symbol], clean_up_tokenization_spaces=False))
-        piece, letters = self._tokenizer.convert_ids_to_tokens(symbol), byte_letters()
-        if "\ufffd" not in text or not letters.keys() >= set(piece):
+        if "\ufffd" not in text:
+            return text
+        piece, letters = self._tokenizer.convert_ids_to_tokens(int(symbol)), byte_letters()
+        if not letters.keys() >= set(piece):
             return text
         return bytes(letters[letter] for letter in piece).decode("utf-8", "backslashreplace")
 

@@ -244,3 +244,8 @@ def test_report(roberta: Path, sample: Path, tmp_path: Path, capsys: pytest.Capt
     for link in ("dense/spectrum_curves.png", "dense/spectrum_heat_map.png", *theory_links):
         assert f"]({link})" in page and (tmp_path / link).is_file()
     assert "## Singular values of P: roberta" in page and "| layer 2 | window means |" in page
+
+
+def test_the_default_dims_are_below_the_largest_n() -> None:
+    assert theory.default_dims(512) == [8, 16, 32, 64, 128, 256]
+    assert theory.default_dims(256) == [8, 16, 32, 64, 128] and theory.default_dims(8) == [1]
