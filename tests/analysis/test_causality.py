@@ -12,7 +12,7 @@ from linformer_fairseq.analysis.fairseq_encoder import FairseqEncoder, load_fair
 from linformer_fairseq.analysis.projected_rows import projected_rows
 from linformer_fairseq.core import LinformerSelfAttention
 from tests.analysis.test_projected_rows import make
-from tests.core.cases import EVERY_CASE, WIDTH, N
+from tests.core.cases import EVERY_CASE, WIDTH, K, N
 
 SMALL = web.FOLDER.parent / "weights/linformer-small"
 SENTENCE = "She read the letter twice and put it back into the drawer. "
@@ -54,18 +54,18 @@ def test_hidden_rows_of_a_full_projection_leave_nothing() -> None:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("projection", ["mean_pool", "convolution"])
-def test_hidden_windows_are_causal_but_a_position_does_not_see_its_own(projection: str) -> None:
-    attention, window = make(f"layerwise-{projection}-stretch"), 4
+@pytest.mark.parametrize("case", ["layerwise-mean_pool-stretch", "key_value-convolution-stretch"])
+def test_hidden_windows_are_causal_but_a_position_does_not_see_its_own(case: str) -> None:
+    attention, window = make(case), 3
     x = torch.randn(1, N, WIDTH, generator=torch.Generator().manual_seed(1))
     seen = visible(attention, x)
-    assert seen.sum(1).tolist() == [(position + 1) // window for position in range(N)]
+    assert seen.sum(1).tolist() == [*((position + 1) // window for position in range(N - 1)), K]
     other = x.clone()
     other[:, -1] += 5
     before, after = with_rows_hidden(attention, x), with_rows_hidden(attention, other)
     torch.testing.assert_close(after[:, window - 1 : -1], before[:, window - 1 : -1], rtol=0, atol=0)
     # and one token more makes other windows of all tokens before it
-    assert seen.size(1) == 5 and visible(attention, x[:, :18]).size(1) == 6
+    assert visible(attention, x[:, : 2 * K]).size(1) == K and visible(attention, x[:, : 2 * K + 1]).size(1) == 5
 
 
 @pytest.fixture(scope="module")
