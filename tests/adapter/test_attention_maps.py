@@ -7,9 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("sentencepiece")
-
 import torch
 
 from linformer_fairseq.core.reference import reference_attention

@@ -94,7 +94,8 @@ def example_options(mode: str) -> argparse.Namespace:
 
 
 def example_checkpoint(data: Path, mode: str) -> tuple[RobertaModel, Path]:
-    cfg, task, _ = from_command_line(data, "--arch", "linformer_roberta_tiny", "--tokens-per-sample", str(N))
+    sizes = ("--tokens-per-sample", str(N), "--projected-dim", str(N // RATIO))
+    cfg, task, _ = from_command_line(data, "--arch", "linformer_roberta_tiny", *sizes)
     options = example_options(mode)
     model = example_model(argparse.Namespace(**vars(options)), task)
     weights = model.state_dict()

@@ -8,9 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("sentencepiece")
-
 import torch
 
 from linformer_fairseq.models import LinformerRobertaModel, encoding, quantize

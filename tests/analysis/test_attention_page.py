@@ -14,8 +14,6 @@ import numpy as np
 import pytest
 import torch
 
-pytest.importorskip("sentencepiece")
-
 from linformer_fairseq import web
 from linformer_fairseq.analysis import attention
 from linformer_fairseq.analysis.attention import probabilities, weights

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("fairseq")
 pytest.importorskip("transformers")
 pytest.importorskip("datasets")
 pytest.importorskip("tiktoken")

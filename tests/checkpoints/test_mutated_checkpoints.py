@@ -28,6 +28,8 @@ SMALL, LARGE = 16, 1536
 MEMORY = 2**30
 """Bytes that loading may ask for, beside what the process has."""
 UNSEEN = "damage may go unnoticed"
+# What torch says of a file whose damage is there.
+PROTOCOL = pytest.mark.filterwarnings("ignore:Detected pickle protocol:UserWarning")
 
 
 def with_checksum(state: dict[str, Any], path: Path) -> None:
@@ -133,6 +135,7 @@ ALLOWED: dict[Save, set[str]] = {
 
 @pytest.mark.parametrize("save", WRITERS)
 @pytest.mark.usefixtures("limited_memory")
+@PROTOCOL
 def test_hundreds_of_small_ones(tmp_path: Path, save: Save, caplog: pytest.LogCaptureFixture) -> None:
     counts, wrong = outcomes(tmp_path / "checkpoint.pt", trained(SMALL), save, range(300), caplog)
     assert [case for case in wrong if case[2] not in ALLOWED[save]] == []
@@ -143,6 +146,7 @@ def test_hundreds_of_small_ones(tmp_path: Path, save: Save, caplog: pytest.LogCa
 @pytest.mark.parametrize("save", WRITERS)
 @pytest.mark.parametrize(("width", "first", "last"), [(SMALL, 300, 2300), (LARGE, 0, 2000)], ids=["small", "large"])
 @pytest.mark.usefixtures("limited_memory")
+@PROTOCOL
 def test_thousands(
     tmp_path: Path, save: Save, width: int, first: int, last: int, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -7,9 +7,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("sentencepiece")
-
 import torch
 from fairseq import checkpoint_utils
 

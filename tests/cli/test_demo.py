@@ -13,8 +13,6 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-pytest.importorskip("sentencepiece")
-
 from linformer_fairseq import cli
 from tests.forked import Forked
 from tests.messages import says

@@ -14,8 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("sentencepiece")
-
 from linformer_fairseq import cli
 from linformer_fairseq.models import LinformerRobertaModel
 from tests.conftest import REPOSITORY

@@ -12,11 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-pytest.importorskip("sentencepiece")
-
 import numpy as np
+import pytest
 import torch
 from fairseq import options
 from fairseq.data import NestedDictionaryDataset

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("sentencepiece")
 pytest.importorskip("transformers")
 
 import torch

@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("sentencepiece")
-
 from linformer_fairseq import cli
 from tests.conftest import REPOSITORY
 from tests.data_prep.small_tokenizers import lines as some_lines

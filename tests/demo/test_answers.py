@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("sentencepiece")
-
 from linformer_fairseq.demo.answers import ROWS, Answers
 from linformer_fairseq.demo.answers import TEXTS as MOST
 from linformer_fairseq.models import LinformerRobertaModel

@@ -13,8 +13,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("sentencepiece")
-
 from linformer_fairseq.demo.answers import ROWS, Answers
 from linformer_fairseq.demo.server import LARGEST, Server
 from linformer_fairseq.models import LinformerRobertaModel

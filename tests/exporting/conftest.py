@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("fairseq")
 pytest.importorskip("transformers")
 
 

@@ -89,6 +89,7 @@ def test_every_attention_gives_the_same_logits(case: str) -> None:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.filterwarnings("ignore:--activation-fn=gelu_fast has been renamed:UserWarning")
 @torch.no_grad()
 def test_other_options_give_the_same_logits(variant: str) -> None:
     ours, masked, classifier = in_both(**{**options_of("layerwise-convolution"), **VARIANTS[variant]})

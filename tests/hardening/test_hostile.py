@@ -18,9 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("fairseq")
-
 import torch
 from omegaconf import OmegaConf
 

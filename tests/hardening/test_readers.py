@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("fairseq")
-
 from tests.hardening.outcomes import outcomes
 from tests.hardening.readers import READERS, Reader
 
