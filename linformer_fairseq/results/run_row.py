@@ -127,7 +127,7 @@ def _model(record: Record) -> Model:
         try:
             k = load(ProjectedDim, parse(k), "model.projected_dim")
         except ValueError:
-            raise ValueError(f"model.projected_dim: expected a number or a list, found {k!r}") from None
+            raise ValueError(f"model.projected_dim: expected a number or a list, found {shortened(k)}") from None
     return Model(
         architecture=options._name,
         family="linformer" if is_linformer else options._name.partition("_")[0],
