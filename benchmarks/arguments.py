@@ -36,7 +36,9 @@ def inference(parser: argparse.ArgumentParser) -> None:
     finetuning: one sequence of T tokens, the others of T / 2 to T tokens, drawn with a fixed seed and padded on the
     right. Padding is not counted as tokens.
     """
-    parser.add_argument("--preset", choices=presets.INFERENCE, help="one of the paper's measurements, or short inputs")
+    parser.add_argument(
+        "--preset", choices=presets.INFERENCE, help="a measurement of the paper, short inputs, or one long pass"
+    )
     _device(parser)
     parser.add_argument("--dtype", choices=DTYPES, help="of weights and features (float32)")
     parser.add_argument("--lengths", type=int, nargs="+", metavar="T", help="lengths of inputs (512 1024 2048 4096)")
@@ -223,6 +225,20 @@ def selfcheck(parser: argparse.ArgumentParser) -> None:
     _resume(parser)
     sizes.add_arguments(parser)
     parser.set_defaults(layers=2)
+
+
+def energy(parser: argparse.ArgumentParser) -> None:
+    """Estimate the energy of a million tokens in inference, from stored speeds and the power of the device.
+
+        linformer benchmark inference --preset figure2 --dtype bfloat16
+        linformer benchmark energy --watts 350
+
+    Prints J = watts x 1,000,000 / (tokens per second) of Linformers and of the dense rival for n = 512, 4,096 and
+    16,384. This assumes constant power while a model computes, the same for all models; no meter is read. How many
+    times less energy a Linformer takes does not depend on the watts.
+    """
+    parser.add_argument("--watts", type=float, required=True, metavar="W", help="power of the device under load")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of JSON files (results/efficiency)")
 
 
 def report(parser: argparse.ArgumentParser) -> None:

@@ -14,8 +14,8 @@ usage() {
     cat <<EOT
 usage: scripts/reproduce_learning.sh STUDY [options]
 
-  projections   perplexity with different options of the model, k and n: 30 models of 2 layers x 128, three seeds each;
-                an estimated three hours on two cores
+  projections   perplexity with different projections, k, n and other options: 34 models of 2 layers x 128, three seeds
+                each; accuracy on two tasks with each kind of projection; an estimated four hours on two cores
   length        accuracy on whole and on truncated film reviews, and in finding the author of a passage of 1,500 words:
                 models of 2 layers x 128 with n = 256, 512 and 2,048, three seeds; an estimated two hours on two cores
   released      the model that comes with the package, and a RoBERTa to compare: 4 layers x 256, n = 512, 80 million
@@ -64,6 +64,11 @@ pretrain() { # pretrain NAME EXPERIMENT SEED OVERRIDE...: adds a line to the lis
     lines+=("$1_s$3 pretrain experiment=$2 common.seed=$3 ${*:4} $schedule run_config=cpu task.data=bin run.runs=$runs run.name=$1_s$3")
 }
 
+for_seeds() { # for_seeds NAME EXPERIMENT OVERRIDE...: the same with each seed
+    local seed
+    for ((seed = 1; seed <= seeds; seed++)); do pretrain "$1" "$2" "$seed" "${@:3}"; done
+}
+
 finetune() { # finetune RUN TASK SEED UPDATES OVERRIDE...: adds a line to the list of runs
     local updates="optimization.max_update=$4 lr_scheduler.warmup_updates=$(($4 / 16 + 1))"
     lines+=("$1_$2_f$3 finetune task=$2 common.seed=$3 $updates ${*:5} $finetuning pretrained=$runs/$1/checkpoint_best.pt run.runs=$runs")
@@ -71,42 +76,70 @@ finetune() { # finetune RUN TASK SEED UPDATES OVERRIDE...: adds a line to the li
 
 # ---- The studies: their tasks and runs
 projections() {
-    local paper="model.projection=linear" seed k n
+    local paper="model.projection=linear" seed k n task model found
     local affine="model.row_weights=affine model.short_inputs=stretch"
-    for ((seed = 1; seed <= seeds; seed++)); do
-        pretrain roberta small/roberta "$seed"
-        pretrain default small/linformer "$seed"
-        pretrain paper small/linformer "$seed" "$paper"
-        # one option changed at a time: to the paper's value, or to another one
-        pretrain random_start small/linformer "$seed" model.attention_start=random
-        pretrain free_rows small/linformer "$seed" model.row_weights=free
-        pretrain xavier small/linformer "$seed" model.projection_init=xavier
-        pretrain frozen small/linformer "$seed" model.freeze_projection=true
-        pretrain mean_pool small/linformer "$seed" model.projection=mean_pool
-        pretrain max_pool small/linformer "$seed" model.projection=max_pool
-        # the paper's projection with options like those of the default one
-        pretrain paper_neighbours small/linformer "$seed" "$paper" model.attention_start=neighbours
-        pretrain paper_affine small/linformer "$seed" "$paper" "$affine"
-        pretrain paper_windows small/linformer "$seed" "$paper" "$affine" model.projection_init=window_means \
-            model.projection_step=0.02 model.attention_start=neighbours
-        # sharing, and a k for each layer and head
-        pretrain none small/linformer "$seed" model.sharing=none
-        pretrain headwise small/linformer "$seed" model.sharing=headwise
-        pretrain key_value small/linformer "$seed" model.sharing=key_value
-        pretrain k64_k128 small/linformer "$seed" model.sharing=key_value model.projected_dim=[64,128]
-        pretrain k128_k64 small/linformer "$seed" model.sharing=key_value model.projected_dim=[128,64]
-        pretrain k_by_head small/linformer "$seed" model.sharing=none "model.projected_dim=[[128,64,32,64],[128,64,32,64]]"
-        # k at n = 256, and n at k = 64
-        for k in 16 32 128; do
-            pretrain "k$k" small/linformer "$seed" "model.projected_dim=$k"
-            pretrain "paper_k$k" small/linformer "$seed" "$paper" "model.projected_dim=$k"
-        done
-        for n in 128 512 1024; do
-            pretrain "n$n" small/linformer "$seed" "task.tokens_per_sample=$n"
-            pretrain "paper_n$n" small/linformer "$seed" "$paper" "task.tokens_per_sample=$n"
+    local windows="$paper $affine model.projection_init=window_means model.projection_step=0.02 model.attention_start=neighbours"
+    local -A sentences=([sst2]=64 [imdb]=16)
+    prepare_task sst2 glue/SST-2 256
+    prepare_task imdb aclImdb.tar.xz 256
+
+    # ---- Kinds of projections, also on two tasks, and other attention of linear complexity
+    for_seeds roberta small/roberta
+    for_seeds default small/linformer
+    for_seeds paper small/linformer "$paper"
+    for_seeds mean_pool small/linformer model.projection=mean_pool
+    for_seeds max_pool small/linformer model.projection=max_pool
+    ln -sfn -- "$repo/scripts/rivals" rivals # a path without spaces
+    for_seeds performer small/roberta common.user_dir=rivals model._name=performer_prenorm model.features=64
+    for_seeds nystrom small/roberta common.user_dir=rivals model._name=nystrom_prenorm model.landmarks=64
+    run_all "pretraining: kinds of projections" "${lines[@]}"
+    lines=()
+    for task in sst2 imdb; do
+        for ((seed = 1; seed <= seeds; seed++)); do
+            for model in roberta default paper mean_pool max_pool; do
+                finetune "${model}_s$seed" "$task" "$seed" "$finetune_updates" "lr=1e-3 model.dropout=0" \
+                    "model.attention_dropout=0 task.data=$task run.sentences_per_update=${sentences[$task]}" \
+                    "dataset.batch_size=${sentences[$task]}"
+            done
         done
     done
-    run_all "pretraining" "${lines[@]}"
+    run_all "finetuning" "${lines[@]}"
+
+    # ---- A k for each layer and head: as many rows as make up 90 % of a RoBERTa's singular values; and one k of the same sum
+    lines=()
+    found="$(linformer analyse spectrum "$runs/roberta_s1" text/valid --sentences 200 --out spectrum)" # kept once finished
+    k="$(sed -n 's/^90 %: projected_dim=//p' <<<"$found")"
+    for_seeds k_by_spectrum small/linformer "$windows" model.sharing=none "model.projected_dim=$k"
+    k="$(sed -n '/^90 %/{n;s/.*: //p}' <<<"$found")"
+    for_seeds k_same_sum small/linformer "$windows" model.sharing=none "model.projected_dim=$k"
+
+    # ---- k at n = 256, and n at k = 64
+    for k in 16 32 128; do
+        for_seeds "k$k" small/linformer "model.projected_dim=$k"
+        for_seeds "paper_k$k" small/linformer "$paper" "model.projected_dim=$k"
+    done
+    for n in 128 512 1024; do
+        for_seeds "n$n" small/linformer "task.tokens_per_sample=$n"
+        for_seeds "paper_n$n" small/linformer "$paper" "task.tokens_per_sample=$n"
+    done
+
+    # ---- Sharing, and other k by layer and head
+    for_seeds none small/linformer model.sharing=none
+    for_seeds headwise small/linformer model.sharing=headwise
+    for_seeds key_value small/linformer model.sharing=key_value
+    for_seeds k64_k128 small/linformer model.sharing=key_value model.projected_dim=[64,128]
+    for_seeds k128_k64 small/linformer model.sharing=key_value model.projected_dim=[128,64]
+    for_seeds k_by_head small/linformer model.sharing=none "model.projected_dim=[[128,64,32,64],[128,64,32,64]]"
+
+    # ---- One option changed: to the paper's value, or to another one; and the paper's projection with the default's options
+    for_seeds random_start small/linformer model.attention_start=random
+    for_seeds free_rows small/linformer model.row_weights=free
+    for_seeds xavier small/linformer model.projection_init=xavier
+    for_seeds frozen small/linformer model.freeze_projection=true
+    for_seeds paper_neighbours small/linformer "$paper" model.attention_start=neighbours
+    for_seeds paper_affine small/linformer "$paper" "$affine"
+    for_seeds paper_windows small/linformer "$windows"
+    run_all "pretraining: k, n and other options" "${lines[@]}"
 }
 
 length() {
@@ -197,6 +230,7 @@ conversion() {
 
 # ---- Run the study
 case "$study" in
+    projections) open_study glue/SST-2 aclImdb.tar.xz ;;
     length) open_study aclImdb.tar.xz corpus/books.list.tsv ;;
     released) open_study glue/{SST-2,QNLI,QQP} aclImdb_full.tar.xz ;;
     *) open_study ;;
@@ -215,7 +249,7 @@ rm -f -- rows.jsonl "$results"/perplexity.*
 linformer results collect "$runs" --out rows.jsonl
 cp -- rows.jsonl "$results/runs.jsonl"
 linformer results perplexity --runs rows.jsonl --out "$results/perplexity.md" --figure "$results"
-if [[ $study == released ]]; then
+if [[ $study == released || $study == projections ]]; then
     cp -- controls/*.json "$results"
     linformer results accuracy --runs rows.jsonl --controls controls/*.json --out "$results/accuracy.md"
 elif [[ $study == length ]]; then

@@ -31,9 +31,9 @@ MAY_IMPORT = {
     "launch": {"launch", "training", "patches", "checkpoints", "models", "tasks", "core", "files"},
     "planning": {"planning", "launch", "models", "core", "tasks", "files"},
     "results": {"results", "files"},
-    "analysis": {"analysis", "conversion", "models", "core", "prediction", "results", "web", "files"},
+    "analysis": {"analysis", "conversion", "evaluation", "models", "core", "prediction", "results", "web", "files"},
     "exporting": {"exporting", "conversion", "results", "models", "core", "checkpoints", "files"},
-    "report": {"report", "analysis", "results", "files"},
+    "report": {"report", "analysis", "results", "web", "files"},
     "cli": {
         *("analysis", "cli", "checkpoints", "conversion", "core", "demo", "evaluation", "exporting", "files", "launch"),
         *("models", "planning", "prediction", "report", "results"),
@@ -45,7 +45,7 @@ BESIDE = {"cli": {"data_prep", "benchmarks"}, "report": {"benchmarks"}}
 # What these may need from elsewhere, beside the standard library.
 NEEDS = {
     "core": {"torch"},
-    "files": {"numpy", "sentencepiece"},
+    "files": {"numpy", "pyarrow", "sentencepiece"},
     "prediction": {"numpy", "pyarrow"},
     "demo": set(),
     "web": set(),
@@ -174,10 +174,11 @@ def test_no_help_text_loads_torch_or_fairseq() -> None:
     program = """
 from benchmarks import PROGRAMS
 from linformer_fairseq import cli
+from linformer_fairseq.cli.commands import COMMANDS
 prepared = ("pretraining", "corpus", "vocabulary", "gpt2", "binarize", "task", "inspect")
 programs = [*(["data", name] for name in prepared), *(["benchmark", name] for name in PROGRAMS)]
-programs += [["analyse", name] for name in ("spectrum", "theory", "attention", "limits", "report")]
-for words in ([], *([name] for name in cli.COMMANDS), *programs):
+programs += [["analyse", name] for name in ("spectrum", "theory", "attention", "limits", "insertion", "report")]
+for words in ([], *([name] for name in COMMANDS), *programs):
     with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.suppress(SystemExit):
         cli.main([*words, "--help"])
     assert "usage: linformer" in said.getvalue(), words

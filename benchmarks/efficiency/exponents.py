@@ -6,19 +6,10 @@ import math
 import statistics
 from collections.abc import Mapping
 
+from benchmarks.efficiency.cells import STATUS, Result, cells_of, label, number
 from benchmarks.efficiency.paper import COMPLEXITIES, Complexity
 from benchmarks.efficiency.store import Cell
-from benchmarks.efficiency.tables import (
-    STATUS,
-    Result,
-    cells_of,
-    label,
-    notes,
-    number,
-    outliers_note,
-    size_of,
-    star,
-)
+from benchmarks.efficiency.tables import notes, outliers_note, size_of, star
 from linformer_fairseq.files.markdown import markdown_table
 
 FITTED = 4
@@ -70,7 +61,8 @@ def table1(result: Result) -> list[str]:
         f"the weights) are the exponent a of c n^a, fitted to n = {', '.join(f'{n:,}' for n in lengths[-FITTED:])}. "
         "A layer also has parts that are linear in n, with the width squared as factor, so exponents of n x n "
         "attention are below 2 for n of the size of the width. k is the number of projected rows, features "
-        "(Performer) or landmarks (Nystrom).",
+        "(Performer) or landmarks (Nystrom). P stored: the n x n attention probabilities are written to memory, which "
+        "torch's fused kernels avoid.",
         "",
         *markdown_table(rows, left=range(4)),
         "",

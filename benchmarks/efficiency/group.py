@@ -234,7 +234,9 @@ class Group:
             if MODELS[variant.model].compiled:
                 self._pass(ready)  # compiles, which may take longer than a pass
             ready.seconds = seconds_of(partial(self._pass, ready), self.device)
-            self._check_seconds(ready.seconds, "the first pass took")
+            if ready.seconds > self.limits.seconds:
+                reason = f"the first pass took {ready.seconds:.3g} s; allowed {self.limits.seconds:g} s"
+                raise NotMeasured("too_slow", reason)
             if self.args.largest_batch:
                 self._find_largest(variant, ready)
             ready.peak_bytes = self._peak(ready)
@@ -242,10 +244,6 @@ class Group:
             model.to("cpu")
             ready.tokens = ready.tokens.to("cpu")
         return ready
-
-    def _check_seconds(self, seconds: float, what: str) -> None:
-        if seconds > self.limits.seconds:
-            raise NotMeasured("too_slow", f"{what} {seconds:.3g} s; allowed {self.limits.seconds:g} s")
 
     def _find_largest(self, variant: Variant, ready: Ready) -> None:
         """Set the largest batch that fits."""

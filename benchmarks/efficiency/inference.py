@@ -38,9 +38,9 @@ def run(args: argparse.Namespace) -> int:
     _check_numbers(args)
     device, size = device_of(args.device), sizes.sizes_of(args)
     torch_threads = threads(args.threads)
-    groups = {
-        given: variants(args.models, given.n, args.projected_dims, args.preset is not None) for given in inputs(args)
-    }
+    wanted = inputs(args)
+    _check_dims(args.models, args.projected_dims, wanted[-1].n)
+    groups = {given: variants(args.models, given.n, args.projected_dims, args.preset is not None) for given in wanted}
     peak = peak_limit(device, args.memory_limit)
     settings: dict[str, Any] = {name: getattr(args, name) for name in KEPT}
     settings |= {"device": str(device), "threads": torch_threads, **asdict(size)}
@@ -50,15 +50,17 @@ def run(args: argparse.Namespace) -> int:
     limit = max(product() for product in products.values())
     say(f"matrix products: {limit:.3g} operations/s in {args.dtype} on {store.content['provenance']['hardware']}")
     limits = Limits(args.max_seconds, peak, limit)
-    for given, wanted in groups.items():
-        names = [(variant.model, variant.k) for variant in wanted]
+    for given, chosen in groups.items():
+        if not chosen:  # only Linformers, and no k is below n
+            continue
+        names = [(variant.model, variant.k) for variant in chosen]
         there = [(cell["model"], cell["k"]) for cell in given.cells(store)]
         if sorted(map(str, there)) == sorted(map(str, names)):
             say(f"{given}: already measured")
             continue
         store.drop(**given.names())
         rounds = args.long_rounds if given.length > presets.LONG else args.rounds
-        Group(given, wanted, size, dtype, device, limits, products, store, rounds, args).measure()
+        Group(given, chosen, size, dtype, device, limits, products, store, rounds, args).measure()
     say(f"written to {store.path}")
     return 0
 
@@ -82,19 +84,18 @@ def inputs(args: argparse.Namespace) -> list[Input]:
 
 
 def variants(models: list[str], n: int, projected_dims: list[int], quiet: bool) -> list[Variant]:
-    """The models for n positions; Linformers once for each k below n.
-
-    Raises:
-        UserError: there is no such k.
-    """
+    """The models for n positions; Linformers once for each k below n, which may be none."""
     below = [k for k in projected_dims if k < n]
     projects = any(MODELS[name].projects for name in models)
-    if not below and projects:
-        asked = ", ".join(map(str, projected_dims))
-        raise UserError(f"n = {n} needs a projected dimension k < n, but --projected-dims has {asked}")
-    if projects and len(below) < len(projected_dims) and not quiet:
+    if projects and len(below) < len(projected_dims) and not (below and quiet):
         say(f"n = {n}: skipping k = {', '.join(str(k) for k in projected_dims if k >= n)}, which is not below n")
     return [Variant(name, k) for name in models for k in (below if MODELS[name].projects else [None])]
+
+
+def _check_dims(models: list[str], projected_dims: list[int], largest: int) -> None:
+    if any(MODELS[name].projects for name in models) and min(projected_dims) >= largest:
+        asked = ", ".join(map(str, projected_dims))
+        raise UserError(f"--projected-dims has {asked}; expected one below n = {largest}, the largest n of the models")
 
 
 def say(text: str) -> None:

@@ -10,8 +10,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from benchmarks.efficiency.store import Cell
-from benchmarks.efficiency.tables import (
+from benchmarks.efficiency.cells import (
     STATUS,
     STORED,
     Base,
@@ -24,8 +23,9 @@ from benchmarks.efficiency.tables import (
     less_memory,
     ours_of,
     rival_of,
-    size_of,
 )
+from benchmarks.efficiency.store import Cell
+from benchmarks.efficiency.tables import size_of
 from linformer_fairseq.files.atomic import write_file
 
 # Okabe and Ito's colours, which colour-blind people can distinguish: ours, RoBERTas, other Linformers.

@@ -13,9 +13,9 @@ from torch.profiler import ProfilerActivity
 from torch.profiler import profile as profiler
 
 from benchmarks.efficiency import one_layer
+from benchmarks.efficiency.cells import number
 from benchmarks.efficiency.inference import say
 from benchmarks.efficiency.store import Cell
-from benchmarks.efficiency.tables import number
 from benchmarks.efficiency.timing import quartiles
 from benchmarks.measuring import said
 from linformer_fairseq.files.errors import UserError

@@ -11,8 +11,22 @@ from typing import Any
 
 from benchmarks import data_prep, preparation
 from benchmarks.efficiency import exponents, report, tables
+from benchmarks.efficiency.cells import (
+    DENSE,
+    STATUS,
+    Result,
+    cell_of,
+    cells_of,
+    faster,
+    fewer_operations,
+    label,
+    number,
+    ours_of,
+    rival_of,
+)
+from benchmarks.efficiency.energy import WATTS, energy_table
+from benchmarks.efficiency.models.registry import MODELS
 from benchmarks.efficiency.store import Cell, read
-from benchmarks.efficiency.tables import Result, cells_of, faster, fewer_operations, label, number
 from benchmarks.measuring import ROOT, said
 from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.errors import UserError
@@ -34,13 +48,13 @@ def speed(results: Path) -> list[str]:
     )
     if forward is None:
         return []
-    ours = tables.ours_of(forward)
+    ours = ours_of(forward)
     columns: list[tuple[str, Callable[[str], str]]] = []
     for n in sorted({cell["length"] for cell in forward["cells"]} & set(SHOWN)):
         columns.append((f"forward pass, n = {n:,}", partial(_ratio, forward, ours, length=n)))
     if training is not None:
         bare = {"path": "bare", "dropout": min(training["settings"]["dropouts"])}
-        name = tables.ours_of(training)
+        name = ours_of(training)
         for n in sorted({cell["length"] for cell in training["cells"]}):
             columns.append((f"training, n = {n:,}", partial(_ratio, training, name, length=n, **bare)))
     rows = [[label(model), *(text(model) for _, text in columns)] for model in IN_SHORT]
@@ -54,9 +68,9 @@ def speed(results: Path) -> list[str]:
 
 def _ratio(result: Result, ours: str | None, model: str, **wanted: Any) -> str:
     """How many times faster ours is than a model (the dense rival in its faster form); a dash if one has no time."""
-    dense = model in tables.DENSE
-    base = tables.rival_of(result, **wanted) if dense else tables.cell_of(result, model=model, **wanted)
-    ratio = faster(base, tables.cell_of(result, model=ours, **wanted))
+    dense = model in DENSE
+    base = rival_of(result, **wanted) if dense else cell_of(result, model=model, **wanted)
+    ratio = faster(base, cell_of(result, model=ours, **wanted))
     return "-" if ratio is None else f"{ratio:.2f}"
 
 
@@ -71,15 +85,15 @@ def figure2(results: Path) -> list[str]:
 
 def by_length(result: Result) -> list[str]:
     """Tokens per second, and how many times faster ours is with how many times fewer operations."""
-    ours = tables.ours_of(result)
+    ours = ours_of(result)
     measured = sorted({cell["length"] for cell in result["cells"]})
     lengths = [n for n in measured if n in SHOWN] or measured
     rows, memory = [], []
-    for model in [name for name in tables.MODELS if cells_of(result, model=name)]:
+    for model in [name for name in MODELS if cells_of(result, model=name)]:
         row, peaks = [label(model)], [label(model)]
         for n in lengths:
-            cell = tables.cell_of(result, model=model, length=n)
-            row.append(_speed_text(cell, None if model == ours else tables.cell_of(result, model=ours, length=n)))
+            cell = cell_of(result, model=model, length=n)
+            row.append(_speed_text(cell, None if model == ours else cell_of(result, model=ours, length=n)))
             there = cell is not None and cell["peak_bytes_per_token"] is not None
             peaks.append(number(cell["peak_bytes_per_token"] / 1024) if there and cell else "-")
         rows.append([f"**{text}**" for text in row] if model == ours else row)
@@ -103,7 +117,7 @@ def _speed_text(cell: Cell | None, ours: Cell | None) -> str:
     if cell is None:
         return "-"
     if cell["status"] != "ok":
-        return tables.STATUS[cell["status"]]
+        return STATUS[cell["status"]]
     ratio = faster(cell, ours)
     text = number(cell["tokens_per_second"]) + tables.star(cell)
     return text if ratio is None or ours is None else f"{text} ({ratio:.2f} [{fewer_operations(cell, ours):.2f}])"
@@ -115,6 +129,12 @@ def table1(results: Path) -> list[str]:
     for path, result in of_preset(results, "table1"):
         lines += [*exponents.table1(result), "", *_picture(results, path.stem, "time and memory against n")]
     return lines
+
+
+def energy(results: Path) -> list[str]:
+    """Energy of inference, for each file of Figure 2."""
+    found = of_preset(results, "figure2")
+    return [line for _, result in found for line in [*energy_table(result, WATTS), ""]]
 
 
 def short(results: Path) -> list[str]:
@@ -159,6 +179,7 @@ PARTS: dict[str, Callable[[Path], list[str]]] = {
     "speed": speed,
     "table1": table1,
     "figure2": figure2,
+    "energy": energy,
     "short": short,
     "table3": table3,
     **{kind: partial(of_kind, kind) for kind in report.TABLES},

@@ -19,8 +19,8 @@ from benchmarks.efficiency import (
     selfcheck,
     tables,
 )
+from benchmarks.efficiency.cells import STORED, Result, cells_of, ours_of
 from benchmarks.efficiency.store import read
-from benchmarks.efficiency.tables import STORED, Result, cells_of, ours_of
 from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.errors import UserError
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.efficiency import sizes
+from benchmarks.efficiency.cells import Result, label, number
 from benchmarks.efficiency.documented import RIVALS
 from benchmarks.efficiency.group import Input
 from benchmarks.efficiency.inference import say
@@ -24,7 +25,7 @@ from benchmarks.efficiency.machine import device_of, provenance, threads
 from benchmarks.efficiency.models.embeddings import PADDING
 from benchmarks.efficiency.models.registry import MODELS, check_names, missing
 from benchmarks.efficiency.store import Cell, Store
-from benchmarks.efficiency.tables import Result, label, number, size_of
+from benchmarks.efficiency.tables import size_of
 from benchmarks.efficiency.timing import outliers
 from benchmarks.measuring import RESULTS, ROOT, said
 from linformer_fairseq.files.errors import UserError

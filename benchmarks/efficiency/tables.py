@@ -2,94 +2,44 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from benchmarks.efficiency import paper
+from benchmarks.efficiency.cells import (
+    DENSE,
+    FUSED,
+    HUGGING_FACE,
+    OURS,
+    STATUS,
+    STORED,
+    Base,
+    Ratio,
+    Result,
+    cell_of,
+    cells_of,
+    faster,
+    fewer_operations,
+    label,
+    less_memory,
+    number,
+    ours_of,
+    place,
+    rival_of,
+    same_input,
+    unique_inputs,
+)
 from benchmarks.efficiency.models.registry import MODELS
 from benchmarks.efficiency.store import Cell
-from benchmarks.efficiency.timing import OUTLIER, times_faster
+from benchmarks.efficiency.timing import OUTLIER
 from benchmarks.measuring import said
 from linformer_fairseq.files.markdown import markdown_table
-
-STORED, FUSED, HUGGING_FACE = "roberta_materialised", "roberta_fairseq", "roberta_hf"
-DENSE = {"roberta_sdpa_core": "in one piece", "roberta_sdpa_core_blocks": "in our blocks"}
-"""The forms of the dense rival: our layer with n x n attention; whichever is faster counts."""
-OURS = ("linformer", "linformer_core", "linformer_convolution", "linformer_core_convolution")
-Result = dict[str, Any]
-Base = Callable[..., Cell | None]
-"""Function that returns the cell of the baseline; its arguments are values that the cell must have."""
-Ratio = Callable[[Cell | None, Cell | None], float | None]
-STATUS = {
-    "too_slow": "too slow",
-    "out_of_memory": "out of memory",
-    "not_installed": "not installed",
-    "failed": "failed",
-}
-
-
-def label(name: str) -> str:
-    """A model's label in tables; the name itself if this version does not have the model."""
-    return MODELS[name].label if name in MODELS else name
-
-
-def number(value: float | None) -> str:
-    """A number with three significant digits, at least; a dash for None."""
-    if value is None:
-        return "-"
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def cells_of(result: Result, **wanted: Any) -> list[Cell]:
-    """Cells with these values."""
-    return [cell for cell in result["cells"] if all(cell[key] == value for key, value in wanted.items())]
-
-
-def cell_of(result: Result, **wanted: Any) -> Cell | None:
-    """The first cell with these values."""
-    return next(iter(cells_of(result, **wanted)), None)
-
-
-def ours_of(result: Result) -> str | None:
-    """The name under which our model was measured."""
-    return next((name for name in OURS if cells_of(result, model=name, status="ok")), None)
-
-
-def rival_of(result: Result, **wanted: Any) -> Cell | None:
-    """The cell of the dense rival in its faster form; one without a time if no form has one."""
-    cells = [cell for name in DENSE for cell in cells_of(result, model=name, **wanted)]
-    return min(cells, key=lambda cell: cell["seconds"] or math.inf, default=None)
 
 
 def forms_of(result: Result) -> str:
     """The forms in which the dense rival was measured, as text."""
     found = [form for name, form in DENSE.items() if cells_of(result, model=name)]
     return " or ".join(found) + (", whichever is faster" if len(found) > 1 else "")
-
-
-def fewer_operations(base: Cell, other: Cell) -> float:
-    """How many times fewer operations a token takes, by formula: the gain of the method in any implementation."""
-    return float(base["operations"] / base["tokens"] / (other["operations"] / other["tokens"]))
-
-
-def faster(base: Cell | None, other: Cell | None) -> float | None:
-    """How many times less time a token takes: the median over the rounds."""
-    if base is None or other is None or base["status"] != "ok" or other["status"] != "ok":
-        return None
-    return times_faster(base["all_seconds"], other["all_seconds"], (base["tokens"], other["tokens"]))[1]
-
-
-def less_memory(base: Cell | None, other: Cell | None, by_batch: bool) -> float | None:
-    """How many times larger the batch that fits is, or how many times less memory a token takes."""
-    if base is None or other is None or base["status"] != "ok" or other["status"] != "ok":
-        return None
-    if by_batch:
-        return float(other["batch"] / base["batch"])
-    if not base["peak_bytes"] or not other["peak_bytes"]:
-        return None
-    return float(base["peak_bytes_per_token"] / other["peak_bytes_per_token"])
 
 
 def table3(result: Result) -> list[str]:
@@ -163,7 +113,7 @@ def by_model(result: Result) -> list[str]:
     """Every model with each input: tokens per second, share of the limit, memory, and the speed-up of ours."""
     rows = []
     ours = ours_of(result)
-    for cell in sorted(result["cells"], key=_place):
+    for cell in sorted(result["cells"], key=place):
         name = [f"{cell['length']:,}", _batch_text(cell), label(cell["model"]), number(cell["k"])]
         if cell["status"] != "ok":
             rows.append([*name, STATUS[cell["status"]], *["-"] * 8])
@@ -212,7 +162,7 @@ def by_model(result: Result) -> list[str]:
 
 def short(result: Result) -> list[str]:
     """Times of short inputs relative to the dense rival's, and from which length on a Linformer pays off."""
-    cells = sorted(result["cells"], key=_place)
+    cells = sorted(result["cells"], key=place)
     variants = list(dict.fromkeys((cell["model"], cell["k"]) for cell in cells if cell["model"] not in DENSE))
     rows = []
     for given in unique_inputs(result):
@@ -258,27 +208,6 @@ def _pays_text(result: Result, model: str, k: int | None) -> str:
     return f"{name}: " + (
         f"no slower than the dense rival from T = {first:,} on." if first else "slower at some input of each T."
     )
-
-
-def unique_inputs(result: Result) -> list[dict[str, Any]]:
-    """The distinct values of `same_input` of the cells, in the order of the tables."""
-    found: list[dict[str, Any]] = []
-    for cell in sorted(result["cells"], key=_place):
-        if same_input(cell) not in found:
-            found.append(same_input(cell))
-    return found
-
-
-def same_input(cell: Cell) -> dict[str, Any]:
-    """The values that identify the input of a cell."""
-    return {key: cell[key] for key in ("n", "length", "wanted_batch", "padded")}
-
-
-def _place(cell: Cell) -> tuple[Any, ...]:
-    """Sort key of a cell in a table: by input, then in the order of the models."""
-    names = list(MODELS)
-    model = names.index(cell["model"]) if cell["model"] in names else len(names)
-    return cell["length"], cell["wanted_batch"] or 0, cell["padded"], model, cell["k"] or 0
 
 
 def _batch_text(cell: Cell) -> str:

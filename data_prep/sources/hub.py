@@ -8,7 +8,7 @@ from typing import Any
 from data_prep.sources.formats import ReadOptions
 from data_prep.sources.hub_access import CONVERTED, HubFile, Wanted, resolve
 from data_prep.sources.lines import Limits
-from data_prep.sources.parquet import check_column, column_records
+from data_prep.sources.parquet import check_text_column, column_records
 from data_prep.sources.shaping import Shape, shape_of
 from data_prep.sources.source import Errors, Record, Unit
 from linformer_fairseq.files.errors import UserError
@@ -108,7 +108,7 @@ class HubUnit(Unit):
             files = [self._file.url]
             stream = datasets.load_dataset(self._builder, data_files=files, split="train", streaming=True, **how)
             for table in stream.with_format("arrow").iter(batch_size=_ROWS):
-                check_column(table.schema, self._options.field, self.name)
+                check_text_column(table.schema, self._options.field, self.name)
                 for chunk in table.column(self._options.field).chunks:
                     left = max(0, skip - done)
                     start = done + left
@@ -131,7 +131,7 @@ class HubUnit(Unit):
 
         with huggingface_hub.HfFileSystem().open(self._file.url, block_size=1 << 20) as file:
             footer = pyarrow.parquet.read_metadata(file)
-        check_column(footer.schema.to_arrow_schema(), self._options.field, self.name)
+        check_text_column(footer.schema.to_arrow_schema(), self._options.field, self.name)
         scan = pyarrow.dataset.ParquetFragmentScanOptions(
             use_buffered_stream=True, buffer_size=1 << 20, pre_buffer=False
         )

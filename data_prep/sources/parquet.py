@@ -10,10 +10,7 @@ from data_prep.sources.formats import ReadOptions
 from data_prep.sources.source import Errors, Record
 from data_prep.sources.streams import Readable
 from linformer_fairseq.files.errors import UserError
-
-# Text of one batch, about, and rows at the most: the column's average row decides how many rows that is.
-_BATCH_BYTES = 8 << 20
-_BATCH_ROWS = 4096
+from linformer_fairseq.files.parquet import check_column, damaged_parquet, open_parquet, rows_of_batch
 
 
 @contextmanager
@@ -34,18 +31,10 @@ class ParquetReader:
         Raises:
             UserError: not a whole parquet file, or no text column of the name asked for.
         """
-        import pyarrow
-        import pyarrow.parquet
-
         self._name = name
         self._options = options
-        self._broken = (pyarrow.ArrowException, OSError)
-        try:
-            # Pages as they are needed: without the buffer size a whole column of a row group is read at once.
-            self._file: Any = pyarrow.parquet.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
-        except self._broken as error:
-            raise self._damaged("", error) from None
-        check_column(self._file.schema_arrow, options.field, name)
+        self._file = open_parquet(file, name)
+        check_text_column(self._file.schema_arrow, options.field, name)
         self._groups = [self._file.metadata.row_group(i) for i in range(self._file.num_row_groups)]
         self.rows: int = self._file.metadata.num_rows
         self.done = 0
@@ -72,36 +61,27 @@ class ParquetReader:
                     yield from column_records(column.slice(left), start, self._name, self._options, errors)
 
     def _batches(self, index: int) -> Iterator[Any]:
+        import pyarrow
+
         group = self._groups[index]
         sizes = [group.column(i) for i in range(group.num_columns)]
         # Nested columns have longer paths; ours is a plain one.
         size = sum(x.total_uncompressed_size for x in sizes if x.path_in_schema == self._options.field)
-        rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES * group.num_rows // max(1, size)))
+        rows = rows_of_batch(size, group.num_rows)
         batches = self._file.iter_batches(rows, row_groups=[index], columns=[self._options.field])
         while True:
             try:
                 batch = next(batches, None)
-            except self._broken as error:
-                raise self._damaged(f", after row {self.done:,}", error) from None
+            except (pyarrow.ArrowException, OSError) as error:
+                raise damaged_parquet(f"{self._name}, after row {self.done:,}", error) from None
             if batch is None:
                 return
             yield batch
 
-    def _damaged(self, position: str, error: Exception) -> UserError:
-        reason = str(error).split("\n")[0]
-        return UserError(f"{self._name}{position}: not a whole parquet file ({reason}); fetch or make it again")
 
-
-def check_column(schema: Any, name: str, where: str) -> None:
+def check_text_column(schema: Any, name: str, where: str) -> None:
     """Raise unless ``schema`` (pyarrow's) has a column of texts called ``name``."""
-    import pyarrow
-
-    if name not in schema.names:
-        raise UserError(f"{where}: no column {name!r}, it has {schema.names}; name the text's column: field=COLUMN")
-    kind = schema.field(name).type
-    value = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
-    if not (pyarrow.types.is_string(value) or pyarrow.types.is_large_string(value) or str(value) == "string_view"):
-        raise UserError(f"{where}: column {name!r} is of type {kind}, text was expected; name its column: field=COLUMN")
+    check_column(schema, name, where, "field=COLUMN")
 
 
 def column_records(column: Any, start: int, name: str, options: ReadOptions, errors: Errors) -> Iterator[Record]:

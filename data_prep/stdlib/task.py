@@ -12,9 +12,10 @@ from data_prep.stdlib.docstrings import Docstring, fingerprint, paragraphs
 from data_prep.support.splits import hash_fraction
 from linformer_fairseq.files.errors import UserError
 
-CLASSES = 8
-MINIMUM_CLASSES = 6
-MINIMUM_CHARACTERS = 40
+CLASSES, MINIMUM_CLASSES = 8, 6
+"""Most and fewest packages."""
+MINIMUM_EXAMPLES, MINIMUM_CHARACTERS = 60, 40
+"""Examples of a package, and characters of an example."""
 VALID_SHARE = 0.2
 # Missing in some installations (Debian has separate packages) or removed in later versions of Python: with them, the
 # classes would differ between machines.
@@ -24,15 +25,11 @@ Example = tuple[str, str]
 """(label, text)"""
 
 
-def task_examples(
-    source: Sequence[Docstring], classes: int = CLASSES, minimum: int = 60
-) -> tuple[list[Example], list[Example]]:
-    """(train, valid) examples of the ``classes`` packages with the most usable docstrings.
+def task_examples(source: Sequence[Docstring]) -> tuple[list[Example], list[Example]]:
+    """(train, valid) examples of the `CLASSES` packages with the most usable docstrings.
 
     Args:
         source: docstrings in a fixed order.
-        classes: maximum number of packages.
-        minimum: minimum number of examples of a package.
 
     Raises:
         UserError: fewer than six packages have enough docstrings.
@@ -49,12 +46,11 @@ def task_examples(
     counts = Counter(label for label, _ in single)
     ranking = sorted(counts, key=lambda label: (-counts[label], label))
     # Modules with an underscore, such as pure Python versions of C modules, are private.
-    labels = [x for x in ranking if counts[x] >= minimum and not x.startswith("_") and x not in NOT_EVERYWHERE][
-        :classes
-    ]
+    common = [x for x in ranking if counts[x] >= MINIMUM_EXAMPLES and not x.startswith("_") and x not in NOT_EVERYWHERE]
+    labels = common[:CLASSES]
     if len(labels) < MINIMUM_CLASSES:
         raise UserError(
-            f"only {len(labels)} packages of this Python's standard library have {minimum} docstrings or "
+            f"only {len(labels)} packages of this Python's standard library have {MINIMUM_EXAMPLES} docstrings or "
             f"more, {MINIMUM_CLASSES} are needed; is it a complete CPython with its .py files?"
         )
     kept = [example for example in single if example[0] in labels]

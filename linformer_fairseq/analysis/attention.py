@@ -87,7 +87,7 @@ def tokens_of(encoder: Encoder, text: str) -> Ids:
     """
     try:
         text.encode()
-        tokens = encoder.encode(str(one_line(text)))
+        tokens = encoder.encode_masked(str(one_line(text)))
     except UnicodeEncodeError as error:
         raise UserError(f"--text: character {error.start + 1:,} is not Unicode; expected UTF-8") from None
     except ValueError as error:

@@ -36,7 +36,7 @@ def write_page(record: Record, folder: Path) -> Path:
     command = f"linformer analyse attention {record['settings']['model']} --text ..."  # the page shows the text
     origin = origin_line({**record["provenance"], "command": command})
     about = {"matrix": matrix_name(record), "shown": what_e_is(record), "origin": origin}
-    style = _joined(web.FOLDER / "style.css", _PAGE / "style.css")
+    style = _joined(web.FOLDER / "base.css", web.FOLDER / "style.css", _PAGE / "style.css")
     script = _joined(web.FOLDER / "heat_map.js", _PAGE / "script.js")
     parts = {
         "POLICY": f"default-src 'none'; img-src data:; script-src {_source(script)}; style-src {_source(style)}; "

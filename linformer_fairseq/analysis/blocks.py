@@ -16,12 +16,12 @@ from linformer_fairseq.prediction.items import Source
 
 
 class Chosen(NamedTuple):
-    """Blocks of a text."""
+    """Blocks of a text, or examples of a task."""
 
     rows: Ids
-    """(blocks, T)."""
+    """(blocks, T); of examples of different lengths their numbers, (examples,)."""
     available: int
-    """How many blocks the whole text has."""
+    """How many there are to choose from."""
 
 
 def check_length(encoder: Encoder, length: int | None) -> int:
@@ -36,7 +36,9 @@ def check_length(encoder: Encoder, length: int | None) -> int:
     return length or n
 
 
-def choose_blocks(source: Source, encoder: Encoder, length: int, count: int, seed: int) -> Chosen:
+def choose_blocks(
+    source: Source, encoder: Encoder, length: int, count: int, seed: int, option: str = "--sentences"
+) -> Chosen:
     """Cut a text into full blocks, as for pretraining, and choose some of them at random.
 
     The texts are joined, each with the encoder's last token (``</s>``) at its end; every block begins with the first
@@ -48,9 +50,10 @@ def choose_blocks(source: Source, encoder: Encoder, length: int, count: int, see
         length: T of a block, at least 2.
         count: how many are chosen.
         seed: of the choice.
+        option: the name of ``count`` in messages.
 
     Raises:
-        UserError: there are fewer blocks.
+        UserError: there is no text, or there are fewer blocks.
     """
     generator = random.Random(seed)
     kept: list[Ids] = []
@@ -74,9 +77,11 @@ def choose_blocks(source: Source, encoder: Encoder, length: int, count: int, see
                     kept[place] = block
     if failed:
         print(f"{source.name}: {failed:,} empty or unreadable {source.place}s left out", file=sys.stderr)
+    if not available and not len(stream):
+        raise UserError(f"{source.name}: there is no text in it")
     if available < count:
         raise UserError(
-            f"{source.name}: its text makes {available:,} blocks of {length:,} tokens, but --sentences is {count:,}; "
-            "give more text, or ask for fewer"
+            f"{source.name}: its text makes {available:,} blocks of {length:,} tokens, but {option} is {count:,}; give "
+            "more text, or ask for fewer"
         )
     return Chosen(np.stack(kept), available)

@@ -19,7 +19,7 @@ class Heads(NamedTuple):
     key: Tensor
     """Of all positions, before any projection to k rows."""
     value: Tensor
-    """Likewise."""
+    """Of all positions, as ``key``."""
     output: Tensor
     """P V of each head, before W^O; of a Linformer, P-bar F V."""
 
@@ -71,12 +71,12 @@ class Encoder(ABC):
     projection: str | None = None
     """The kind of projection; None if there is none."""
     sharing: str | None = None
-    """Which heads and layers have the same E and F; None likewise."""
+    """Which heads and layers have the same E and F; None if there are none."""
     max_positions: int
     """n, the longest input, special tokens included."""
     layers: int
     heads: int
-    """Of each layer."""
+    """Number of heads of a layer."""
     first: int
     """Token at the beginning of every input."""
     last: int
@@ -91,8 +91,13 @@ class Encoder(ABC):
         """Token ids of a text (T,), without special tokens."""
 
     @abstractmethod
+    def encode_masked(self, text: str) -> Ids:
+        """The same of a text in which the name of the mask is the mask."""
+
+    @abstractmethod
     def token(self, symbol: int) -> str:
-        """A token as text, with the space before it; special tokens by their names."""
+        """A token as text, with the space before it; special tokens by their names, bytes that are a part of a
+        character as in Python."""
 
     @abstractmethod
     def attend(self, tokens: Tensor, see: See) -> None:

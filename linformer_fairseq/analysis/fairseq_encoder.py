@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from fairseq.data import Dictionary
 from fairseq.models.roberta import RobertaModel
@@ -24,7 +25,7 @@ from linformer_fairseq.files.cutting import Ids
 from linformer_fairseq.files.dictionary import MASK
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.models import LinformerRobertaModel
-from linformer_fairseq.models.encoding import TextEncoder, token_text
+from linformer_fairseq.models.encoding import TextEncoder, masked_pieces, token_text
 
 
 class FairseqEncoder(Encoder):
@@ -35,9 +36,13 @@ class FairseqEncoder(Encoder):
         task: fairseq's, that it was built for.
         bpe: fairseq's tokenizer.
         is_dense: whether it is a RoBERTa.
+        is_finetuned: whether its checkpoint has heads for classification.
     """
 
-    def __init__(self, model: LinformerRobertaModel, task: Any, bpe: Any, is_dense: bool) -> None:
+    def __init__(
+        self, model: LinformerRobertaModel, task: Any, bpe: Any, is_dense: bool, is_finetuned: bool = False
+    ) -> None:
+        self.is_finetuned = is_finetuned
         self.kind = "fairseq RoBERTa" if is_dense else "Linformer"
         self.is_dense = is_dense
         self.max_positions = model.max_positions()
@@ -52,6 +57,12 @@ class FairseqEncoder(Encoder):
 
     def encode(self, text: str) -> Ids:
         return self.encode_text(text)
+
+    def encode_masked(self, text: str) -> Ids:
+        if MASK not in text:
+            return self.encode(text)
+        self._mask()
+        return np.array([self._dictionary.index(piece) for piece in masked_pieces(text, self._bpe)], dtype=np.int64)
 
     def token(self, symbol: int) -> str:
         return token_text(symbol, self._bpe, self._dictionary)
@@ -133,8 +144,9 @@ def load_fairseq(weights: Path, data: Path, device: torch.device) -> FairseqEnco
     """
     try:
         hub = LinformerRobertaModel.from_pretrained(weights.parent.absolute(), weights.name, data.absolute())
+        is_finetuned = bool(getattr(hub.model, "classification_heads", {}))
         if isinstance(hub.model, LinformerRobertaModel):
-            return FairseqEncoder(hub.model.float().to(device), hub.task, hub.bpe, is_dense=False)
+            return FairseqEncoder(hub.model.float().to(device), hub.task, hub.bpe, False, is_finetuned)
         if not isinstance(hub.model, RobertaModel):
             raise UserError(f"{weights}: its model is {type(hub.model).__name__}; expected a RoBERTa or a Linformer")
         with tempfile.TemporaryDirectory() as folder:
@@ -144,4 +156,4 @@ def load_fairseq(weights: Path, data: Path, device: torch.device) -> FairseqEnco
         model = build_dense(source, task, source.max_positions)
     except (FileNotFoundError, ValueError) as error:  # CheckpointError among them
         raise UserError(str(error)) from error
-    return FairseqEncoder(model.to(device), task, hub.bpe, is_dense=True)
+    return FairseqEncoder(model.to(device), task, hub.bpe, True, is_finetuned)

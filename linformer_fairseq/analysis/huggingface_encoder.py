@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from linformer_fairseq.analysis.encoder import Attention, Encoder, Heads, See
 from linformer_fairseq.files.cutting import Ids
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.gpt2_bpe import byte_letters
 from linformer_fairseq.files.json_records import read_object
 
 CONFIG = "config.json"
@@ -46,8 +47,17 @@ class HuggingFaceEncoder(Encoder):
         found = self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
         return np.array(found, dtype=np.int64)
 
+    def encode_masked(self, text: str) -> Ids:
+        return self.encode(text)  # these tokenizers find the names of special tokens in every text
+
     def token(self, symbol: int) -> str:
-        return str(self._tokenizer.decode([symbol], clean_up_tokenization_spaces=False))
+        text = str(self._tokenizer.decode([symbol], clean_up_tokenization_spaces=False))
+        if "\ufffd" not in text:
+            return text
+        piece, letters = self._tokenizer.convert_ids_to_tokens(int(symbol)), byte_letters()
+        if not letters.keys() >= set(piece):
+            return text
+        return bytes(letters[letter] for letter in piece).decode("utf-8", "backslashreplace")
 
     @torch.no_grad()
     def attend(self, tokens: Tensor, see: See) -> None:

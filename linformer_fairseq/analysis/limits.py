@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,14 +20,12 @@ from torch.nn import functional as F
 
 from linformer_fairseq.analysis.blocks import Chosen
 from linformer_fairseq.analysis.encoder import Attention
-from linformer_fairseq.analysis.memory import enough_memory
-from linformer_fairseq.analysis.record import check_settings, origin, read_record, write_record
+from linformer_fairseq.analysis.resuming import measured
 from linformer_fairseq.analysis.sums import Sums
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.progress import Progress
 
 NAME = "limits.json"
-PARTIAL = "limits.partial.npz"
 MASKED = 0.15
 """Share of the tokens that are replaced by ``<mask>`` and predicted."""
 PLACES = ("inserted", "moved")
@@ -106,27 +104,12 @@ def measure(
         UserError: ``out`` has results of other settings, no token was masked, or memory is lacking.
         OSError: a file cannot be written.
     """
-    done, partial = out / NAME, out / PARTIAL
-    if done.exists():
-        found = read_record(done, "limits")
-        check_settings(done, found["settings"], asdict(settings))
-        return found
-    if partial.exists():
-        sums = Sums.read(partial)
-        check_settings(partial, sums.settings, asdict(settings))
-    else:
-        rows, available = choose()
-        sums = Sums(partial, asdict(settings), rows, {"available": available})
-        sums.write()
-    try:
-        with enough_memory(f"--batch {batch}: try a smaller one, or --device cpu"):
-            _accumulate(encoder, settings, sums, batch)
-            record = _record(encoder, settings, sums, command)
-    finally:
-        sums.write()
-    write_record(done, record)
-    partial.unlink()
-    return record
+
+    def compute(sums: Sums) -> dict[str, Any]:
+        _accumulate(encoder, settings, sums, batch)
+        return _found(encoder, settings, sums)
+
+    return measured("limits", settings, out, choose, compute, batch, command)
 
 
 def _accumulate(encoder: FairseqEncoder, settings: Settings, sums: Sums, batch: int) -> None:
@@ -189,15 +172,12 @@ def _scores(encoder: FairseqEncoder, tokens: Tensor, masked: Tensor) -> tuple[Ar
     return np.array([float(loss), float(right), float(len(targets))]), features
 
 
-def _record(encoder: FairseqEncoder, settings: Settings, sums: Sums, command: str) -> dict[str, Any]:
+def _found(encoder: FairseqEncoder, settings: Settings, sums: Sums) -> dict[str, Any]:
     lengths, shifts = sums.mean(_SUMS, "lengths"), sums.mean(_SUMS, "shifts")
     blocks = torch.from_numpy(sums.blocks[:1])
     return {
-        "kind": "limits",
-        "settings": asdict(settings),
         "encoder": encoder.described(),
         "available_blocks": sums.about["available"],
-        "provenance": origin(command),
         "lengths": [
             {"length": length, "rows": _projected_rows(encoder, blocks[:, :length]), **_summary(row, len(sums.blocks))}
             for length, row in zip(settings.lengths, lengths, strict=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from linformer_fairseq.analysis import approximations, limits, spectrum, theory
+from linformer_fairseq.analysis import approximations, insertion, limits, spectrum, theory
 from linformer_fairseq.analysis.figures import METHOD_NAMES, NAMES, describe, matrix_name
+from linformer_fairseq.analysis.insertion_report import insertion_section
 from linformer_fairseq.analysis.limits_report import limits_section
 from linformer_fairseq.analysis.proofs import LENGTH
 from linformer_fairseq.analysis.record import origin_line, read_record
@@ -30,25 +31,18 @@ def page(folder: Path) -> str:
     Raises:
         UserError: there are none, or one cannot be read.
     """
-    names = (spectrum.NAME, theory.NAME, limits.NAME)
-    spectra, theories, bounds = (sorted(folder.rglob(name)) for name in names)
-    if not spectra and not theories and not bounds:
-        raise UserError(f"{folder}: no {', '.join(names[:-1])} or {names[-1]} there; `linformer analyse` writes them")
+    found = [(path, show) for name, show in _SECTIONS.items() for path in sorted(folder.rglob(name))]
+    if not found:
+        *names, last = _SECTIONS
+        raise UserError(f"{folder}: no {', '.join(names)} or {last} there; `linformer analyse` writes them")
     lines = [
         "# Analysis",
         "",
         "Made by `linformer analyse report` from the JSON files in this folder. docs/analysis.md explains them.",
         "",
     ]
-    for path in spectra:
-        where = path.parent.relative_to(folder)
-        lines += [*spectrum_section(read_record(path, "spectrum"), where), ""]
-    for path in theories:
-        where = path.parent.relative_to(folder)
-        lines += [*theory_section(theory.read(path), where), ""]
-    for path in bounds:
-        where = path.parent.relative_to(folder)
-        lines += [*limits_section(read_record(path, "limits"), where), ""]
+    for path, show in found:
+        lines += [*show(path, path.parent.relative_to(folder)), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -112,7 +106,10 @@ def theory_section(record: Record, where: Path) -> Iterator[str]:
     text = f"; layers: {settings['model']} on {settings['samples']} blocks of {settings['data']}" if named else ""
     yield f"## Theorems 1 and 2: {'inputs of ' + settings['model'] if named else 'drawn inputs'}"
     yield ""
-    yield "Steps of the proofs, checked (mean over draws):"
+    yield (
+        "Steps of the proofs, checked (mean over draws). *Output zero* is zeros in place of the output of attention; "
+        "its relative error is 1:"
+    )
     yield ""
     yield from proof_table(record)
     yield ""
@@ -264,3 +261,12 @@ def _flat(found: list[list[int]]) -> list[int]:
 def _spread(values: Sequence[float], form: str) -> str:
     low, high = format(min(values), form), format(max(values), form)
     return format(statistics.mean(values), form) + (f" ({low} to {high})" if low != high else "")
+
+
+_SECTIONS: dict[str, Callable[[Path, Path], Iterator[str]]] = {
+    spectrum.NAME: lambda path, where: spectrum_section(read_record(path, "spectrum"), where),
+    theory.NAME: lambda path, where: theory_section(theory.read(path), where),
+    limits.NAME: lambda path, where: limits_section(read_record(path, "limits"), where),
+    insertion.NAME: lambda path, where: insertion_section(read_record(path, "insertion"), where),
+}
+"""Functions that make the section of a result, by the name of its file, in the order of the page."""

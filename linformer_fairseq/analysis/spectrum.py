@@ -10,7 +10,7 @@ The controls show what a curve says about training, and what any attention has:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,7 @@ import torch
 
 from linformer_fairseq.analysis.blocks import Chosen
 from linformer_fairseq.analysis.encoder import Attention, Encoder
-from linformer_fairseq.analysis.memory import enough_memory
-from linformer_fairseq.analysis.record import check_settings, origin, read_record, write_record
+from linformer_fairseq.analysis.resuming import measured
 from linformer_fairseq.analysis.singular_values import (
     Floats,
     cumulative,
@@ -32,7 +31,6 @@ from linformer_fairseq.analysis.sums import Sums
 from linformer_fairseq.files.progress import Progress
 
 NAME = "spectrum.json"
-PARTIAL = "spectrum.partial.npz"
 SHARES = (0.9, 0.95, 0.99)
 ENCODERS = ("checkpoint", "untrained")
 """What is averaged over the text."""
@@ -81,28 +79,13 @@ def measure(
         UserError: ``out`` has results of other settings, or memory is lacking.
         OSError: a file cannot be written.
     """
-    done, partial = out / NAME, out / PARTIAL
-    if done.exists():
-        found = read_record(done, "spectrum")
-        check_settings(done, found["settings"], asdict(settings))
-        return found
-    if partial.exists():
-        sums = Sums.read(partial)
-        check_settings(partial, sums.settings, asdict(settings))
-    else:
-        rows, available = choose()
-        sums = Sums(partial, asdict(settings), rows, {"available": available})
-        sums.write()
-    try:
-        with enough_memory(f"--batch {batch}: try a smaller one, or --device cpu"):
-            for name in ENCODERS:
-                _accumulate(name, encoder if name == "checkpoint" else encoder.untrained(settings.seed), sums, batch)
-            record = _record(encoder, settings, sums, command)
-    finally:
-        sums.write()
-    write_record(done, record)
-    partial.unlink()
-    return record
+
+    def compute(sums: Sums) -> dict[str, Any]:
+        for name in ENCODERS:
+            _accumulate(name, encoder if name == "checkpoint" else encoder.untrained(settings.seed), sums, batch)
+        return _found(encoder, settings, sums)
+
+    return measured("spectrum", settings, out, choose, compute, batch, command)
 
 
 def _accumulate(name: str, encoder: Encoder, sums: Sums, batch: int) -> None:
@@ -143,7 +126,7 @@ def _of_equal_length(curves: list[Floats], fill: float) -> Floats:
     return np.stack([np.pad(c, ((0, 0), (0, most - c.shape[-1])), constant_values=fill) for c in curves])
 
 
-def _record(encoder: Encoder, settings: Settings, sums: Sums, command: str) -> dict[str, Any]:
+def _found(encoder: Encoder, settings: Settings, sums: Sums) -> dict[str, Any]:
     means = {name: sums.mean(name, "curves") for name in ENCODERS}
     deviations = {name: np.sqrt(sums.mean(name, "variance")) for name in ENCODERS}
     columns = [round(count) for count in sums.mean("checkpoint", "columns")]
@@ -154,14 +137,11 @@ def _record(encoder: Encoder, settings: Settings, sums: Sums, command: str) -> d
     means["random_logits"] = _of_equal_length(random, fill=1)
     means["uniform"] = cumulative(torch.full((1, 1, settings.length, max(columns)), 1 / max(columns))).numpy()
     return {
-        "kind": "spectrum",
-        "settings": asdict(settings),
         "encoder": {
             **encoder.described(),
             "singular_values": means["checkpoint"].shape[-1],
         },
         "available_blocks": sums.about["available"],
-        "provenance": origin(command),
         "logit_deviation": {name: found.round(_DIGITS).tolist() for name, found in deviations.items()},
         "needed": {
             name: {f"{share:g}": needed(mean, share).tolist() for share in SHARES} for name, mean in means.items()

@@ -33,11 +33,11 @@ class Sample(NamedTuple):
     value: Tensor
 
     def first(self, count: int) -> Sample:
-        """The first samples."""
+        """The first ``count`` samples."""
         return Sample(*(part[:count] for part in self))
 
     def rest(self, count: int) -> Sample:
-        """The others."""
+        """The samples after the first ``count``."""
         return Sample(*(part[count:] for part in self))
 
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from linformer_fairseq.analysis import proofs
 from linformer_fairseq.analysis.approximations import errors_at_equal_cost
 from linformer_fairseq.analysis.encoder import Attention, Encoder, Heads
+from linformer_fairseq.analysis.memory import enough_memory
 from linformer_fairseq.analysis.record import check_settings, origin, read_record, write_record
 from linformer_fairseq.analysis.theorem1 import epsilon_of_paper, product_errors
 from linformer_fairseq.analysis.theorem2 import Sample, attention, errors, probabilities, relative_error
@@ -25,6 +26,7 @@ from linformer_fairseq.files.progress import Progress
 
 NAME = "theory.json"
 PARTIAL = "theory.partial.json"
+_DIMS = (8, 16, 32, 64, 128, 256)
 HEAD_DIM = 64
 """d of inputs that are drawn."""
 _FREQUENCIES = 32
@@ -66,6 +68,11 @@ class Settings:
             )
         if self.samples < 2:
             raise UserError(f"--samples {self.samples}: expected at least 2, of which half are for fitting")
+
+
+def default_dims(longest: int) -> list[int]:
+    """8, 16, ... 256, those below the largest n; 1 if there are none."""
+    return [k for k in _DIMS if k < longest] or [1]
 
 
 Compute = Callable[[torch.Generator], dict[str, Any]]
@@ -137,7 +144,7 @@ def compute(settings: Settings, out: Path, command: str, real: tuple[Encoder, Te
         The record, which is written to `NAME` in ``out``.
 
     Raises:
-        UserError: ``out`` has results of other settings.
+        UserError: ``out`` has results of other settings, or memory is lacking.
         OSError: a file cannot be written.
     """
     done, plain = out / NAME, asdict(settings)
@@ -146,6 +153,17 @@ def compute(settings: Settings, out: Path, command: str, real: tuple[Encoder, Te
         check_settings(done, found["settings"], plain)
         return found
     cells = Cells(out / PARTIAL, plain)
+    with enough_memory("try smaller --lengths or fewer --samples"):
+        _fill(cells, settings, real)
+    about = {} if real is None else {"encoder": {"kind": real[0].kind, "is_dense": real[0].is_dense}}
+    record = {"kind": "theory", "settings": plain, "provenance": origin(command), **about, **cells.parts}
+    write_record(done, record)
+    (out / PARTIAL).unlink()
+    return record
+
+
+def _fill(cells: Cells, settings: Settings, real: tuple[Encoder, Tensor] | None) -> None:
+    """Compute all cells that are not there."""
     _check_proofs(cells)
     pairs = [(n, k) for n, k in itertools.product(settings.lengths, settings.projected_dims) if k < n]
     with Progress("drawn inputs", len(pairs), items="pairs of n and k") as progress:
@@ -157,11 +175,6 @@ def compute(settings: Settings, out: Path, command: str, real: tuple[Encoder, Te
             for n in settings.lengths:
                 _real(cells, *real, n, [k for k in settings.projected_dims if k < n])
                 progress.advance(1)
-    about = {} if real is None else {"encoder": {"kind": real[0].kind, "is_dense": real[0].is_dense}}
-    record = {"kind": "theory", "settings": plain, "provenance": origin(command), **about, **cells.parts}
-    write_record(done, record)
-    (out / PARTIAL).unlink()
-    return record
 
 
 def _check_proofs(cells: Cells) -> None:

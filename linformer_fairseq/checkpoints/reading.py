@@ -14,6 +14,7 @@ import errno
 import logging
 import os
 import re
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -160,7 +161,7 @@ def unpickle(file: str | BinaryIO, name: str, map_location: Any = "cpu", mmap: b
         file: path, or file opened for reading bytes.
         name: name of the file in messages.
         map_location: device of the tensors.
-        mmap: memory-map the tensors; only for a path.
+        mmap: memory-map the tensors, if the file's format allows it; only for a path.
 
     Raises:
         CheckpointError: if it cannot be read as a checkpoint.
@@ -168,7 +169,8 @@ def unpickle(file: str | BinaryIO, name: str, map_location: Any = "cpu", mmap: b
     """
     try:
         with allowed_globals():
-            return torch.load(file, map_location=map_location, weights_only=True, mmap=mmap)
+            mapped = mmap and zipfile.is_zipfile(file)  # of another file, torch would say that it cannot be mapped
+            return torch.load(file, map_location=map_location, weights_only=True, mmap=mapped)
     except MemoryError as error:
         raise CheckpointError(f"{name}: it is damaged, or loading it needs more memory than is available") from error
     except Exception as error:  # torch raises a dozen types for invalid files

@@ -1,7 +1,7 @@
 """The console command `linformer`.
 
-`arguments` declares the options of each command. The module that implements a command is imported only when the command
-runs, so `--help` needs neither torch nor fairseq.
+`commands` lists the commands, and `arguments` declares the options of each. The module that implements a command is
+imported only when the command runs, so `--help` needs neither torch nor fairseq.
 """
 
 from __future__ import annotations
@@ -17,79 +17,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
-from linformer_fairseq.cli import arguments
+from linformer_fairseq.cli.arguments.prediction import STDIN
+from linformer_fairseq.cli.commands import COMMANDS
 from linformer_fairseq.files.errors import UserError
-
-
-class Command(NamedTuple):
-    """An entry of `COMMANDS`."""
-
-    help: str
-    """One line, for `linformer --help`."""
-    declare: Callable[[argparse.ArgumentParser], None]
-    """Adds the options to the command's parser; its docstring is the command's description."""
-    module: str
-    """In this package: it has ``run(arguments)``, which does the work and returns the exit status."""
-    cleans_up: bool = False
-    """SIGTERM ends it as Ctrl-C does, so that temporary files are removed. The training commands handle signals
-    themselves; the programs of `data` and `benchmark` continue from what an interrupted one left."""
-
-
-COMMANDS: dict[str, Command] = {
-    "analyse": Command(
-        "analyse why k can be small: the rank of attention (Figure 1), Theorems 1 and 2", arguments.analyse, "analyse"
-    ),
-    "benchmark": Command(
-        "measure speed and memory of inference (Table 3, Figure 2) and training",
-        arguments.benchmark,
-        "benchmark",
-    ),
-    "card": Command(
-        "write a model card of what a checkpoint and its run folder say", arguments.card, "card", cleans_up=True
-    ),
-    "checkpoint": Command(
-        "verify the checkpoints of a run, or export a model for sharing (`release`)",
-        arguments.checkpoint,
-        "checkpoint",
-        cleans_up=True,
-    ),
-    "convert": Command(
-        "make a Linformer of a pretrained RoBERTa (fairseq's or Hugging Face's)",
-        arguments.convert,
-        "convert",
-        cleans_up=True,
-    ),
-    "data": Command("prepare data for pretraining and finetuning, and inspect it", arguments.data, "data"),
-    "demo": Command("try a model on a web page: masked words, classes, attention", arguments.demo, "demo"),
-    "doctor": Command("print versions, and problems of this environment", arguments.doctor, "doctor"),
-    "embed": Command("write vectors of texts", arguments.embed, "embed", cleans_up=True),
-    "evaluate": Command(
-        "evaluate a finetuned checkpoint on a prepared task, and write its predictions",
-        arguments.evaluate,
-        "evaluate",
-        cleans_up=True,
-    ),
-    "experiments": Command(
-        "list the paper's runs (`linformer experiments list`)", arguments.experiments, "experiments"
-    ),
-    "export": Command(
-        "convert a model for transformers, onnxruntime or torch.export", arguments.export, "export", cleans_up=True
-    ),
-    "fill-mask": Command("print the most probable tokens for a mask", arguments.fill_mask, "fill_mask", cleans_up=True),
-    "finetune": Command("finetune a pretrained checkpoint on a prepared task", arguments.finetune, "training"),
-    "import": Command("convert a model of transformers to fairseq", arguments.import_, "export", cleans_up=True),
-    "predict": Command("classify texts with a finetuned checkpoint", arguments.predict, "predict", cleans_up=True),
-    "pretrain": Command("pretrain a model: one of the paper's runs, or your own", arguments.pretrain, "training"),
-    "report": Command(
-        "write one HTML page on all results: the paper's beside ours", arguments.report, "report", cleans_up=True
-    ),
-    "results": Command(
-        "collect results of runs, and make the paper's Table 2 and Figure 3", arguments.results, "results"
-    ),
-    "user-dir": Command("print the folder for fairseq's --user-dir", arguments.user_dir, "user_dir"),
-}
 
 DISTRIBUTION = "linformer-fairseq"
 
@@ -122,7 +54,7 @@ def _take_words(given: argparse.Namespace, more: list[str]) -> list[str]:
     words = [word for word in more if word == "-" or not word.startswith("-")]
     if getattr(given, "takes_more", None) == "overrides":
         given.overrides += words
-    elif getattr(given, "takes_more", None) == "input" and len(words) == 1 and given.input == arguments.STDIN:
+    elif getattr(given, "takes_more", None) == "input" and len(words) == 1 and given.input == STDIN:
         given.input = Path(words[0])
     else:
         return more

@@ -1,4 +1,4 @@
-"""`linformer analyse`: singular values and theorems in numbers, attention for a text, and limits."""
+"""`linformer analyse`: singular values and theorems in numbers, attention for a text, limits, and inserted tokens."""
 
 from __future__ import annotations
 
@@ -13,18 +13,31 @@ from typing import NamedTuple
 
 import torch
 
-from linformer_fairseq.analysis import attention, limits, limits_report, report, spectrum, theory
+from linformer_fairseq.analysis import (
+    attention,
+    insertion,
+    insertion_report,
+    limits,
+    limits_report,
+    report,
+    spectrum,
+    theory,
+)
 from linformer_fairseq.analysis.attention_figures import draw_attention
 from linformer_fairseq.analysis.attention_page import write_page
 from linformer_fairseq.analysis.blocks import Chosen, check_length, choose_blocks
 from linformer_fairseq.analysis.encoder import Encoder
 from linformer_fairseq.analysis.fairseq_encoder import FairseqEncoder, load_fairseq
 from linformer_fairseq.analysis.figures import draw_spectrum, draw_theory
+from linformer_fairseq.analysis.insertion_figure import draw_insertion
 from linformer_fairseq.analysis.limits_figure import draw_limits
+from linformer_fairseq.checkpoints.released_folder import CHECKPOINT, WEIGHTS, existing_weights
 from linformer_fairseq.cli.devices import device_of
 from linformer_fairseq.cli.loading import find_model
+from linformer_fairseq.evaluation import Classifier, load_classifier, read_finetuned, read_task
 from linformer_fairseq.files import provenance
 from linformer_fairseq.files.atomic import write_file
+from linformer_fairseq.files.dictionary import find_dictionary
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.prediction.inputs import open_source
 
@@ -37,9 +50,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _spectrum(arguments: argparse.Namespace) -> None:
-    _check_counts(arguments)
+    _check_counts(sentences=arguments.sentences, batch=arguments.batch)
     model = _load(arguments)
     length = check_length(model.encoder, arguments.length)
+    if arguments.index is not None and not 1 <= arguments.index <= length:
+        raise UserError(f"--index {arguments.index}: expected 1 to {length:,}, or the number of projected rows")
     settings = spectrum.Settings(
         model=model.name,
         sha256=model.sha256,
@@ -70,7 +85,8 @@ def _spectrum(arguments: argparse.Namespace) -> None:
 def _theory(arguments: argparse.Namespace) -> None:
     if (arguments.checkpoint is None) != (arguments.text is None):
         raise UserError("--checkpoint and --text: give both, or neither")
-    lengths, dims = sorted(set(arguments.lengths)), sorted(set(arguments.projected_dims))
+    lengths = sorted(set(arguments.lengths))
+    dims = sorted(set(arguments.projected_dims or theory.default_dims(max(lengths))))
     settings = theory.Settings(lengths, dims, arguments.samples, arguments.seed)
     settings.check()
     words = ["theory", "--lengths", *lengths, "--projected-dims", *dims, "--samples", settings.samples]
@@ -86,7 +102,8 @@ def _theory(arguments: argparse.Namespace) -> None:
             data_bytes=_size(arguments.text),
         )
         words += ["--checkpoint", model.name, "--text", arguments.text.name]
-        chosen = _choose(arguments.text, model.encoder, max(lengths), settings.samples, settings.seed)
+        given = arguments.text, model.encoder, max(lengths), settings.samples, settings.seed
+        chosen = _choose(*given, option="--samples")
         real = model.encoder, torch.from_numpy(chosen.rows)
     record = theory.compute(settings, arguments.out, _command(*words, "--seed", settings.seed), real)
     for table in (report.proof_table, report.theorem1_table, report.theorem2_table):
@@ -109,12 +126,17 @@ def _attention(arguments: argparse.Namespace) -> None:
 
 
 def _limits(arguments: argparse.Namespace) -> None:
-    _check_counts(arguments)
+    _check_counts(sentences=arguments.sentences, batch=arguments.batch)
     model = _load(arguments)
     if not isinstance(model.encoder, FairseqEncoder):
         raise UserError(
             f"{arguments.checkpoint}: a {model.encoder.kind}; expected a Linformer or fairseq's RoBERTa, since only of "
             "these the head that predicts tokens is loaded (`linformer convert` makes a Linformer of a RoBERTa)"
+        )
+    if model.encoder.is_finetuned:
+        raise UserError(
+            f"{arguments.checkpoint}: was finetuned for classes, so that its predictions of tokens mean little; "
+            "expected a pretrained model (`linformer analyse insertion` takes a finetuned one)"
         )
     encoder, n = model.encoder, model.encoder.max_positions
     settings = limits.Settings(
@@ -140,8 +162,46 @@ def _limits(arguments: argparse.Namespace) -> None:
     _print_paths(arguments.out / limits.NAME, *draw_limits(record, arguments.out))
 
 
-def _check_counts(arguments: argparse.Namespace) -> None:
-    for name, value in (("sentences", arguments.sentences), ("batch", arguments.batch)):
+def _insertion(arguments: argparse.Namespace) -> None:
+    _check_counts(examples=arguments.examples, batch=arguments.batch)
+    logging.getLogger("fairseq").setLevel(logging.WARNING)
+    weights = existing_weights(arguments.checkpoint)
+    classifier, task = _load_classifier(weights, arguments)
+    shifts = insertion.default_shifts(classifier.max_positions) if arguments.shifts is None else arguments.shifts
+    settings = insertion.Settings(
+        model=_name(weights, folders=2),  # a finetuning's own folder does not say of what model it is
+        sha256=provenance.sha256(weights),
+        data=task,
+        data_bytes=_size(arguments.task),
+        split=arguments.split,
+        shifts=sorted(set(shifts)),
+        examples=arguments.examples,
+        seed=arguments.seed,
+    )
+    words = ["insertion", settings.model, arguments.task.name, "--split", settings.split, "--shifts", *settings.shifts]
+    command = _command(*words, "--examples", settings.examples, "--seed", settings.seed)
+    record = insertion.measure(classifier, settings, arguments.out, arguments.batch, command)
+    print(*insertion_report.insertion_table(record), sep="\n")
+    _print_paths(arguments.out / insertion.NAME, *draw_insertion(record, arguments.out))
+
+
+def _load_classifier(weights: Path, arguments: argparse.Namespace) -> tuple[Classifier, str]:
+    """The model for ``arguments.task``, and the name of the task.
+
+    Raises:
+        UserError: the checkpoint is no classifier, or the task is not its own.
+    """
+    try:
+        finetuned, data = read_finetuned(weights), read_task(arguments.task)
+        data.require(arguments.split)
+        classifier = load_classifier(finetuned, data, device_of(arguments.device))
+    except ValueError as error:  # CheckpointError among them
+        raise UserError(str(error)) from None
+    return classifier, str(data.manifest.get("task", data.folder.name))
+
+
+def _check_counts(**counts: int) -> None:
+    for name, value in counts.items():
         if value < 1:
             raise UserError(f"--{name} {value}: expected at least 1")
 
@@ -180,12 +240,19 @@ def _load(arguments: argparse.Namespace) -> _Model:
     if (folder / "model.pt").is_file():  # as fairseq's own models are distributed
         arguments.checkpoint = str(folder / "model.pt")
     path, data = find_model(arguments)
-    name = path.parent.name if path.name in ("model.safetensors", "model.pt") else f"{path.parent.name}/{path.name}"
-    return _Model(load_fairseq(path, data, device), name, provenance.sha256(path))
+    return _Model(load_fairseq(path, data, device), _name(path), provenance.sha256(path))
 
 
-def _choose(path: Path, encoder: Encoder, length: int, count: int, seed: int) -> Chosen:
-    return choose_blocks(open_source(path, sys.stdin.buffer, None, []), encoder, length, count, seed)
+def _name(weights: Path, folders: int = 1) -> str:
+    """Of a model for people: its folder; or the file with its folders, if there may be several in them."""
+    parts = weights.absolute().parts
+    return parts[-2] if weights.name in (WEIGHTS, CHECKPOINT) else "/".join(parts[-1 - folders :])
+
+
+def _choose(path: Path, encoder: Encoder, length: int, count: int, seed: int, option: str = "--sentences") -> Chosen:
+    if find_dictionary(path) is not None:
+        raise UserError(f"{path}: is a folder of prepared data; expected text, such as what it was prepared from")
+    return choose_blocks(open_source(path, sys.stdin.buffer, None, []), encoder, length, count, seed, option)
 
 
 def _size(path: Path) -> int:
@@ -210,4 +277,11 @@ def _print_paths(*paths: Path) -> None:
         print(path)
 
 
-_ACTIONS = {"spectrum": _spectrum, "theory": _theory, "attention": _attention, "limits": _limits, "report": _report}
+_ACTIONS = {
+    "spectrum": _spectrum,
+    "theory": _theory,
+    "attention": _attention,
+    "limits": _limits,
+    "insertion": _insertion,
+    "report": _report,
+}

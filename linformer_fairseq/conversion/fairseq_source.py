@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from fairseq import checkpoint_utils, models
+from fairseq import models
 from fairseq.data import Dictionary
 from fairseq.models.roberta import RobertaModel
 
@@ -19,7 +19,7 @@ from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.weight_names import HEADS, OUTPUT, OUTPUT_BIAS, POSITIONS, TOKENS, UNUSED_POSITIONS
 from linformer_fairseq.models import LinformerRobertaModel
 from linformer_fairseq.models.config import DEFAULTS, OPTIONS_OF_LINFORMER, Role, with_role
-from linformer_fairseq.models.stored import robertas_only
+from linformer_fairseq.models.stored import read_roberta
 
 _OPTIONS = set(DEFAULTS) - {*OPTIONS_OF_LINFORMER, "max_positions", "load_checkpoint_heads", *with_role(Role.EXECUTION)}
 
@@ -44,8 +44,7 @@ def read_fairseq(checkpoint: Path, data: Path, out: Path) -> Source:
     shutil.copyfile(found, out / dict_txt.NAME)
     for path in tokenizer_files(data):
         shutil.copyfile(path, out / path.name)
-    with robertas_only():
-        state = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
+    state = read_roberta(checkpoint)
     heads = sorted({key.split(".")[1] for key in state["model"] if key.startswith(HEADS)})
     weights = {key: tensor for key, tensor in state["model"].items() if not key.startswith(HEADS)}
     model = _build(checkpoint, state["cfg"].model, weights, Dictionary.load(str(found)))

@@ -33,6 +33,7 @@ _CONNECTIONS = 16
 _PAGE = Path(__file__).parent / "page"
 _FILES = {
     "/": (_PAGE / "index.html", "text/html; charset=utf-8"),
+    "/base.css": (web.FOLDER / "base.css", "text/css; charset=utf-8"),
     "/style.css": (web.FOLDER / "style.css", "text/css; charset=utf-8"),
     "/script.js": (_PAGE / "script.js", "text/javascript; charset=utf-8"),
     "/heat_map.js": (web.FOLDER / "heat_map.js", "text/javascript; charset=utf-8"),
@@ -166,7 +167,7 @@ class _Handler(BaseHTTPRequestHandler):
         super().finish()
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Nothing: requests that fail say so in the page."""
+        """Log nothing: the page shows which requests fail."""
 
     def do_GET(self) -> None:
         """Reply with a file of the page, or with a value."""
@@ -182,7 +183,7 @@ class _Handler(BaseHTTPRequestHandler):
         super().end_headers()
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """As JSON; `BaseHTTPRequestHandler` calls this for what it cannot read."""
+        """Reply with an error as JSON; `BaseHTTPRequestHandler` calls this for requests that it cannot read."""
         self._refuse(Refusal(HTTPStatus(code), message or HTTPStatus(code).phrase))
 
     def _respond(self, find: Callable[[], tuple[bytes, str]]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from fairseq import checkpoint_utils, tasks
+from fairseq import tasks
 from omegaconf import open_dict
 from torch import nn
 
@@ -16,7 +16,7 @@ from linformer_fairseq.evaluation.task_data import TaskData
 from linformer_fairseq.files.dictionary import embedding_rows, read_labels, read_vocabulary, without_padding
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.weight_names import TOKENS, head_output
-from linformer_fairseq.models.stored import robertas_only
+from linformer_fairseq.models.stored import read_roberta
 from linformer_fairseq.tasks import SENTENCE_PREDICTION
 
 
@@ -55,8 +55,7 @@ def read_finetuned(checkpoint: Path) -> Finetuned:
         UserError: it has no classification head, or one that predicts numbers.
         ValueError: the file is not a checkpoint, or is damaged.
     """
-    with robertas_only():
-        state = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
+    state = read_roberta(checkpoint)
     cfg = state["cfg"]
     head = str(getattr(cfg.criterion, "classification_head_name", ""))
     if cfg.task._name not in SENTENCE_PREDICTION or head_output(head) not in state["model"]:

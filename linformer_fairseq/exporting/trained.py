@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from fairseq import checkpoint_utils
 from omegaconf import OmegaConf
 from torch import Tensor
 
@@ -19,7 +18,7 @@ from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.tokenizers import find_tokenizer
 from linformer_fairseq.files.weight_names import ENCODER, HEADS, TOKENS, head_output
 from linformer_fairseq.models.options import fill_defaults
-from linformer_fairseq.models.stored import robertas_only
+from linformer_fairseq.models.stored import read_roberta
 
 _LAYER = re.compile(re.escape(ENCODER) + r"layers\.(\d+)\.")
 _HEAD = re.compile(re.escape(HEADS) + r"(.+)\.out_proj\.weight")
@@ -79,8 +78,7 @@ def read_model(name_or_path: str) -> CheckpointModel:
         ValueError: the checkpoint is damaged, or is none.
     """
     path = existing_weights(name_or_path)
-    with robertas_only():
-        state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
+    state = read_roberta(path)
     options = _options(path, state)
     criterion = state["cfg"].criterion
     head = _head(path, state["model"], str(getattr(criterion, "classification_head_name", "")))

@@ -19,6 +19,8 @@ from linformer_fairseq.files.errors import UserError
 
 _DEEPEST = 50
 """Levels of lists and objects in each other; no file of ours has ten, and whoever walks through them has to end."""
+_LONGEST = 60
+"""Characters of a value in a message."""
 _TOO_DEEP = f"lists and objects are nested more than {_DEEPEST} deep"
 
 
@@ -150,7 +152,7 @@ def _name(kind: Any) -> str:
     return "an object" if typing.get_origin(kind) is dict or dataclasses.is_dataclass(kind) else "a list"
 
 
-def shortened(value: Any, limit: int = 60) -> str:
+def shortened(value: Any) -> str:
     """A value as an error shows it: the beginning of a long one."""
     text = repr(value)
-    return text if len(text) <= limit else text[: limit - 3] + "..."
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."

@@ -12,10 +12,17 @@ from linformer_fairseq.checkpoints.released_folder import find_weights
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch.compose import plain, resolved
 from linformer_fairseq.launch.data import TASKS, check_pretraining_data, check_task_data, prepared
-from linformer_fairseq.launch.options import with_defaults
+from linformer_fairseq.launch.options import import_user_dir, with_defaults
 from linformer_fairseq.launch.pretrained import read_pretrained
 
-_PATHS = ("checkpoint.save_dir", "common.log_file", "common.tensorboard_logdir", "pretrained", "run.runs")
+_PATHS = (
+    "checkpoint.save_dir",
+    "common.log_file",
+    "common.tensorboard_logdir",
+    "common.user_dir",
+    "pretrained",
+    "run.runs",
+)
 # fairseq interprets a colon as a separator of folders.
 _FORBIDDEN = ":"
 _LEAST = {
@@ -52,9 +59,12 @@ def complete(config: DictConfig) -> DictConfig:
         _make_absolute(config, key)
     if not all(str(config.task.data).split(":")):  # it would be the working directory
         raise UserError(f"task.data={config.task.data}: expected a folder")
+    import_user_dir(config)
     with open_dict(config):
-        # set here, so that users need not know the package's path
-        config.common.user_dir = str(Path(linformer_fairseq.__file__).parent)
+        # Set here, so that users need not know the package's path. A plugin of their own replaces it: this process has
+        # registered the package.
+        if config.common.user_dir is None:
+            config.common.user_dir = str(Path(linformer_fairseq.__file__).parent)
         config.task.data = ":".join(str(Path(part).absolute()) for part in str(config.task.data).split(":"))
     if config.run.stage == "pretraining":
         folders = [Path(part) for part in config.task.data.split(":")]

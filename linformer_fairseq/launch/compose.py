@@ -102,8 +102,8 @@ def overrides_for_hydra(stage: str, overrides: Sequence[str], folder: Path | Non
 def _as_hydra_takes_them(stage: str, overrides: Sequence[str], folder: Path) -> list[str]:
     given = OverridesParser.create().parse_overrides(list(overrides))
     groups = {path.name for path in folder.iterdir() if path.is_dir()}
-    # The chosen configs and the names of components determine which options exist.
-    components = {f"{part}._name" for part in COMPONENTS}
+    # The chosen configs, the names of components and a user's own plugin determine which options exist.
+    components = {*(f"{part}._name" for part in COMPONENTS), "common.user_dir"}
     choices = [o for o in given if o.is_delete() or _is_choice(o, groups)]
     named = [o for o in given if o.key_or_group in components and not o.is_delete()]
     words = [*map(_first_value, choices), *(_forced(_first_value(o)) for o in named)]

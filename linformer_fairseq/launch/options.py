@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import copy
 import difflib
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
+from collections import ChainMap
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
+from fairseq import utils
 from fairseq.dataclass.initialize import add_defaults
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from fairseq.registry import REGISTRIES
@@ -20,11 +23,33 @@ from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.models.config import LinformerRobertaConfig
 
 COMPONENTS: dict[str, Collection[str]] = {
-    "model": ARCH_MODEL_NAME_REGISTRY.keys() | MODEL_REGISTRY.keys(),
+    "model": ChainMap(ARCH_MODEL_NAME_REGISTRY, MODEL_REGISTRY),
     "task": TASK_REGISTRY.keys(),
     **{part: registry["registry"].keys() for part, registry in REGISTRIES.items()},
 }
-"""Parts of a run that are chosen by name, for example with ``model._name``, and the existing names."""
+"""Parts of a run that are chosen by name, for example with ``model._name``, and the existing names.
+
+They include those of a user's own plugin, once it is imported.
+"""
+
+
+def import_user_dir(config: DictConfig) -> None:
+    """Import the user's own plugin, ``common.user_dir``, which registers models, tasks and so on beside ours.
+
+    Another call has no effect.
+
+    Raises:
+        UserError: there is no such folder, or another module of its name has been imported.
+    """
+    folder = config.common.user_dir
+    if folder is None:
+        return
+    if not Path(folder).is_dir():
+        raise UserError(f"common.user_dir={folder}: no such folder; expected that of a plugin for fairseq")
+    try:
+        utils.import_user_module(Namespace(user_dir=folder))
+    except ImportError as error:
+        raise UserError(f"common.user_dir={folder}: {error}") from error
 
 
 def with_defaults(config: DictConfig) -> DictConfig:
@@ -58,8 +83,9 @@ def option_names(config: DictConfig) -> set[str]:
     """Return the dotted names of all options that a composed config has or accepts, and of their groups.
 
     Raises:
-        UserError: it names a component, or has an option of the model, that does not exist.
+        UserError: it names a component, or has an option of the model, that does not exist; or as `import_user_dir`.
     """
+    import_user_dir(config)
     names = {part: OmegaConf.select(config, f"{part}._name") for part in COMPONENTS}
     for part, name in names.items():
         if name is not None and name not in COMPONENTS[part]:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from fairseq.models import ARCH_CONFIG_REGISTRY
-from omegaconf import OmegaConf
 
 from linformer_fairseq.checkpoints.reading import read_checkpoint
 from linformer_fairseq.checkpoints.released_folder import shipped_models
@@ -21,7 +20,7 @@ from linformer_fairseq.files.weight_names import POSITIONS, TOKENS, UNUSED_POSIT
 from linformer_fairseq.models.architectures import MODEL
 from linformer_fairseq.models.config import DEFAULTS, OPTIONS_OF_LINFORMER, Role, with_role
 from linformer_fairseq.models.options import fill_defaults
-from linformer_fairseq.models.stored import robertas_only
+from linformer_fairseq.models.stored import robertas_only, stored_options
 
 _FREE = with_role(Role.TRAINING, Role.EXECUTION)
 """Options that a finetuning can set itself."""
@@ -109,19 +108,11 @@ def _read(path: Path, modified: int, size: int) -> Pretrained:
     weights = state["model"]
     if POSITIONS not in weights or TOKENS not in weights:
         raise UserError(f"{path}: neither a RoBERTa nor a Linformer RoBERTa (it has no {POSITIONS})")
-    stored = _stored_options(state)
+    stored = stored_options(state, "model")
     name = str(stored.get("_name") or stored.get("arch"))
     # n from the weights: the config may leave it to the task
     stored["max_positions"] = int(weights[POSITIONS].shape[0]) - UNUSED_POSITIONS
     return Pretrained(path, name, all_options(name, stored), stored["max_positions"], int(weights[TOKENS].shape[0]))
-
-
-def _stored_options(state: Mapping[str, Any]) -> dict[str, Any]:
-    cfg = state.get("cfg")
-    options = cfg["model"] if cfg is not None else state["args"]
-    if OmegaConf.is_config(options):
-        return dict(OmegaConf.to_container(options, resolve=True, enum_to_str=True))  # type: ignore[arg-type]
-    return dict(vars(options)) if isinstance(options, Namespace) else dict(options)
 
 
 def all_options(name: str, stored: Mapping[str, Any]) -> dict[str, Any]:

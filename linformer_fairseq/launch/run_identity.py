@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from linformer_fairseq.core import projection_defaults
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.models.config import Role, with_role
+from linformer_fairseq.models.config import DEFAULTS, Role, with_role
 
 # in addition to the options of its model
 _FACTS = ("stage", "task", "data", "pretrained", "seed", "lr")
@@ -27,7 +27,10 @@ def check_same_run(path: Path, record: Mapping[str, Any], facts: Mapping[str, An
     """
     if not record:
         return
-    for (key, ours), (_, theirs) in zip(_identity(facts), _identity(record), strict=True):
+    known = {"_name", *DEFAULTS}
+    of_plugins = {key for one in (facts, record) for key in one.get("model", {}) if key not in known}
+    options = sorted(with_role(Role.MODEL, Role.TRAINING) | of_plugins)
+    for (key, ours), (_, theirs) in zip(_identity(facts, options), _identity(record, options), strict=True):
         if ours != theirs:
             raise UserError(
                 f"{path} holds a run with {key} {theirs!r}, but this one has {ours!r}; choose another run.name, or "
@@ -35,12 +38,12 @@ def check_same_run(path: Path, record: Mapping[str, Any], facts: Mapping[str, An
             )
 
 
-def _identity(facts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _identity(facts: Mapping[str, Any], options: Collection[str]) -> Iterator[tuple[str, Any]]:
     for key in _FACTS:
         yield key, facts.get(key)
     given = {key: value for key, value in facts.get("model", {}).items() if value is not None}
     # Before these options existed, all projections had the defaults of linear; run.json files of that time lack them.
     before = projection_defaults("linear", bool(given.get("freeze_projection")))
     model = {"projection_step": 1.0, "attention_start": "random", **before, **given}
-    for key in sorted(with_role(Role.MODEL, Role.TRAINING)):
+    for key in options:
         yield f"model.{key}", model.get(key)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 from fairseq.data import Dictionary
+from fairseq.data.encoders.gpt2_bpe import GPT2BPE
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
 
 from linformer_fairseq.files.cutting import Ids
@@ -16,6 +18,9 @@ _PIECE = 10_000
 that grows with the square of the longest word."""
 _CACHED_WORDS = 200_000
 _BLANK = "\u2581"  # sentencepiece's symbol for a space
+_BYTE = re.compile(r"<0x([0-9A-F]{2})>")
+"""sentencepiece's piece for a byte of a character that has no piece."""
+_ANCHOR = "\ue000"  # private-use character: no piece contains it together with another character
 
 
 class TextEncoder:
@@ -64,8 +69,33 @@ class TextEncoder:
             cache.clear()
 
 
+def masked_pieces(text: str, bpe: Any) -> list[str]:
+    """The pieces of a text in which every ``<mask>`` is the mask.
+
+    A space before a mask belongs to the token in its place. After one, no space is added, which sentencepiece does
+    before every text.
+
+    Args:
+        text: the text.
+        bpe: fairseq's tokenizer.
+    """
+    first, *others = text.split(MASK)
+    pieces = str(bpe.encode(first.rstrip())).split()
+    for part in others:
+        pieces += [MASK, *_pieces_after(part.rstrip(), bpe)]
+    return pieces
+
+
+def _pieces_after(text: str, bpe: Any) -> list[str]:
+    if not isinstance(bpe, SentencepieceBPE):
+        return str(bpe.encode(text)).split()
+    return str(bpe.encode(_ANCHOR + text)).split()[len(str(bpe.encode(_ANCHOR)).split()) :]
+
+
 def token_text(symbol: int, bpe: Any, dictionary: Dictionary) -> str:
-    """A token as text, with the space before it; special symbols by their names.
+    r"""A token as text, with the space before it; special symbols by their names.
+
+    Tokens of byte-level tokenizers may be parts of a character. Their bytes are shown as in Python: ``\xe6``.
 
     Args:
         symbol: its id.
@@ -75,6 +105,11 @@ def token_text(symbol: int, bpe: Any, dictionary: Dictionary) -> str:
     piece = str(dictionary[symbol])
     if symbol < dictionary.nspecial or piece == MASK:
         return piece
+    if isinstance(bpe, GPT2BPE):
+        letters = bpe.bpe.decoder[int(piece)]
+        return bytes(bpe.bpe.byte_decoder[letter] for letter in letters).decode("utf-8", "backslashreplace")
+    if byte := _BYTE.fullmatch(piece):
+        return bytes.fromhex(byte[1]).decode("utf-8", "backslashreplace")
     return " " * piece.startswith(_BLANK) + str(bpe.decode(piece))  # decode() strips the space before a word
 
 

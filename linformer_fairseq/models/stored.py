@@ -11,8 +11,10 @@ import re
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+from fairseq import checkpoint_utils
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.models.roberta import RobertaModel
 from fairseq.tasks import TASK_REGISTRY
@@ -58,9 +60,21 @@ def robertas_only(tasks: bool = False) -> Iterator[None]:
         yield
 
 
+def read_roberta(path: Path) -> dict[str, Any]:
+    """Read a checkpoint of RoBERTa's family, with its options in ``cfg``, also those of fairseq's earlier versions.
+
+    Raises:
+        CheckpointError: the file is damaged, is no checkpoint, or is one of another model.
+        OSError: it cannot be read.
+    """
+    with robertas_only():
+        state: dict[str, Any] = checkpoint_utils.load_checkpoint_to_cpu(str(path))
+    return state
+
+
 def _require_roberta_and_task(state: Mapping[str, Any]) -> None:
     _require_roberta(state)
-    options = _options(state, "task")
+    options = stored_options(state, "task")
     name = str(options.get("_name") or options.get("task"))
     task = TASK_REGISTRY.get(name)
     if task is None or not issubclass(task, _TASKS):
@@ -68,18 +82,18 @@ def _require_roberta_and_task(state: Mapping[str, Any]) -> None:
 
 
 def _require_roberta(state: Mapping[str, Any]) -> None:
-    options = _options(state, "model")
+    options = stored_options(state, "model")
     name = str(options.get("_name") or options.get("arch"))
     model = ARCH_MODEL_REGISTRY.get(name) or MODEL_REGISTRY.get(name)
     if model is None or not issubclass(model, RobertaModel):
         raise ValueError(f"its model is {name}; expected a Linformer or another RoBERTa")
     for key in _evaluated(options):
         raise ValueError(f"refused: its option {key} would be run as Python; nothing of it was executed")
-    check_sizes({**_options(state, "task"), **options}, state["model"])
+    check_sizes({**stored_options(state, "task"), **options}, state["model"])
 
 
-def _options(state: Mapping[str, Any], part: str) -> dict[str, Any]:
-    """The options of ``model`` or ``task``; those of an old checkpoint are in one namespace."""
+def stored_options(state: Mapping[str, Any], part: str) -> dict[str, Any]:
+    """The options of ``model`` or ``task`` in a checkpoint as it is stored; an old one has all in one namespace."""
     found = state["cfg"][part] if state.get("args") is None else state["args"]
     if OmegaConf.is_config(found):
         found = OmegaConf.to_container(found, resolve=True, enum_to_str=True)

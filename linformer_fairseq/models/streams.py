@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from fairseq import utils
-from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
 from torch import Tensor
 
 from linformer_fairseq.files.cutting import Ids
@@ -21,14 +20,11 @@ from linformer_fairseq.prediction.options import BATCH_TOKENS, LONG, POOLINGS, T
 from linformer_fairseq.prediction.results import Classification, Embedding
 from linformer_fairseq.prediction.stream import Batching, compute_in_order
 
-from .encoding import TextEncoder, token_text
+from .encoding import TextEncoder, masked_pieces, token_text
 
 Text = str | Sequence[str]
 """A text, or a pair of texts."""
 Floats = npt.NDArray[np.float32]
-
-_ANCHOR = "\ue000"  # private-use character: no piece contains it together with another character
-
 
 _CHARACTERS = 100
 """More characters per token than any text has."""
@@ -269,13 +265,11 @@ class TextStreams:
         if len(text) > _CHARACTERS * n:  # tokenizing needs memory in proportion
             raise ValueError(f"the text has {len(text):,} characters, but the model takes {n} tokens; shorten it")
         before, after = text.split(MASK)
-        before = before.rstrip()  # a space before the mask belongs to the token in its place
-        pieces = [*self.bpe.encode(before).split(), MASK, *self._pieces_after(after)]
         dictionary = self.task.source_dictionary
-        ids = [dictionary.bos(), *map(dictionary.index, pieces), dictionary.eos()]
+        ids = [dictionary.bos(), *map(dictionary.index, masked_pieces(text, self.bpe)), dictionary.eos()]
         if len(ids) > n:
             raise ValueError(f"the text has {len(ids):,} tokens, but the model was built for at most {n}; shorten it")
-        return _Masked([np.array(ids, dtype=np.int64)], before, after)
+        return _Masked([np.array(ids, dtype=np.int64)], before.rstrip(), after)
 
     def _ranked(self, topk: int, rows: list[Ids]) -> list[list[tuple[int, float]]]:
         """The best tokens for the mask in each row, with their probabilities."""
@@ -298,12 +292,6 @@ class TextStreams:
 
     def _token(self, symbol: int) -> str:
         return token_text(symbol, self.bpe, self.task.source_dictionary)
-
-    def _pieces_after(self, text: str) -> list[str]:
-        """The pieces of the text after a mask, without the space that sentencepiece puts before a text."""
-        if not isinstance(self.bpe, SentencepieceBPE):
-            return list(self.bpe.encode(text.rstrip()).split())
-        return list(self.bpe.encode(_ANCHOR + text).split()[len(self.bpe.encode(_ANCHOR).split()) :])
 
 
 def _results(

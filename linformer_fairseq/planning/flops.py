@@ -28,12 +28,12 @@ class Flops:
 
     @property
     def forward(self) -> float:
-        """A forward pass."""
+        """FLOPs of a forward pass."""
         return self.layers + self.outside
 
     @property
     def training(self) -> float:
-        """A forward and a backward pass: the gradient of each product takes two more, one for each factor."""
+        """FLOPs of a forward and a backward pass: the gradient of each product takes two more, one for each factor."""
         return 3 * self.forward - self.frozen + self.recomputed
 
 

@@ -47,12 +47,15 @@ def open_source(path: Path | None, stdin: IO[bytes], kind: str | None, fields: S
         raise UserError(f"{path}: no such file or folder")
     if path is not None and path.suffix.lower() == ".csv" and kind is None:
         raise UserError(
-            f"{path}: CSV cannot be read; save it as TSV, JSON lines or parquet, or give --format lines if each whole "
-            "line is a text"
+            f"{path}: CSV cannot be read; save it as TSV, JSON lines or parquet; or, if each whole line is a text, "
+            "rename it to .txt or give --format lines to a command that has it"
         )
     if path is not None and path.suffix in COMPRESSED:
         program = COMPRESSED[path.suffix]
-        raise UserError(f"{path}: is compressed; decompress it with: {program} {path} | linformer ... -")
+        raise UserError(
+            f"{path}: is compressed; decompress it with: {program} {path} > FILE, or, for a command that reads "
+            f"standard input: {program} {path} | linformer ... -"
+        )
     kind = kind or (_FORMATS.get(path.suffix.lower(), "lines") if path else "lines")
     if fields and kind == "lines":
         raise UserError(f"--field {', '.join(fields)}: lines have no columns; give --format tsv or jsonl")

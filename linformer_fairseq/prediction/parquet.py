@@ -6,11 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files import parquet
 from linformer_fairseq.prediction.items import LONGEST, Item, Source, Text, decoded, one_line, text_of, too_long
-
-# Text of one batch, about, and rows at the most.
-_BATCH_BYTES, _BATCH_ROWS = 8 << 20, 4096
 
 
 def open_parquet(path: Path, fields: Sequence[str]) -> Source:
@@ -19,21 +16,9 @@ def open_parquet(path: Path, fields: Sequence[str]) -> Source:
     Raises:
         UserError: it is not a parquet file, or has no column of texts of that name.
     """
-    import pyarrow  # not at the top: only this format needs it
-    import pyarrow.parquet
-
-    try:
-        file: Any = pyarrow.parquet.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise UserError(f"{path}: not a whole parquet file ({str(error).splitlines()[0]})") from None
-    schema = file.schema_arrow
+    file = parquet.open_parquet(path, str(path))
     for field in fields:
-        if field not in schema.names:
-            raise UserError(f"{path}: no column {field!r}; it has: {', '.join(schema.names)}; name the column: --field")
-        kind = schema.field(field).type
-        value = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
-        if not (pyarrow.types.is_string(value) or pyarrow.types.is_large_string(value)):
-            raise UserError(f"{path}: the column {field!r} is of type {kind}, a column of texts was expected")
+        parquet.check_column(file.schema_arrow, field, str(path), "--field")
     return Source(str(path), "row", _rows(file, path, fields), file.metadata.num_rows, "rows")
 
 
@@ -42,16 +27,15 @@ def _rows(file: Any, path: Path, fields: Sequence[str]) -> Iterator[Item]:
 
     metadata = file.metadata
     size = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
-    rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES * metadata.num_rows // max(1, size)))
     number = 0
     try:
-        for batch in file.iter_batches(rows, columns=list(fields)):
+        for batch in file.iter_batches(parquet.rows_of_batch(size, metadata.num_rows), columns=list(fields)):
             columns = [_bytes_of(batch.column(field)) for field in fields]
             for raw in zip(*columns, strict=True):
                 number += 1
                 yield Item(str(number), _from_bytes(raw, fields), 1)
     except (pyarrow.ArrowException, OSError) as error:
-        raise UserError(f"{path}, after row {number:,}: cannot be read ({str(error).splitlines()[0]})") from None
+        raise parquet.damaged_parquet(f"{path}, after row {number:,}", error) from None
 
 
 def _bytes_of(column: Any) -> list[bytes | None]:

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from linformer_fairseq.report.accuracy import accuracy
-from linformer_fairseq.report.curves import curves
 from linformer_fairseq.report.learning import learning
 from linformer_fairseq.report.limits import limits
 from linformer_fairseq.report.page import html
+from linformer_fairseq.report.quality import figure3, table2
 from linformer_fairseq.report.rank import figure1, theorems
 from linformer_fairseq.report.section import Part, Section
 from linformer_fairseq.report.speed import figure2, table1, table3
@@ -31,7 +30,7 @@ OUTLINE = (
         "table2",
         "Table 2: accuracy of finetuned models",
         "Models of 12 layers x 768, pretrained for 250,000 updates on 64 V100 GPUs. Its accuracies are in the table.",
-        accuracy,
+        table2,
     ),
     _Outline(
         "table3",
@@ -58,7 +57,7 @@ OUTLINE = (
         "figure3",
         "Figure 3: perplexity in pretraining",
         f"Validation perplexity over 250,000 updates in four panels: k, sharing and n are varied. {_PLOTTED}",
-        curves,
+        figure3,
     ),
     _Outline(
         "theorems",

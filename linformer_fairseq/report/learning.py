@@ -40,7 +40,7 @@ class Study:
 
 
 STUDIES = (
-    Study("projections", "Options of the model", 90),
+    Study("projections", "Options of the model", 132),
     Study("length", "Long inputs", 54),
     Study("released", "The model that comes with the package", 54),
     Study("conversion", "A converted RoBERTa", 7),
@@ -71,7 +71,9 @@ def learning(results: Path) -> Iterator[Part]:
             yield origin(results, study.rows, command)
         if len(rows) < study.runs:
             yield Missing(f"{study.title}: {study.runs - len(rows)} of {study.runs} runs", command)
-    yield from _by_length(results / "learning/released/lengths.json")
+    lengths = results / "learning/released/lengths.json"
+    if lengths.is_file():
+        yield from _by_length(lengths)
     for name, rows in read_files(results, [_TRIED]).items():
         yield "\n### Experiments on the way to the default model\n"
         yield (
@@ -90,7 +92,7 @@ class _Length:
 
 @dataclass(frozen=True)
 class _Lengths:
-    """A file of scripts.reproduce_tools.lengths."""
+    """A file of scripts/reproduce_tools/lengths.py, which `linformer analyse limits` has replaced."""
 
     rows: list[_Length]
     commit: str
@@ -101,10 +103,6 @@ class _Lengths:
 def _by_length(path: Path) -> Iterator[Part]:
     """Perplexity of the released model by tokens per input."""
     yield "\n### Perplexity on short inputs\n"
-    command = "python -m scripts.reproduce_tools.lengths"
-    if not path.is_file():
-        yield Missing("perplexity by length of the input", f"{command} CHECKPOINT --out lengths.json")
-        return
     with naming(path):
         found: Any = load(_Lengths, read_object(path))
     lengths = sorted({row.length for row in found.rows})
@@ -114,4 +112,7 @@ def _by_length(path: Path) -> Iterator[Part]:
         values = (f"{there[length]:,.1f}" if length in there else "-" for length in lengths)
         lines.append([f"{run}, {updates:,} updates", *values])
     yield from markdown_table(lines)
-    yield f"\n(`{command}`; {found.date}, commit {found.commit}; {found.machine})\n"
+    yield (
+        f"\n(`scripts/reproduce_tools/lengths.py`, since replaced by `linformer analyse limits`; {found.date}, commit "
+        f"{found.commit}; {found.machine})\n"
+    )

@@ -14,6 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 
+from linformer_fairseq import web
 from linformer_fairseq.report.section import Missing, Part, Section
 from linformer_fairseq.results.paper import SOURCE
 
@@ -43,7 +44,7 @@ def html(sections: Sequence[Section], results: Path) -> str:
         body = markdown.render("\n".join([section.about, "", *map(_text, section.parts)]))
         bodies.append(f'<section id="{section.anchor}">\n<h2>{escape(section.title)}</h2>\n{body}</section>')
     return Template((_FOLDER / "page.html").read_text(encoding="utf-8")).substitute(
-        style=(_FOLDER / "page.css").read_text(encoding="utf-8"),
+        style="\n".join(path.read_text(encoding="utf-8") for path in (web.FOLDER / "base.css", _FOLDER / "page.css")),
         source=escape(SOURCE),
         links="\n".join(links),
         sections="\n".join(bodies),

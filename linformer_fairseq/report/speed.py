@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.efficiency import exponents, paper, tables
+from benchmarks.efficiency.cells import STORED, Result, cells_of
+from benchmarks.efficiency.energy import WATTS, energy_table
 from benchmarks.efficiency.readme import by_length, of_preset
-from benchmarks.efficiency.tables import STORED, Result, cells_of
 from linformer_fairseq.files.markdown import markdown_table
 from linformer_fairseq.report.section import Missing, Part, naming, shown
 from linformer_fairseq.results.paper import SOURCE
 
 _MEASURE = "linformer benchmark inference --preset"
-_DRAW = "linformer benchmark report"
 
 
 def table1(results: Path) -> Iterator[Part]:
@@ -36,7 +36,7 @@ def table3(results: Path) -> Iterator[Part]:
     lengths, devices = set[int](), set[str]()
     for path, result in of_preset(results, "table3"):
         with naming(path):
-            lines = [_title(result), *tables.table3(result)]
+            lines = [_title(result, with_lengths=True), *tables.table3(result)]
             has_picture = bool(cells_of(result, model=STORED, status="ok"))
             lengths |= {cell["n"] for cell in result["cells"]}
             devices.add(str(result["settings"]["device"]))
@@ -80,13 +80,25 @@ def short_inputs(results: Path) -> Iterator[Part]:
         yield Missing("times of short inputs", f"{_MEASURE} short")
 
 
-def _title(result: Result) -> str:
-    return f"\n#### {result['provenance']['hardware']}\n"
+def energy(results: Path) -> Iterator[Part]:
+    """Estimated energy of inference by length."""
+    for path, result in of_preset(results, "figure2"):
+        with naming(path):
+            lines = [_title(result), *energy_table(result, WATTS)]
+        yield from lines
+
+
+def _title(result: Result, with_lengths: bool = False) -> str:
+    """The machine; where several files have the same, also the range of n."""
+    n = sorted({cell["n"] for cell in result["cells"]}) if with_lengths else []
+    span = f", n = {' to '.join(f'{one:,}' for one in dict.fromkeys((n[0], n[-1])))}" if n else ""
+    return f"\n#### {result['provenance']['hardware']}{span}\n"
 
 
 def _picture(results: Path, stem: str, text: str) -> Iterator[Part]:
     yield ""
-    yield from shown(results, [f"![{text}](efficiency/{stem}.png)"], _DRAW)
+    draw = f"linformer benchmark report --results {results.name}/efficiency"
+    yield from shown(results, [f"![{text}](efficiency/{stem}.png)"], draw)
     yield ""
 
 

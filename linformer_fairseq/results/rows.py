@@ -23,13 +23,14 @@ class Model:
     architecture: str
     """fairseq's name for it, such as linformer_roberta_base."""
     family: str
-    """roberta or linformer."""
+    """roberta or linformer; performer or nystrom for the models of scripts/rivals."""
     layers: int
     width: int
     heads: int
     n: int
     """Maximum input length, and for a Linformer the columns of E."""
     k: ProjectedDim | None
+    """Rows that queries attend to: a Linformer's k, Performer's features, Nystrom's landmarks; None for a RoBERTa."""
     sharing: str | None
     projection: str | None
     parameters: int | None

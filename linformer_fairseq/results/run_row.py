@@ -41,6 +41,8 @@ class Options:
     row_weights: str | None = None
     short_inputs: str | None = None
     attention_start: str | None = None
+    features: int | None = None
+    landmarks: int | None = None
 
 
 def find_runs(folder: Path) -> list[Path]:
@@ -120,12 +122,12 @@ def _identity(record: Record) -> str:
 def _model(record: Record) -> Model:
     options = load(Options, record.model, "model")
     is_linformer = options._name.startswith("linformer")
-    k = options.projected_dim
+    k = options.projected_dim if is_linformer else options.features or options.landmarks
     if isinstance(k, str):  # as on fairseq-train's command line
         try:
             k = load(ProjectedDim, parse(k), "model.projected_dim")
         except ValueError:
-            raise ValueError(f"model.projected_dim: expected a number or a list, found {k!r}") from None
+            raise ValueError(f"model.projected_dim: expected a number or a list, found {shortened(k)}") from None
     return Model(
         architecture=options._name,
         family="linformer" if is_linformer else options._name.partition("_")[0],
@@ -133,7 +135,7 @@ def _model(record: Record) -> Model:
         width=options.encoder_embed_dim,
         heads=options.encoder_attention_heads,
         n=options.max_positions,
-        k=k if is_linformer else None,
+        k=k,
         sharing=options.sharing if is_linformer else None,
         projection=options.projection if is_linformer else None,
         parameters=record.parameters,

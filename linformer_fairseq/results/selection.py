@@ -32,7 +32,7 @@ def model_name(model: Model, with_n: bool = False) -> str:
     if with_n:
         parts.append(f"n = {model.n}")
     if model.k is not None:
-        parts.append(f"k = {str(model.k).replace(' ', '')}")
+        parts.append(f"{'k' if model.family == 'linformer' else 'm'} = {str(model.k).replace(' ', '')}")
     if model.sharing is not None and model.projection in (None, "linear", "convolution"):
         parts.append(model.sharing.replace("_", "-"))
     if model.projection not in (None, "linear"):

@@ -1,6 +1,5 @@
 """Validation perplexity of a masked-LM checkpoint, and of the same model before its first update."""
 
-import itertools
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,16 +46,14 @@ def perplexity(
     model: torch.nn.Module,
     criterion: torch.nn.Module,
     options: object,
-    batches: int | None = None,
 ) -> float:
-    """exp of the mean loss over the masked tokens of the validation set, or of its first ``batches``.
+    """exp of the mean loss over the masked tokens of the validation set.
 
     Args:
         task: with its validation set loaded.
         model: is set to evaluation mode.
         criterion: that of masked_lm.
         options: as ``dataset`` of fairseq's config.
-        batches: number of batches; None for all.
     """
     model.eval()
     iterator = task.get_batch_iterator(
@@ -67,7 +64,7 @@ def perplexity(
         required_batch_size_multiple=getattr(options, "required_batch_size_multiple", 1),
     ).next_epoch_itr(shuffle=False, set_dataset_epoch=False)  # the masks of fairseq's own validation
     loss = targets = 0.0
-    for batch in itertools.islice(iterator, batches):
+    for batch in iterator:
         _, size, logged = criterion(model, batch)
         loss += float(logged["loss"])
         targets += float(size)

@@ -226,6 +226,27 @@ def test_only_a_result_of_the_same_settings_is_replaced(
         assert says(capsys.readouterr().err, tmp_path / "attention.json")
 
 
+@pytest.mark.parametrize("model", ["gpt2", "sentencepiece", "transformers"])
+def test_parts_of_a_character_are_shown_as_bytes(model: str, roberta: Path, tmp_path: Path) -> None:
+    if model == "transformers":
+        make_huggingface(tmp_path / "model")
+    folder = {"gpt2": roberta, "sentencepiece": Path("linformer-small"), "transformers": tmp_path / "model"}[model]
+    tokens = analyse(folder, tmp_path / "out", "an 漢 a")["tokens"][1:-1]
+    assert {"\\xe6", "\\xbc", "\\xa2"} <= set(tokens)
+    raw = [bytes.fromhex(token[2:]) if token.startswith("\\x") else token.encode() for token in tokens]
+    assert b"".join(raw).decode().strip() == "an 漢 a"
+
+
+@pytest.mark.parametrize("model", ["gpt2", "sentencepiece", "transformers"])
+def test_the_name_of_the_mask_is_the_mask(model: str, roberta: Path, small: Path, tmp_path: Path) -> None:
+    if model == "transformers":
+        make_huggingface(tmp_path / "model")
+    folder = {"gpt2": roberta, "sentencepiece": small, "transformers": tmp_path / "model"}[model]
+    tokens = analyse(folder, tmp_path / "out", "the <mask> value <mask>.")["tokens"]
+    assert tokens.count("<mask>") == 2 and tokens[-3] == "<mask>"
+    assert "".join(tokens[1:-1]).replace(" <mask>", "<mask>").strip() == "the<mask> value<mask>."
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -25,6 +25,9 @@ class Numbers(Encoder):
     def encode(self, text: str) -> Ids:
         return np.array([int(word) for word in text.split()])
 
+    def encode_masked(self, text: str) -> Ids:
+        raise AssertionError
+
     def token(self, symbol: int) -> str:
         raise AssertionError
 
@@ -64,9 +67,12 @@ def test_too_little_text(tmp_path: Path) -> None:
     path.write_text("1 2 3 4 5")
     with pytest.raises(UserError, match="makes 1 blocks of 5 tokens, but --sentences is 2"):
         choose(path, 5, 2)
-    path.write_text("")
     with pytest.raises(UserError, match="makes 0 blocks"):
-        choose(path, 5, 2)
+        choose(path, 10, 2)
+    for nothing in ("", "\n \n"):
+        path.write_text(nothing)
+        with pytest.raises(UserError, match="no text"):
+            choose(path, 5, 2)
 
 
 def test_the_length_is_one_that_the_model_takes() -> None:

@@ -13,12 +13,15 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from linformer_fairseq import cli
-from linformer_fairseq.analysis import limits, sums
+from linformer_fairseq.analysis import sums
 from linformer_fairseq.analysis.blocks import choose_blocks
 from linformer_fairseq.analysis.fairseq_encoder import FairseqEncoder, load_fairseq
 from linformer_fairseq.prediction.inputs import open_source
 from tests.conversion.sources import N, make_fairseq, make_huggingface
-from tests.models import make_pretrained
+from tests.data_prep.small_tokenizers import make_sentencepiece
+from tests.messages import says
+from tests.models import make_pretrained, write_checkpoint
+from tests.prepared_task import qqp
 
 BLOCKS, MOST = 6, 8
 
@@ -130,7 +133,7 @@ def test_a_stopped_run_goes_on(
     monkeypatch.setattr(sums, "SECONDS_BETWEEN_WRITES", 0.0)
     out = tmp_path / "out"
     analyse(folder, sample, out, *words, "--batch", 2, status=130)
-    assert {path.name for path in out.iterdir()} == {limits.PARTIAL}
+    assert {path.name for path in out.iterdir()} == {"limits.partial.npz"}
     analyse(folder, sample, out, *words, "--seed", 2, status=1)
     assert "with seed 1, not 2" in capsys.readouterr().err
     found = analyse(folder, sample, out, *words, "--batch", 2)
@@ -178,6 +181,18 @@ def test_values_out_of_range(
     analyse(source[0], sample, tmp_path / "out", *words, status=1)
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_finetuned_model_and_prepared_data_are_refused(
+    sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = qqp(tmp_path, make_sentencepiece(tmp_path / "tokenizer"))
+    finetuned = write_checkpoint(data, tmp_path / "finetuned.pt")
+    analyse(finetuned, sample, tmp_path / "out", status=1)
+    assert says(capsys.readouterr().err, "finetuned.pt", "linformer analyse insertion")
+    pretrained = write_checkpoint(data, tmp_path / "pretrained.pt", task="masked_lm")
+    analyse(pretrained, data, tmp_path / "out", "--data", data, status=1)
+    assert says(capsys.readouterr().err, data, "prepared data", "expected text")
 
 
 def test_another_kind_of_model_is_refused(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

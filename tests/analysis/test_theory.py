@@ -20,6 +20,7 @@ from linformer_fairseq.analysis.theorem2 import METHODS, Sample, attention, erro
 from linformer_fairseq.core.reference import dense_attention
 from linformer_fairseq.models import LinformerRobertaModel
 from linformer_fairseq.prediction.inputs import open_source
+from tests.messages import says
 from tests.models import make_pretrained
 
 
@@ -215,6 +216,15 @@ def test_values_out_of_range(
     assert message in capsys.readouterr().err
 
 
+def test_a_lack_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError("no")
+
+    monkeypatch.setattr(theory, "errors", fail)
+    analyse(tmp_path / "out", status=1)
+    assert says(capsys.readouterr().err, "memory", "--lengths")
+
+
 def test_a_length_that_the_model_does_not_take(
     roberta: Path, sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -224,7 +234,7 @@ def test_a_length_that_the_model_does_not_take(
 
 def test_report(roberta: Path, sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["analyse", "report", str(tmp_path)]) == 1
-    assert "no spectrum.json, theory.json or limits.json there" in capsys.readouterr().err
+    assert says(capsys.readouterr().err, "spectrum.json", "theory.json", "limits.json", "insertion.json")
     analyse(tmp_path / "theory", "--checkpoint", roberta, "--text", sample, "--lengths", 16)
     words = ["--sentences", "3", "--device", "cpu", "--out", str(tmp_path / "dense")]
     assert cli.main(["analyse", "spectrum", str(roberta), str(sample), *words]) == 0
@@ -234,3 +244,8 @@ def test_report(roberta: Path, sample: Path, tmp_path: Path, capsys: pytest.Capt
     for link in ("dense/spectrum_curves.png", "dense/spectrum_heat_map.png", *theory_links):
         assert f"]({link})" in page and (tmp_path / link).is_file()
     assert "## Singular values of P: roberta" in page and "| layer 2 | window means |" in page
+
+
+def test_the_default_dims_are_below_the_largest_n() -> None:
+    assert theory.default_dims(512) == [8, 16, 32, 64, 128, 256]
+    assert theory.default_dims(256) == [8, 16, 32, 64, 128] and theory.default_dims(8) == [1]

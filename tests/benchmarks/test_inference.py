@@ -201,13 +201,32 @@ def test_a_run_goes_on_where_it_stopped(inference, out, monkeypatch, refused):
     assert "was measured with tokens 64, not 32" in refused(*INFERENCE, *other)
 
 
+@pytest.mark.parametrize("preset", [(), ("--preset", "table1")])
+def test_where_no_k_is_below_n_the_others_are_measured(inference, capsys, preset):
+    words = ["--models", "linformer_core", "roberta_sdpa_core", "--lengths", "8", "16", "--projected-dims", "8"]
+    found = inference(*preset, *words, "--tokens", "16")
+    assert [(cell["n"], cell["model"], cell["k"]) for cell in found["cells"]] == [
+        (8, "roberta_sdpa_core", None),
+        (16, "linformer_core", 8),
+        (16, "roberta_sdpa_core", None),
+    ]
+    assert "n = 8: skipping k = 8" in capsys.readouterr().err
+
+
+def test_a_length_for_which_nothing_is_left_is_passed_over(inference, capsys):
+    (cell,) = inference("--models", "linformer_core", "--lengths", "8", "16", "--projected-dims", "8")["cells"]
+    assert (cell["n"], cell["k"]) == (16, 8)
+    said = capsys.readouterr().err
+    assert "n = 8: skipping k = 8" in said and "already measured" not in said
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["--models", "roberta"], "there is no model 'roberta'"),
         (
             ["--models", "linformer_core", "--lengths", "16", "--projected-dims", "16"],
-            "needs a projected dimension k < n",
+            "--projected-dims has 16; expected one below n = 16",
         ),
         (["--lengths", "16", "16"], "--lengths names something twice"),
         (["--lengths", "0"], "--lengths has 0"),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from linformer_fairseq import cli
-from linformer_fairseq.cli import Command
+from linformer_fairseq.cli.commands import COMMANDS, Command
 from linformer_fairseq.files.errors import UserError
 
 
@@ -19,17 +19,17 @@ def test_help_names_every_command(capsys):
         cli.main(["--help"])
     assert stop.value.code == 0
     out = capsys.readouterr().out
-    for name, command in cli.COMMANDS.items():
+    for name, command in COMMANDS.items():
         assert name in out
         assert command.help.split()[0] in out
 
 
-@pytest.mark.parametrize("name", sorted(cli.COMMANDS))
+@pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_every_command_has_help_with_a_description(name, capsys):
     with pytest.raises(SystemExit) as stop:
         cli.main([name, "--help"])
     assert stop.value.code == 0
-    description = (cli.COMMANDS[name].declare.__doc__ or "").strip().splitlines()[0]
+    description = (COMMANDS[name].declare.__doc__ or "").strip().splitlines()[0]
     assert description and description in capsys.readouterr().out
 
 
@@ -82,12 +82,12 @@ def test_words_after_an_option_are_taken(argv, name, value):
 
 def install_command(monkeypatch, run, **options):
     """Add a command `fake` whose `run` is the given function."""
-    monkeypatch.setitem(cli.COMMANDS, "fake", Command("a command", lambda parser: None, "fake", **options))
+    monkeypatch.setitem(COMMANDS, "fake", Command("a command", lambda parser: None, "fake", **options))
     monkeypatch.setitem(sys.modules, "linformer_fairseq.cli.fake", types.SimpleNamespace(run=run))
 
 
 def test_a_package_that_is_missing_is_named(monkeypatch, capsys):
-    monkeypatch.setitem(cli.COMMANDS, "fake", Command("a command", lambda parser: None, "devices"))
+    monkeypatch.setitem(COMMANDS, "fake", Command("a command", lambda parser: None, "devices"))
     monkeypatch.delitem(sys.modules, "linformer_fairseq.cli.devices", raising=False)
     monkeypatch.setitem(sys.modules, "torch", None)
     assert cli.main(["fake"]) == 1
@@ -144,7 +144,7 @@ def test_sigterm_is_handled_for_commands_that_clean_up(monkeypatch, cleans_up):
     assert cli.main(["fake"]) == 0
     assert (seen[0] is not before) == cleans_up
     assert signal.getsignal(signal.SIGTERM) is before
-    assert {name for name, command in cli.COMMANDS.items() if command.cleans_up} == {
+    assert {name for name, command in COMMANDS.items() if command.cleans_up} == {
         *("card", "checkpoint", "convert", "embed", "evaluate", "export", "fill-mask", "import", "predict", "report"),
         *(["fake"] if cleans_up else []),
     }
@@ -155,6 +155,7 @@ import sys, time
 from pathlib import Path
 from types import SimpleNamespace
 from linformer_fairseq import cli
+from linformer_fairseq.cli.commands import COMMANDS, Command
 from linformer_fairseq.files.atomic import atomic_open, new_folder
 
 def run(arguments):
@@ -163,7 +164,7 @@ def run(arguments):
         time.sleep(60)
         return 0
 
-cli.COMMANDS["fake"] = cli.Command("", lambda parser: None, "fake", cleans_up=True)
+COMMANDS["fake"] = Command("", lambda parser: None, "fake", cleans_up=True)
 sys.modules["linformer_fairseq.cli.fake"] = SimpleNamespace(run=run)
 sys.exit(cli.main(["fake"]))
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import shutil
+import sys
 from argparse import ArgumentParser
 from pathlib import Path
 
@@ -262,6 +263,27 @@ def test_paths_are_relative_to_where_the_user_stands(
     assert config.checkpoint.save_dir == str(tmp_path / "runs" / "linformer_base_n512_k128_layerwise_s1")
     assert config.common.log_file == f"{config.checkpoint.save_dir}/train.log"
     assert Path(config.common.user_dir).is_absolute() and (Path(config.common.user_dir) / "core").is_dir()
+
+
+def test_a_plugin_of_the_users_adds_its_models(own_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plugin = tmp_path / "plugin_of_a_user"
+    plugin.mkdir()
+    (plugin / "__init__.py").write_text(
+        "from fairseq.models import register_model_architecture\n"
+        "register_model_architecture('roberta', 'roberta_of_a_user')(lambda args: None)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])  # fairseq adds to it
+    words = [f"task.data={own_data}", "run_config=cpu", "model=roberta_base", "model._name=roberta_of_a_user"]
+    with pytest.raises(UserError, match="model._name=roberta_of_a_user: no such model"):
+        compose("pretraining", words)
+    config = complete(compose("pretraining", [*words, "common.user_dir=plugin_of_a_user"]))
+    assert (config.common.user_dir, config.model._name) == (str(plugin), "roberta_of_a_user")
+    with pytest.raises(UserError, match="common.user_dir=elsewhere: no such folder"):
+        compose("pretraining", [*words, "common.user_dir=elsewhere"])
+    twin = Path(shutil.copytree(plugin, tmp_path / "twin" / plugin.name))
+    with pytest.raises(UserError, match=f"common.user_dir={twin}: .*unique"):
+        compose("pretraining", [*words, f"common.user_dir={twin}"])
 
 
 def test_missing_data_are_said(own_data: Path) -> None:

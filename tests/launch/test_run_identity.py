@@ -62,6 +62,7 @@ def test_how_a_model_is_computed_may_change(option: str) -> None:
         ({"model": {**FACTS["model"], "projection": "mean_pool"}}, "model.projection 'linear', but .* 'mean_pool'"),
         ({"model": {**FACTS["model"], "dropout": 0.3}}, "model.dropout 0.1, but this one has 0.3"),
         ({"model": {**FACTS["model"], "sharing": "none"}}, "model.sharing None, but this one has 'none'"),
+        ({"model": {**FACTS["model"], "of_a_plugin": 4}}, "model.of_a_plugin None, but this one has 4"),
     ],
 )
 def test_another_run_is_refused(change: dict[str, Any], message: str) -> None:

@@ -84,6 +84,18 @@ def limits() -> dict[str, Any]:
     }
 
 
+def insertion() -> dict[str, Any]:
+    """As `linformer analyse insertion` writes it, with one s."""
+    return {
+        "kind": "insertion",
+        "settings": {"model": "tiny", "data": "task", "split": "valid", "shifts": [2], "examples": 1000, "seed": 1},
+        "encoder": {"kind": "Linformer", "is_dense": False, "max_positions": 8, "layers": 1, "heads": 2},
+        "provenance": {**ORIGIN, "command": "linformer analyse insertion MODEL TASK"},
+        **{"examples": 30, "fitting_examples": 40, "accuracy": 0.75},
+        "shifts": [{"shift": 2, **{place: {"accuracy": 0.625, "changed": 0.375} for place in ("front", "behind")}}],
+    }
+
+
 def make(folder: Path) -> Path:
     """Write all of it, without figures; returns the folder."""
     cells = [cell("roberta_materialised", 512, None, 3.0, 4096), cell("linformer", 512, 128, 1.0, 1024)]
@@ -94,6 +106,7 @@ def make(folder: Path) -> Path:
     _write(folder / "analysis/one/spectrum.json", spectrum())
     _write(folder / "analysis/two/theory.json", theory())
     _write(folder / "analysis/three/limits.json", limits())
+    _write(folder / "analysis/four/insertion.json", insertion())
     small: dict[str, Any] = {"model": model(n=64, k=8, size=(2, 32)), "scale": SMALL}
     curve: dict[str, Any] = {"curve": [[10, 70.0], [20, 61.5]], "perplexity": Score(61.5, 61.5, 20)}
     pretraining = row("small_s1", figure3=["a"], updates=20, max_update=20, **curve, **small)

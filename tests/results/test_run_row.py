@@ -93,6 +93,8 @@ def test_models(tmp_path: Path) -> None:
     assert of(projected_dim=[[8, 4], [4, 2]])[1] == [[8, 4], [4, 2]]
     assert of(_name="roberta_base") == ("roberta", None, None, None)
     assert of(_name="roberta")[0] == "roberta"
+    assert of(_name="performer_prenorm", features=16)[:2] == ("performer", 16)
+    assert of(_name="nystrom_prenorm", landmarks=32)[:2] == ("nystrom", 32)
 
 
 def test_several_attempts(tmp_path: Path) -> None:

@@ -61,7 +61,8 @@ def test_the_model_comes_with_it(python: Path, tmp_path: Path) -> None:
 
 def test_the_page_of_the_demo_comes_with_it(python: Path, tmp_path: Path) -> None:
     program = "from linformer_fairseq.demo.server import Server; print(*Server('127.0.0.1', 0).files)"
-    assert run(python, tmp_path, "python", "-c", program).split() == ["/", "/style.css", "/script.js", "/heat_map.js"]
+    names = ["base.css", "style.css", "script.js", "heat_map.js"]
+    assert run(python, tmp_path, "python", "-c", program).split() == ["/", *(f"/{name}" for name in names)]
 
 
 def test_from_text_to_a_dry_run(python: Path, tmp_path: Path) -> None:

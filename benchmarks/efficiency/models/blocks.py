@@ -3,7 +3,7 @@ what `performer` and `nystrom` have."""
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -16,7 +16,7 @@ from linformer_fairseq.core.layer import LayerParts, encoder_layer
 
 
 class HeadMaps(nn.Module):
-    """The linear maps of multi-head attention, under the names of `LinformerSelfAttention`."""
+    """The linear maps of multi-head attention, under the names of `LinformerSelfAttention`, and its two steps."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -32,6 +32,14 @@ class HeadMaps(nn.Module):
         """(B, H, T, D) to (B, T, C), through W^O."""
         out: Tensor = self.out_proj(heads.transpose(1, 2).flatten(2))
         return out
+
+    def project(self, x: Tensor, padding: Tensor | None) -> Any:
+        """What all positions of (B, T, C) are to those that attend to them; padding is bool (B, T), True at padding."""
+        raise NotImplementedError
+
+    def attend(self, x: Tensor, projected: Any) -> Tensor:
+        """Attention of any positions (B, t, C) to all: (B, t, C)."""
+        raise NotImplementedError
 
 
 class RowsSelfAttention(HeadMaps):
@@ -55,7 +63,7 @@ class DenseSelfAttention(RowsSelfAttention):
 
 
 class SharedLayer(nn.Module):
-    """The parts of `LinformerEncoderLayer` with other attention, which has the steps ``project`` and ``attend``."""
+    """The parts of `LinformerEncoderLayer` with other attention."""
 
     normalize_before = compiled = recompute = False
 

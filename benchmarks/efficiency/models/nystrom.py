@@ -16,9 +16,9 @@ from linformer_fairseq.core.windows import MeanPool
 class NystromSelfAttention(RowsSelfAttention):
     """Nystrom attention with up to k landmarks, one for each ceil(T / k) tokens of a sequence."""
 
-    def __init__(self, sizes: Sizes, n: int, count: int) -> None:
-        super().__init__(sizes.width, sizes.heads)
-        settings = LinformerSettings(sizes.width, sizes.heads, 1, n, count, projection="mean_pool")
+    def __init__(self, width: int, heads: int, n: int, count: int) -> None:
+        super().__init__(width, heads)
+        settings = LinformerSettings(width, heads, 1, n, count, projection="mean_pool")
         self.segment_means = MeanPool(count, settings)
 
     def project(self, x: Tensor, padding: Tensor | None) -> ProjectedSequence:
@@ -34,5 +34,5 @@ class NystromSelfAttention(RowsSelfAttention):
 def nystrom(sizes: Sizes, n: int, k: int | None) -> Encoder:
     """k is the number of landmarks."""
     assert k is not None
-    attention = (NystromSelfAttention(sizes, n, k) for _ in range(sizes.layers))
+    attention = (NystromSelfAttention(sizes.width, sizes.heads, n, k) for _ in range(sizes.layers))
     return Encoder(sizes, n, (SharedLayer(sizes, one) for one in attention))

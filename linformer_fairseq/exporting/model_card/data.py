@@ -31,10 +31,10 @@ class Data:
     """The data of one training."""
 
     name: str
-    """The task's; of text for pretraining, its sources'; otherwise that of the folder."""
+    """Name of the task, of the sources of a text for pretraining, or of the folder."""
     sources: tuple[TextSource, ...] = ()
     splits: tuple[tuple[str, str], ...] = ()
-    """Name and size."""
+    """Name and size of each split."""
     tokenizer: str | None = None
     unknown: str | None = None
     """Why nothing more is known."""

@@ -37,12 +37,12 @@ class Metric:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The name of the metric in the text of a card."""
         return {PERPLEXITY: "perplexity of masked tokens", F1: "F1"}.get(self.kind, self.kind)
 
     @property
     def text(self) -> str:
-        """The value for people."""
+        """The value in the text of a card."""
         return f"{self.value:.2f} %" if self.is_share else f"{self.value:.2f}"
 
     @property

@@ -158,7 +158,7 @@ def test_other_formats_and_splits(read: Any) -> None:
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        ("hub:me/records", "hub:me/records/train.jsonl: no column 'text', it has ['body']; name the text's column"),
+        ("hub:me/records", "hub:me/records/train.jsonl: no column 'text'; it has: body; name the column: field="),
         ("hub:me/records,split=dev", "no split 'dev'; it has ['test', 'train']; name one: split=NAME"),
         ("hub:me/broken", "cannot be read (ArrowInvalid: Parquet magic bytes not found in footer."),
         ("hub:me/nulls", "hub:me/nulls/train.parquet, row 2: 'text' is null"),

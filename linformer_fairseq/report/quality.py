@@ -1,4 +1,4 @@
-"""Figure 3 of the paper: validation perplexity in pretraining."""
+"""Table 2 and Figure 3 of the paper: accuracy of finetuned models, and validation perplexity in pretraining."""
 
 from __future__ import annotations
 
@@ -8,16 +8,38 @@ from pathlib import Path
 from linformer_fairseq.report.rows import OF_PAPER, PRETRAIN, origin, read_files
 from linformer_fairseq.report.section import Missing, Part, shown
 from linformer_fairseq.results.figure3 import figures
-from linformer_fairseq.results.paper import PANELS
+from linformer_fairseq.results.paper import PANELS, TABLE2
 from linformer_fairseq.results.perplexity import perplexity_table
 from linformer_fairseq.results.render import markdown
+from linformer_fairseq.results.table2 import paper_row
+from linformer_fairseq.results.table2 import table2 as table_of
 
-_FULL_SIZE = f"""{PRETRAIN}
+_TABLE2 = f"""{PRETRAIN}
+linformer finetune --multirun task=sst2 task.data=work/sst2 pretrained=runs/NAME_s1/checkpoint_best.pt
+linformer results collect runs"""
+_FIGURE3 = f"""{PRETRAIN}
 linformer results collect runs
 linformer results figure3"""
 
 
-def curves(results: Path) -> Iterator[Part]:
+def table2(results: Path) -> Iterator[Part]:
+    """The paper's table with our runs of its scale, and tables of those of other scales."""
+    files = read_files(results, OF_PAPER)
+    finetunings = {name: [row for row in rows if row.stage == "finetuning"] for name, rows in files.items()}
+    rows = [row for found in finetunings.values() for row in found]
+    yield markdown(*table_of(rows))
+    for name, found in finetunings.items():
+        if found:
+            yield origin(results, name, OF_PAPER[name])
+    wanted = [row for row in TABLE2 if row.reproduced]
+    made = {paper_row(row) for row in rows if row.finished}
+    if left := sum(row not in made for row in wanted):
+        yield Missing(f"{left} of {len(wanted)} rows at the paper's scale", _TABLE2)
+    if not finetunings.get("small/runs.jsonl"):
+        yield Missing("the table at small scale", OF_PAPER["small/runs.jsonl"])
+
+
+def figure3(results: Path) -> Iterator[Part]:
     """Our curves in the paper's panels, and the perplexities at their ends."""
     drawn = {
         name: [row for row in rows if row.stage == "pretraining" and set(row.figure3) & PANELS.keys()]
@@ -42,6 +64,6 @@ def curves(results: Path) -> Iterator[Part]:
     made = {panel for rows in drawn.values() for row in rows if row.scale.paper for panel in row.figure3}
     if left := [panel for panel in PANELS if panel not in made]:
         panels = f"panel{'s' * (len(left) > 1)} {', '.join(left)}"
-        yield Missing(f"{panels} at the paper's scale", _FULL_SIZE)
+        yield Missing(f"{panels} at the paper's scale", _FIGURE3)
     if not drawn.get("small/runs.jsonl"):
         yield Missing("the figure at small scale", OF_PAPER["small/runs.jsonl"])

@@ -1,0 +1,103 @@
+"""What tables and plots read from a result: its cells, the ratios between them, and how both are named."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks.efficiency.models.registry import MODELS
+from benchmarks.efficiency.store import Cell
+from benchmarks.efficiency.timing import times_faster
+
+STORED, FUSED, HUGGING_FACE = "roberta_materialised", "roberta_fairseq", "roberta_hf"
+DENSE = {"roberta_sdpa_core": "in one piece", "roberta_sdpa_core_blocks": "in our blocks"}
+"""The forms of the dense rival: our layer with n x n attention; whichever is faster counts."""
+OURS = ("linformer", "linformer_core", "linformer_convolution", "linformer_core_convolution")
+Result = dict[str, Any]
+Base = Callable[..., Cell | None]
+"""Function that returns the cell of the baseline; its arguments are values that the cell must have."""
+Ratio = Callable[[Cell | None, Cell | None], float | None]
+STATUS = {
+    "too_slow": "too slow",
+    "out_of_memory": "out of memory",
+    "not_installed": "not installed",
+    "failed": "failed",
+}
+
+
+def label(name: str) -> str:
+    """A model's label in tables; the name itself if this version does not have the model."""
+    return MODELS[name].label if name in MODELS else name
+
+
+def number(value: float | None) -> str:
+    """A number with three significant digits, at least; a dash for None."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def cells_of(result: Result, **wanted: Any) -> list[Cell]:
+    """Cells with these values."""
+    return [cell for cell in result["cells"] if all(cell[key] == value for key, value in wanted.items())]
+
+
+def cell_of(result: Result, **wanted: Any) -> Cell | None:
+    """The first cell with these values."""
+    return next(iter(cells_of(result, **wanted)), None)
+
+
+def ours_of(result: Result) -> str | None:
+    """The name under which our model was measured."""
+    return next((name for name in OURS if cells_of(result, model=name, status="ok")), None)
+
+
+def rival_of(result: Result, **wanted: Any) -> Cell | None:
+    """The cell of the dense rival in its faster form; one without a time if no form has one."""
+    cells = [cell for name in DENSE for cell in cells_of(result, model=name, **wanted)]
+    return min(cells, key=lambda cell: cell["seconds"] or math.inf, default=None)
+
+
+def fewer_operations(base: Cell, other: Cell) -> float:
+    """How many times fewer operations a token takes, by formula: the gain of the method in any implementation."""
+    return float(base["operations"] / base["tokens"] / (other["operations"] / other["tokens"]))
+
+
+def faster(base: Cell | None, other: Cell | None) -> float | None:
+    """How many times less time a token takes: the median over the rounds."""
+    if base is None or other is None or base["status"] != "ok" or other["status"] != "ok":
+        return None
+    return times_faster(base["all_seconds"], other["all_seconds"], (base["tokens"], other["tokens"]))[1]
+
+
+def less_memory(base: Cell | None, other: Cell | None, by_batch: bool) -> float | None:
+    """How many times larger the batch that fits is, or how many times less memory a token takes."""
+    if base is None or other is None or base["status"] != "ok" or other["status"] != "ok":
+        return None
+    if by_batch:
+        return float(other["batch"] / base["batch"])
+    if not base["peak_bytes"] or not other["peak_bytes"]:
+        return None
+    return float(base["peak_bytes_per_token"] / other["peak_bytes_per_token"])
+
+
+def unique_inputs(result: Result) -> list[dict[str, Any]]:
+    """The distinct values of `same_input` of the cells, in the order of the tables."""
+    found: list[dict[str, Any]] = []
+    for cell in sorted(result["cells"], key=place):
+        if same_input(cell) not in found:
+            found.append(same_input(cell))
+    return found
+
+
+def same_input(cell: Cell) -> dict[str, Any]:
+    """The values that identify the input of a cell."""
+    return {key: cell[key] for key in ("n", "length", "wanted_batch", "padded")}
+
+
+def place(cell: Cell) -> tuple[Any, ...]:
+    """Sort key of a cell in a table: by input, then in the order of the models."""
+    names = list(MODELS)
+    model = names.index(cell["model"]) if cell["model"] in names else len(names)
+    return cell["length"], cell["wanted_batch"] or 0, cell["padded"], model, cell["k"] or 0

@@ -1,0 +1,67 @@
+"""`linformer benchmark energy`: energy of inference, estimated from measured speed and a power that the user gives.
+
+Energy is power x time: a device that takes W watts and computes v tokens per second takes W 10^6 / v joules for a
+million tokens. This assumes that the power is constant while a model computes, and the same for all models. No meter is
+read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+from benchmarks.efficiency import tables
+from benchmarks.efficiency.cells import Result, cell_of, faster, label, number, rival_of
+from benchmarks.efficiency.store import Cell, read
+from benchmarks.measuring import said
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.markdown import markdown_table
+
+LENGTHS = (512, 4096, 16384)
+WATTS = 100.0
+"""The power in the tables of the documentation; figures for another one are in proportion."""
+_MODELS = ("linformer", "linformer_convolution")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print a table for each measurement of Figure 2; returns the exit status.
+
+    Raises:
+        UserError: the power is out of range, or nothing was measured.
+    """
+    if not 0 < args.watts < math.inf:
+        raise UserError(f"--watts {args.watts:g}: expected the power of the device under load, more than 0")
+    results = [read(path) for path in sorted(args.results.glob("inference*.json"))]
+    found = [result for result in results if result["settings"].get("preset") == "figure2"]
+    if not found:
+        raise UserError(
+            f"{args.results}: no speeds there; `linformer benchmark inference --preset figure2` measures them"
+        )
+    print("\n\n".join("\n".join(energy_table(result, args.watts)) for result in found))
+    return 0
+
+
+def energy_table(result: Result, watts: float) -> list[str]:
+    """Joules for a million tokens of our models and of the dense rival, by length, and their ratio."""
+    measured = sorted({cell["length"] for cell in result["cells"]})
+    lengths = [n for n in measured if n in LENGTHS] or measured
+    rows = [["J per million tokens", *(f"n = {n:,}" for n in lengths)]]
+    for model in _MODELS:
+        rows.append([label(model), *(_joules(cell_of(result, model=model, length=n), watts) for n in lengths)])
+    rows.append(["dense rival", *(_joules(rival_of(result, length=n), watts) for n in lengths)])
+    ratios = [faster(rival_of(result, length=n), cell_of(result, model=_MODELS[0], length=n)) for n in lengths]
+    rows.append([f"dense rival / {label(_MODELS[0])}", *map(number, ratios)])
+    return [
+        f"Estimated, not measured: {watts:g} W x 1,000,000 / (tokens per second), as if the power were constant while "
+        f"a model computes, and the same for all. The tokens per second are those of {tables.size_of(result)} on "
+        f"{result['provenance']['hardware']}. The ratio is that of the times, the median over the rounds; it does not "
+        "depend on the power.",
+        "",
+        *markdown_table(rows),
+        "",
+        f"({said(result['provenance'])})",
+    ]
+
+
+def _joules(cell: Cell | None, watts: float) -> str:
+    return "-" if cell is None or cell["status"] != "ok" else number(1e6 * watts / cell["tokens_per_second"])
