@@ -32,10 +32,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Take what the imports made out of garbage collection, and collect less often: it took a tenth of the time."""
+    """Take what the imports made out of garbage collection, which would go through it again and again."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
 
 
 @pytest.fixture(scope="session")
