@@ -16,11 +16,14 @@ CASES = [
         for case in (
             *("none-linear", "headwise-linear", "key_value-convolution", "none-convolution"),
             *("none-mean_pool-per_head-stretch", "layerwise-max_pool", "layerwise-linear-affine-per_layer-stretch"),
+            "none-linear-affine",
         )
     ),
     *(("layerwise-convolution-affine-stretch", before) for before in (False, True)),
     ("layerwise-linear", True),
 ]
+INPUTS = [(N, None), (N, padding_mask([N, 9, 4, 1, N], N)), (4, padding_mask([4, 1, 3, 2, 4], 4))]
+"""T and padding; in short inputs E is applied to the scores, and each sequence may have its own."""
 
 
 def _layer(case: str, normalize_before: bool = False) -> LinformerEncoderLayer:
@@ -41,8 +44,8 @@ def test_blocks_give_what_the_whole_gives(
 ) -> None:
     layer = _layer(case, normalize_before)
     monkeypatch.setattr(layers, "_block_size", lambda _: block)
-    for mask in (None, padding_mask([N, 9, 4, 1, N], N)):
-        x = torch.randn(5, N, WIDTH)
+    for length, mask in INPUTS:
+        x = torch.randn(5, length, WIDTH)
         whole = layer(x, mask)  # with gradients: in one piece
         before = x.clone()
         with torch.no_grad():
@@ -52,7 +55,7 @@ def test_blocks_give_what_the_whole_gives(
         with torch.no_grad():
             in_place = layer(x, mask, overwrite=True)
         assert torch.equal(in_place, in_blocks)
-        assert (in_place is x) == (block < 5 * N), "more than one block goes where x was"
+        assert (in_place is x) == (block < 5 * length), "more than one block goes where x was"
         fresh = before.clone()
         layer(fresh, mask, overwrite=True)
         assert torch.equal(fresh, before), "gradients need the input as it was"
@@ -65,9 +68,9 @@ def test_recomputed_blocks_have_the_gradients_of_the_whole(
 ) -> None:
     layer = _layer(case, normalize_before)
     monkeypatch.setattr(layers, "_block_size", lambda _: block)
-    x, direction = torch.randn(5, N, WIDTH, requires_grad=True), torch.randn(5, N, WIDTH)
-    wanted = [x, *layer.parameters()]
-    for mask in (None, padding_mask([N, 9, 4, 1, N], N)):
+    for length, mask in INPUTS:
+        x, direction = torch.randn(5, length, WIDTH, requires_grad=True), torch.randn(5, length, WIDTH)
+        wanted = [x, *layer.parameters()]
         found = []
         for layer.recompute in (False, True):
             out = layer(x, mask)
