@@ -105,12 +105,13 @@ projections() {
     done
     run_all "finetuning" "${lines[@]}"
 
-    # ---- A k for each layer and head: as many rows as make up 90 % of a RoBERTa's singular values; and one k of the same sum
+    # ---- A k for each layer and head: as many rows as make up 99 % of a RoBERTa's singular values (90 % take only some 7 of
+    # 256 after so few updates); and one k of the same sum
     lines=()
     found="$(linformer analyse spectrum "$runs/roberta_s1" text/valid --sentences 200 --out spectrum)" # kept once finished
-    k="$(sed -n 's/^90 %: projected_dim=//p' <<<"$found")"
+    k="$(sed -n 's/^99 %: projected_dim=//p' <<<"$found")"
     for_seeds k_by_spectrum small/linformer "$windows" model.sharing=none "model.projected_dim=$k"
-    k="$(sed -n '/^90 %/{n;s/.*: //p}' <<<"$found")"
+    k="$(sed -n '/^99 %/{n;s/.*: //p}' <<<"$found")"
     for_seeds k_same_sum small/linformer "$windows" model.sharing=none "model.projected_dim=$k"
 
     # ---- k at n = 256, and n at k = 64
