@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from linformer_fairseq.analysis.encoder import Attention, Encoder
-from linformer_fairseq.analysis.memory import enough_memory
 from linformer_fairseq.analysis.record import check_settings, origin, read_record, write_record
 from linformer_fairseq.files.cutting import Ids
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.memory import enough_memory
 from linformer_fairseq.prediction.items import one_line
 
 NAME = "attention.json"

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from linformer_fairseq.analysis.blocks import Chosen
-from linformer_fairseq.analysis.memory import enough_memory
 from linformer_fairseq.analysis.record import check_settings, origin, read_record, write_record
 from linformer_fairseq.analysis.sums import Sums
+from linformer_fairseq.files.memory import enough_memory
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

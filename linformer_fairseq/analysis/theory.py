@@ -16,12 +16,12 @@ from torch import Tensor
 from linformer_fairseq.analysis import proofs
 from linformer_fairseq.analysis.approximations import errors_at_equal_cost
 from linformer_fairseq.analysis.encoder import Attention, Encoder, Heads
-from linformer_fairseq.analysis.memory import enough_memory
 from linformer_fairseq.analysis.record import check_settings, origin, read_record, write_record
 from linformer_fairseq.analysis.theorem1 import epsilon_of_paper, product_errors
 from linformer_fairseq.analysis.theorem2 import Sample, attention, errors, probabilities, relative_error
 from linformer_fairseq.conversion.starts import truncated_dct
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.memory import enough_memory
 from linformer_fairseq.files.progress import Progress
 
 NAME = "theory.json"

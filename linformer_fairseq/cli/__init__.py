@@ -22,6 +22,9 @@ from typing import Any
 from linformer_fairseq.cli.arguments.prediction import STDIN
 from linformer_fairseq.cli.commands import COMMANDS
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.memory import enough_memory
+
+_LESS_MEMORY = "ask for less at a time (smaller batches, shorter inputs), or end other programs"
 
 DISTRIBUTION = "linformer-fairseq"
 
@@ -90,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("an argument is empty; expected a value (is a variable of the shell not set?)")
     command = COMMANDS[given.command]
     try:
-        with _exit_on_sigterm() if command.cleans_up else nullcontext():
+        with enough_memory(_LESS_MEMORY), _exit_on_sigterm() if command.cleans_up else nullcontext():
             return _load(command.module)(given)
     except UserError as error:
         print(f"linformer {given.command}: error: {error}", file=sys.stderr)
@@ -110,6 +113,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"linformer {given.command}: error: {where}{error.strerror or error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
+        if command.cleans_up:  # the others say what the next run starts from
+            print(f"linformer {given.command}: stopped by Ctrl-C; --out is as it was", file=sys.stderr)
         return 130
 
 

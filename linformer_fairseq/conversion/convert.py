@@ -28,6 +28,7 @@ from linformer_fairseq.files import provenance
 from linformer_fairseq.files.atomic import new_folder
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import write_json
+from linformer_fairseq.files.memory import enough_memory
 from linformer_fairseq.files.text import read_text
 from linformer_fairseq.models import LinformerRobertaModel
 from linformer_fairseq.models.architectures import MODEL
@@ -106,7 +107,7 @@ def convert(
         ValueError: ``out`` exists, a checkpoint cannot be read, or an option is out of range.
     """
     _check(choices, sample)
-    with new_folder(out) as folder:
+    with new_folder(out) as folder, enough_memory("a smaller --max-positions or --projected-dim needs less"):
         source = _read(path, data, folder)
         n = choices.max_positions or source.max_positions
         if choices.largest_dim > n:

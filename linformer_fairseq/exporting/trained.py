@@ -110,12 +110,18 @@ def read_trained(name_or_path: str, data: Path | None) -> TrainedModel:
 
 def _options(path: Path, state: Mapping[str, Any]) -> Namespace:
     """The options of the model, with those that can be left out from its weights."""
-    given = cast(dict[str, Any], OmegaConf.to_container(state["cfg"].model, resolve=True, enum_to_str=True))
-    options = Namespace(**given)
+    stored = state["cfg"].model
     signature = state["model"].get(f"{ENCODER}layers.0.self_attn.signature")
     if signature is None:
-        name = getattr(options, "_name", None) or "model without a name"
-        raise UserError(f"{path}: is a {name}; expected a Linformer of this project")
+        name = getattr(stored, "_name", None) or getattr(stored, "arch", None) or "model without a name"
+        raise UserError(
+            f"{path}: is a {name}; expected a Linformer of this project (`linformer convert` makes one of a RoBERTa)"
+        )
+    if isinstance(stored, Namespace):  # fairseq's way before Hydra
+        options = Namespace(**vars(stored))
+    else:
+        given = cast(dict[str, Any], OmegaConf.to_container(stored, resolve=True, enum_to_str=True))
+        options = Namespace(**given)
     fill_defaults(options)
     options.max_positions = int(signature[2])
     options.encoder_layers = 1 + max(int(found[1]) for found in map(_LAYER.match, state["model"]) if found)

@@ -9,6 +9,8 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from linformer_fairseq.checkpoints.released_folder import find_weights
+from linformer_fairseq.files.mmap_dataset import open_dataset
+from linformer_fairseq.launch.data import check_task_data
 
 PRECISIONS = ("fp16", "bf16", "fp32")
 
@@ -73,6 +75,21 @@ def run_of(checkpoint: str | None) -> str:
     return Path(find_weights(checkpoint)).absolute().parent.name
 
 
+def updates(epochs: int, data: str, sentences: int) -> int:
+    """Updates of ``sentences`` examples each in ``epochs`` passes over the training examples of a task, at least 1.
+
+    Raises:
+        UserError: the task's data are not there, or are damaged.
+    """
+    check_task_data(Path(data))
+    return -(-epochs * open_dataset(Path(data, "label", "train")).items // sentences)
+
+
+def percent(part: int, whole: int) -> int:
+    """``part`` % of a whole number, rounded down."""
+    return whole * part // 100
+
+
 def slurm_tasks() -> int:
     """Number of tasks of the current SLURM job.
 
@@ -88,5 +105,5 @@ def slurm_tasks() -> int:
 
 def register() -> None:
     """Register the resolvers with omegaconf; another call has no effect."""
-    for function in (multiply, divide, update_freq, is_precision, choose, run_of, slurm_tasks):
+    for function in (multiply, divide, update_freq, is_precision, choose, run_of, updates, percent, slurm_tasks):
         OmegaConf.register_new_resolver(function.__name__, function, replace=True)

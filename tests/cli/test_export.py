@@ -87,6 +87,7 @@ def test_errors_leave_nothing(folder: Path, tmp_path: Path, capsys: pytest.Captu
     out = tmp_path / "new" / "out"
     assert says(refusal(capsys, "export", "hf", tmp_path / "absent", out), "absent: no such file or folder")
     assert says(refusal(capsys, "import", "hf", tmp_path, out), f"{tmp_path / 'config.json'}: no such file")
+    assert says(refusal(capsys, "import", "hf", folder / "back", out), folder / "back" / "config.json", "no import")
     shutil.copytree(folder / "hf", tmp_path / "damaged")
     (tmp_path / "damaged" / "model.safetensors").write_bytes(b"damaged")
     assert says(refusal(capsys, "import", "hf", tmp_path / "damaged", out), "model.safetensors: damaged")

@@ -122,6 +122,16 @@ def test_a_commands_error_is_one_line_and_status_1(monkeypatch, capsys):
     assert capsys.readouterr().err == "linformer fake: error: no such file: x.pt\n"
 
 
+def test_a_lack_of_memory_is_an_error_of_one_line(monkeypatch, capsys):
+    def run(arguments: argparse.Namespace) -> int:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 307200006144 bytes")
+
+    install_command(monkeypatch, run)
+    assert cli.main(["fake"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "307200006144 bytes" in line
+
+
 def test_an_interrupt_is_status_130(monkeypatch):
     def run(arguments: argparse.Namespace) -> int:
         raise KeyboardInterrupt

@@ -34,6 +34,7 @@ def refusal(capsys: pytest.CaptureFixture[str], source: Path, out: Path, *words:
         (["--projected-dim", f"[[8,8],[8,{N + 1}]]"], f"--projected-dim {N + 1}: more than the {N} positions"),
         (["--projected-dim", "[8,8,8]"], "3 layers"),
         (["--max-positions", 0], "--max-positions 0"),
+        (["--max-positions", 10**12], "a smaller --max-positions"),
         (["--start", "dct", "--projection", "convolution"], "--start dct"),
         (["--start", "random", "--projection", "mean_pool"], "--start random"),
         (["--start", "least_squares"], "--text FILE"),

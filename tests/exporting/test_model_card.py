@@ -15,6 +15,7 @@ from omegaconf import OmegaConf
 
 from data_prep import prepare_pretraining
 from linformer_fairseq import cli
+from linformer_fairseq.checkpoints.reading import read_checkpoint
 from linformer_fairseq.checkpoints.released_folder import release, shipped_folder
 from linformer_fairseq.exporting.model_card import architecture, model_card, training
 from linformer_fairseq.exporting.model_card.data import Data, read_data
@@ -25,8 +26,10 @@ from linformer_fairseq.files.dictionary import embedding_rows
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import write_json
 from tests.adapter.building import directly
+from tests.conversion.sources import make_fairseq
 from tests.core.cases import EVERY_CASE
 from tests.data_prep.documents import make_documents, write
+from tests.messages import says
 from tests.models import write_checkpoint
 from tests.prepared_task import qqp
 from tests.results.examples import run_folder, validation
@@ -364,6 +367,16 @@ def test_what_is_no_model_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "gone: no such file or folder" in capsys.readouterr().err
     assert cli.main(["card", "linformer-small", "--out", str(tmp_path)]) == 1
     assert f"--out {tmp_path}: is a folder" in capsys.readouterr().err
+    for option, value in (("--license", "MIT License"), ("--language", "English")):
+        with pytest.raises(SystemExit):
+            cli.main(["card", "linformer-small", option, value])
+        assert value in capsys.readouterr().err
+    make_fairseq(tmp_path / "dense")
+    state = read_checkpoint(tmp_path / "dense" / "model.pt")
+    options = Namespace(**{**vars(state["cfg"]["model"]), "arch": "roberta_base"})
+    torch.save({**state, "args": options, "cfg": None}, tmp_path / "dense" / "model.pt")
+    assert cli.main(["card", str(tmp_path / "dense")]) == 1
+    assert says(capsys.readouterr().err, tmp_path / "dense" / "model.pt", "linformer convert")
     (tmp_path / "x.pt").write_text("x")
     assert cli.main(["card", str(tmp_path / "x.pt")]) == 1
     assert "x.pt" in capsys.readouterr().err

@@ -9,6 +9,7 @@ import pytest
 
 from linformer_fairseq.files import dictionary
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.mmap_dataset import open_dataset
 from linformer_fairseq.launch import complete, compose
 from linformer_fairseq.launch.pretrained import Pretrained
 
@@ -105,6 +106,17 @@ def test_longer_examples_than_the_model_takes_are_refused(words: list[str], task
     (other / "manifest.json").write_text('{"options": {"max_positions": 64}}')
     with pytest.raises(UserError, match="--max-positions 64.* n = 32"):
         complete(compose("finetuning", [*words, f"task.data={other}"]))
+
+
+def test_ten_epochs_of_ones_own_texts(words: list[str], task_data: Path) -> None:
+    examples = open_dataset(task_data / "label" / "train").items
+    more = ["task=tsv", "run.task=mine", "run.sentences_per_update=4", "dataset.batch_size=4"]
+    config = complete(compose("finetuning", [*words, *more]))
+    assert config.optimization.max_update == config.lr_scheduler.total_num_update == -(-10 * examples // 4)
+    assert config.lr_scheduler.warmup_updates == int(0.06 * config.optimization.max_update)
+    assert config.run.name.endswith("/mine_lr1e-05_s1")
+    with pytest.raises(UserError, match="absent: no such folder"):
+        complete(compose("finetuning", [*words, *more, "task.data=absent"]))
 
 
 def test_data_of_another_task_are_refused(words: list[str], task_data: Path, tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 from linformer_fairseq.cli.arguments import add_device
@@ -39,8 +41,29 @@ def card(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="scores to put into the card: a file of `linformer evaluate --results`; can be repeated",
     )
-    parser.add_argument("--license", metavar="ID", help="of the model, as the hub calls it: mit, apache-2.0, ...")
-    parser.add_argument("--language", metavar="CODE", help="of the model: en, de, ...")
+    parser.add_argument(
+        "--license",
+        type=_of_form(r"[a-z0-9][a-z0-9.+-]*", "an identifier of the hub, such as mit or apache-2.0"),
+        metavar="ID",
+        help="of the model, as the hub calls it: mit, apache-2.0, ... Whether the hub knows it is not verified.",
+    )
+    parser.add_argument(
+        "--language",
+        type=_of_form(r"[a-z]{2,3}", "a code of ISO 639, such as en"),
+        metavar="CODE",
+        help="of the model: en, de, ...",
+    )
+
+
+def _of_form(pattern: str, expected: str) -> Callable[[str], str]:
+    """The type of an argument that is written like ``pattern``."""
+
+    def check(value: str) -> str:
+        if not re.fullmatch(pattern, value):
+            raise argparse.ArgumentTypeError(f"{value!r}: expected {expected}")
+        return value
+
+    return check
 
 
 def checkpoint(parser: argparse.ArgumentParser) -> None:

@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
 
-from linformer_fairseq.checkpoints.released_folder import CHECKPOINT, TRANSFORMERS_CONFIG
+from linformer_fairseq.checkpoints.released_folder import CHECKPOINT, TRANSFORMERS_CONFIG, find_weights
 from linformer_fairseq.checkpoints.transformers_weights import read_weights
 from linformer_fairseq.checkpoints.writing import write_checkpoint
 from linformer_fairseq.exporting.trained import find_vocabulary
@@ -80,7 +80,9 @@ def import_folder(folder: Path, out: Path, data: Path | None = None) -> list[Pat
 
 def _config(path: Path) -> dict[str, Any]:
     if not path.is_file():
-        raise UserError(f"{path}: no such file; expected a folder of a Linformer in transformers")
+        theirs = Path(find_weights(str(path.parent))).suffix == ".pt"
+        kind = "; the folder has a checkpoint of fairseq already, which needs no import" if theirs else ""
+        raise UserError(f"{path}: no such file; expected a folder of a Linformer in transformers{kind}")
     config = read_object(path, "export or save the model again")
     if config.get("model_type") != options.MODEL_TYPE:
         raise UserError(f"{path}: is a {config.get('model_type')}; only a {options.MODEL_TYPE} can be imported")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import torch
-
 from linformer_fairseq.files.errors import UserError
+
+# torch's error on a CPU has no class of its own, and that of a GPU is a RuntimeError, too.
+_TORCH = ("can't allocate memory", "out of memory")
 
 
 @contextmanager
@@ -19,9 +20,8 @@ def enough_memory(hint: str) -> Iterator[None]:
     """
     try:
         yield
-    except (MemoryError, torch.OutOfMemoryError) as error:
-        raise UserError(f"not enough memory ({' '.join(str(error).split())[:120]}); {hint}") from error
-    except RuntimeError as error:  # torch's error on a CPU has no class of its own
-        if "can't allocate memory" not in str(error):
+    except (MemoryError, RuntimeError) as error:
+        text = " ".join(str(error).split())
+        if isinstance(error, RuntimeError) and not any(part in text for part in _TORCH):
             raise
-        raise UserError(f"not enough memory ({' '.join(str(error).split())[:120]}); {hint}") from error
+        raise UserError(f"not enough memory{f' ({text[:120]})' if text else ''}; {hint}") from error

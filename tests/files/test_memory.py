@@ -5,13 +5,17 @@ from __future__ import annotations
 import pytest
 import torch
 
-from linformer_fairseq.analysis.memory import enough_memory
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.memory import enough_memory
 
 
 @pytest.mark.parametrize(
     "error",
-    [MemoryError("no"), torch.OutOfMemoryError("no"), RuntimeError("DefaultCPUAllocator: can't allocate memory")],
+    [
+        MemoryError("no"),
+        torch.OutOfMemoryError("CUDA out of memory"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory"),
+    ],
 )
 def test_a_lack_of_memory_says_what_to_do(error: Exception) -> None:
     with pytest.raises(UserError, match="--batch 8: try"), enough_memory("--batch 8: try a smaller one"):
