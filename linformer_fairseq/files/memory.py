@@ -22,6 +22,7 @@ def enough_memory(hint: str) -> Iterator[None]:
         yield
     except (MemoryError, RuntimeError) as error:
         text = " ".join(str(error).split())
+        text = text[max(0, text.find("DefaultCPUAllocator")) :]  # before it is a line of torch's own source
         if isinstance(error, RuntimeError) and not any(part in text for part in _TORCH):
             raise
-        raise UserError(f"not enough memory{f' ({text[:120]})' if text else ''}; {hint}") from error
+        raise UserError(f"not enough memory{f' ({text[:160]})' if text else ''}; {hint}") from error

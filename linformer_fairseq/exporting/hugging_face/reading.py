@@ -80,8 +80,8 @@ def import_folder(folder: Path, out: Path, data: Path | None = None) -> list[Pat
 
 def _config(path: Path) -> dict[str, Any]:
     if not path.is_file():
-        theirs = Path(find_weights(str(path.parent))).suffix == ".pt"
-        kind = "; the folder has a checkpoint of fairseq already, which needs no import" if theirs else ""
+        ours = Path(find_weights(str(path.parent))) != path.parent
+        kind = " (if this is one of a run, or a released one, it needs no import)" if ours else ""
         raise UserError(f"{path}: no such file; expected a folder of a Linformer in transformers{kind}")
     config = read_object(path, "export or save the model again")
     if config.get("model_type") != options.MODEL_TYPE:
