@@ -33,7 +33,7 @@ class TsvSource:
         rows = list(self._table(paths[0]))
         self.labels = tuple(sorted({row.label for row in rows if isinstance(row, Row) and row.label is not None}))
         if not self.labels:
-            raise UserError(f"{rows[0]}: no line of the file is an example")
+            raise UserError(f"{rows[0]}: no line of the file is an example: a label, one tab and a text")
 
     def rows(self) -> Iterator[Row | Reject]:
         """See `Source.rows`.

@@ -36,6 +36,7 @@ def read_fairseq(checkpoint: Path, data: Path, out: Path) -> Source:
         UserError: a file is missing or damaged, or the model is no RoBERTa; it is named.
         ValueError: the file is no checkpoint (CheckpointError), or there is no tokenizer.
     """
+    state = read_roberta(checkpoint)
     found = dict_txt.find_dictionary(data)
     if found is None:
         raise UserError(
@@ -44,7 +45,6 @@ def read_fairseq(checkpoint: Path, data: Path, out: Path) -> Source:
     shutil.copyfile(found, out / dict_txt.NAME)
     for path in tokenizer_files(data):
         shutil.copyfile(path, out / path.name)
-    state = read_roberta(checkpoint)
     heads = sorted({key.split(".")[1] for key in state["model"] if key.startswith(HEADS)})
     weights = {key: tensor for key, tensor in state["model"].items() if not key.startswith(HEADS)}
     model = _build(checkpoint, state["cfg"].model, weights, Dictionary.load(str(found)))

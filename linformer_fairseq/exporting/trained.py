@@ -90,13 +90,17 @@ def read_trained(name_or_path: str, data: Path | None) -> TrainedModel:
 
     Args:
         name_or_path: see `read_model`.
-        data: folder with the dictionaries and the tokenizer that it was trained with; by default that of the weights.
+        data: folder with the dictionaries and the tokenizer that it was trained with; by default that of the weights
+            or, if it has no dictionary, the one that the checkpoint names.
 
     Raises:
         UserError, ValueError: see `read_model`; or a file is missing.
     """
     model = read_model(name_or_path)
     folder = data or model.path.parent
+    named = str(getattr(model.state["cfg"].task, "data", None) or "").split(":")[0]
+    if data is None and named and find_dictionary(folder) is None and find_dictionary(Path(named)) is not None:
+        folder = Path(named)
     dict_txt, tokenizer = find_vocabulary(folder)
     labels = () if model.head is None else _labels(folder / "label" / NAME, model.outputs, model.regression)
     trained = TrainedModel(**vars(model), dict_txt=dict_txt, tokenizer=tokenizer, labels=labels)

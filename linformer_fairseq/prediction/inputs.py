@@ -145,6 +145,8 @@ def _json_reader(fields: Sequence[str]) -> Callable[[str], Text]:
     def read(line: str) -> Text:
         try:
             value = parse(line)
+        except UnicodeEncodeError:
+            raise ValueError("has half of a surrogate pair (\\ud800 to \\udfff), which is no text") from None
         except ValueError as error:
             raise ValueError(f"not JSON: {error}") from None
         if not isinstance(value, dict):
@@ -169,6 +171,8 @@ def _documents(folder: Path, paths: Sequence[Path]) -> Iterator[Item]:
 
 
 def _document(path: Path) -> Text | ValueError:
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        return ValueError("not a regular file")
     try:
         with path.open("rb") as file:
             raw = file.read(LONGEST + 1)

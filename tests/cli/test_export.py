@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("export")
     task = qqp(folder, make_sentencepiece(folder / "tokenizer"))
     write_checkpoint(task, folder / "run" / "checkpoint.pt", "--max-positions", str(N))
-    words = ["export", "hf", str(folder / "run" / "checkpoint.pt"), str(folder / "hf"), "--data", str(task)]
+    words = ["export", "hf", str(folder / "run" / "checkpoint.pt"), str(folder / "hf")]  # it names its data
     assert cli.main(words) == 0
     assert cli.main(["import", "hf", str(folder / "hf"), str(folder / "back")]) == 0
     return folder

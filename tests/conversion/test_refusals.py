@@ -69,6 +69,12 @@ def test_what_is_there_stays(roberta: Path, tmp_path: Path, capsys: pytest.Captu
     assert "is there already" in capsys.readouterr().err and (tmp_path / "out").is_dir()
 
 
+def test_a_file_that_is_no_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is named before the dictionary that it does not have."""
+    (tmp_path / "text.txt").write_text("some text\n")
+    assert "text.txt: cannot be read as a checkpoint" in refusal(capsys, tmp_path / "text.txt", tmp_path / "out")
+
+
 def test_fairseq_sources(roberta: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("sentencepiece")
     out, copy = tmp_path / "out", tmp_path / "copy"

@@ -237,7 +237,9 @@ def test_models_that_cannot_be_exported_are_refused(finetuned: tuple[Path, Path]
         export_folder(str(checkpoint), out, make_gpt2(tmp_path / "gpt2"))
     alone = tmp_path / "alone" / "checkpoint.pt"
     alone.parent.mkdir()
-    shutil.copyfile(checkpoint, alone)
+    state = torch.load(checkpoint, weights_only=False)
+    state["cfg"]["task"]["data"] = str(tmp_path / "gone")
+    torch.save(state, alone)
     with pytest.raises(UserError, match="--data"):
         export_folder(str(alone), out)
     labels = tmp_path / "labels"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -80,7 +81,7 @@ def test_json_lines(tmp_path: Path) -> None:
     path = write(tmp_path / "some.jsonl", "\n".join(lines))
     first, *wrong = read(opened(path))
     assert first == ("1", "a b")
-    expected = ["not JSON", "expected a JSON object, found '[1]'", "found none", "found 3", "surrogates not allowed"]
+    expected = ["not JSON", "expected a JSON object, found '[1]'", "found none", "found 3", "half of a surrogate pair"]
     for number, ((place, text), words) in enumerate(zip(wrong, expected, strict=True), start=2):
         assert place == str(number) and words in str(text)
     assert read(opened(path, "x"))[3] == ("4", "a")
@@ -112,9 +113,14 @@ def test_a_folder_of_documents(tmp_path: Path) -> None:
     write(tmp_path / "b" / "1.txt", "two\n\nparagraphs\n")
     write(tmp_path / "a.txt", b"\xff\xfe")
     write(tmp_path / ".hidden", "x")
+    os.mkfifo(tmp_path / "c")  # a pipe that nobody writes to would be waited for
     source = opened(tmp_path)
-    assert (source.place, source.total, source.unit) == ("document", 2, "documents")
-    assert read(source) == [("a.txt", "not UTF-8: byte 0xff at offset 0 of the text"), ("b/1.txt", "two paragraphs")]
+    assert (source.place, source.total, source.unit) == ("document", 3, "documents")
+    assert read(source) == [
+        ("a.txt", "not UTF-8: byte 0xff at offset 0 of the text"),
+        ("b/1.txt", "two paragraphs"),
+        ("c", "not a regular file"),
+    ]
 
 
 def test_what_cannot_be_opened_is_said(tmp_path: Path) -> None:
