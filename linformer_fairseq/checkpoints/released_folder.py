@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import shutil
+from argparse import Namespace
 from pathlib import Path
 
-from linformer_fairseq.checkpoints.reading import read_checkpoint
+from linformer_fairseq.checkpoints.reading import read_checkpoint, unpickle
 from linformer_fairseq.checkpoints.released_file import released
 from linformer_fairseq.files.atomic import new_folder
+from linformer_fairseq.files.dictionary import find_dictionary
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.tokenizers import find_tokenizer
 
@@ -109,6 +111,25 @@ def existing_weights(name_or_path: str) -> Path:
             f"{', '.join(shipped_models())}"
         )
     return path
+
+
+def training_data(weights: Path) -> Path:
+    """Return the folder with the dictionary that a model was trained with.
+
+    It is that of the weights or, if it has no dictionary, the one that the checkpoint names, which may be gone.
+
+    Raises:
+        UserError: the checkpoint names none.
+    """
+    if find_dictionary(weights.parent) or weights.suffix == ".safetensors":
+        return weights.parent
+    state = unpickle(str(weights), str(weights), mmap=True)
+    try:
+        task = (state.get("cfg") or {"task": state["args"]})["task"]
+        folders = vars(task)["data"] if isinstance(task, Namespace) else task["data"]
+    except (AttributeError, KeyError, TypeError):
+        raise UserError(f"{weights}: not a checkpoint of fairseq: it does not name its data") from None
+    return Path(str(folders).split(":")[0])
 
 
 def tokenizer_files(data: Path) -> list[Path]:

@@ -114,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         if command.cleans_up:  # the others say what the next run starts from
-            print(f"linformer {given.command}: stopped by Ctrl-C; --out is as it was", file=sys.stderr)
+            print(f"linformer {given.command}: stopped by Ctrl-C; files are as they were", file=sys.stderr)
         return 130
 
 

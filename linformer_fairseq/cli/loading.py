@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import logging
-from argparse import Namespace
 from pathlib import Path
 
 import torch
 
-from linformer_fairseq.checkpoints.reading import read_checkpoint, unpickle
-from linformer_fairseq.checkpoints.released_folder import existing_weights
+from linformer_fairseq.checkpoints.reading import read_checkpoint
+from linformer_fairseq.checkpoints.released_folder import existing_weights, training_data
 from linformer_fairseq.cli.devices import device_of
 from linformer_fairseq.evaluation import load_classifier, read_finetuned, read_task
 from linformer_fairseq.files.dictionary import find_dictionary
@@ -90,19 +89,7 @@ def find_model(arguments: argparse.Namespace) -> tuple[Path, Path]:
     """
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     weights = existing_weights(arguments.checkpoint)
-    data = arguments.data or _trained_on(weights)
+    data = arguments.data or training_data(weights)
     if find_dictionary(data) is None:
         raise UserError(f"{data}: no dict.txt there; name the data folder that {weights} was trained on: --data DIR")
     return weights, data
-
-
-def _trained_on(weights: Path) -> Path:
-    if find_dictionary(weights.parent) or weights.suffix == ".safetensors":
-        return weights.parent
-    state = unpickle(str(weights), str(weights), mmap=True)
-    try:
-        task = (state.get("cfg") or {"task": state["args"]})["task"]
-        folders = vars(task)["data"] if isinstance(task, Namespace) else task["data"]
-    except (AttributeError, KeyError, TypeError):
-        raise UserError(f"{weights}: not a checkpoint of fairseq: it does not name its data") from None
-    return Path(str(folders).split(":")[0])

@@ -7,18 +7,17 @@ from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from omegaconf import OmegaConf
 from torch import Tensor
 
-from linformer_fairseq.checkpoints.released_folder import existing_weights
+from linformer_fairseq.checkpoints.released_folder import existing_weights, training_data
 from linformer_fairseq.files.dictionary import NAME, embedding_rows, find_dictionary, read_labels
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.tokenizers import find_tokenizer
 from linformer_fairseq.files.weight_names import ENCODER, HEADS, TOKENS, head_output
 from linformer_fairseq.models.options import fill_defaults
-from linformer_fairseq.models.stored import read_roberta
+from linformer_fairseq.models.stored import read_roberta, stored_options
 
 _LAYER = re.compile(re.escape(ENCODER) + r"layers\.(\d+)\.")
 _HEAD = re.compile(re.escape(HEADS) + r"(.+)\.out_proj\.weight")
@@ -90,17 +89,14 @@ def read_trained(name_or_path: str, data: Path | None) -> TrainedModel:
 
     Args:
         name_or_path: see `read_model`.
-        data: folder with the dictionaries and the tokenizer that it was trained with; by default that of the weights
-            or, if it has no dictionary, the one that the checkpoint names.
+        data: folder with the dictionaries and the tokenizer that it was trained with; by default
+            `checkpoints.released_folder.training_data`.
 
     Raises:
         UserError, ValueError: see `read_model`; or a file is missing.
     """
     model = read_model(name_or_path)
-    folder = data or model.path.parent
-    named = str(getattr(model.state["cfg"].task, "data", None) or "").split(":")[0]
-    if data is None and named and find_dictionary(folder) is None and find_dictionary(Path(named)) is not None:
-        folder = Path(named)
+    folder = data or training_data(model.path)
     dict_txt, tokenizer = find_vocabulary(folder)
     labels = () if model.head is None else _labels(folder / "label" / NAME, model.outputs, model.regression)
     trained = TrainedModel(**vars(model), dict_txt=dict_txt, tokenizer=tokenizer, labels=labels)
@@ -114,18 +110,13 @@ def read_trained(name_or_path: str, data: Path | None) -> TrainedModel:
 
 def _options(path: Path, state: Mapping[str, Any]) -> Namespace:
     """The options of the model, with those that can be left out from its weights."""
-    stored = state["cfg"].model
+    options = Namespace(**stored_options(state, "model"))
     signature = state["model"].get(f"{ENCODER}layers.0.self_attn.signature")
     if signature is None:
-        name = getattr(stored, "_name", None) or getattr(stored, "arch", None) or "model without a name"
+        name = getattr(options, "_name", None) or getattr(options, "arch", None) or "model without a name"
         raise UserError(
             f"{path}: is a {name}; expected a Linformer of this project (`linformer convert` makes one of a RoBERTa)"
         )
-    if isinstance(stored, Namespace):  # fairseq's way before Hydra
-        options = Namespace(**vars(stored))
-    else:
-        given = cast(dict[str, Any], OmegaConf.to_container(stored, resolve=True, enum_to_str=True))
-        options = Namespace(**given)
     fill_defaults(options)
     options.max_positions = int(signature[2])
     options.encoder_layers = 1 + max(int(found[1]) for found in map(_LAYER.match, state["model"]) if found)

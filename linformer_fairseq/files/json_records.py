@@ -38,7 +38,10 @@ def parse(text: str) -> Any:
     if text.count("[") + text.count("{") > _DEEPEST and _depth(value) > _DEEPEST:
         raise ValueError(_TOO_DEEP)
     if "\\u" in text:  # only an escape can make half of a pair
-        json.dumps(value, ensure_ascii=False).encode()
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise ValueError("half of a surrogate pair (\\ud800 to \\udfff) is no text") from None
     return value
 
 

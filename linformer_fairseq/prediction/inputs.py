@@ -145,10 +145,8 @@ def _json_reader(fields: Sequence[str]) -> Callable[[str], Text]:
     def read(line: str) -> Text:
         try:
             value = parse(line)
-        except UnicodeEncodeError:
-            raise ValueError("has half of a surrogate pair (\\ud800 to \\udfff), which is no text") from None
         except ValueError as error:
-            raise ValueError(f"not JSON: {error}") from None
+            raise ValueError(f"not JSON that can be used: {error}") from None
         if not isinstance(value, dict):
             raise ValueError(f"expected a JSON object, found {line[:60]!r}")
         return text_of([value.get(field) for field in fields], fields)

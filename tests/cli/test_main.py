@@ -132,12 +132,14 @@ def test_a_lack_of_memory_is_an_error_of_one_line(monkeypatch, capsys):
     assert "307200006144 bytes" in line
 
 
-def test_an_interrupt_is_status_130(monkeypatch):
+def test_an_interrupt_is_status_130(monkeypatch, capsys):
     def run(arguments: argparse.Namespace) -> int:
         raise KeyboardInterrupt
 
-    install_command(monkeypatch, run)
-    assert cli.main(["fake"]) == 130
+    for cleans_up in (False, True):
+        install_command(monkeypatch, run, cleans_up=cleans_up)
+        assert cli.main(["fake"]) == 130
+        assert ("stopped by Ctrl-C" in capsys.readouterr().err) == cleans_up
 
 
 @pytest.mark.parametrize("cleans_up", [False, True])
