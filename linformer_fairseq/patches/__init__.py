@@ -17,6 +17,7 @@ from linformer_fairseq.patches import (
     batching,
     bf16_devices,
     broadcast_state,
+    buffered_batches,
     byte_pieces,
     checkpoint_reading,
     checkpoint_saving,
@@ -46,6 +47,7 @@ PATCHES: tuple[ModuleType, ...] = (
     # data
     fresh_masks,
     epoch_position,
+    buffered_batches,
     data_workers,
     numpy_long,
     byte_pieces,
