@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ _ANNOTATED = 16
 # Okabe and Ito's colours, which colour-blind readers can distinguish.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 _STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
-"""Relative errors on the axes; smaller and larger ones leave the figure."""
+"""Relative errors on the axes; smaller and larger ones are not drawn."""
 _LAYERS = 3
 """Most layers in the figures of the theorems; the tables have all."""
 _STYLES = ("o-", "s-", "^-", "D--", "v:")
@@ -170,7 +171,10 @@ def _draw_theorem1(record: Record, folder: Path) -> list[Path]:
         )
     left.set_ylabel("|P RᵀR w - P w| / |P w|")
     right.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    canvas.suptitle("Theorem 1: dots measured (median), dashed lines by the formula for the mean square", fontsize=10)
+    canvas.suptitle(
+        f"Theorem 1: dots measured (median), dashed lines by the formula for the mean square{_drawn(cells)}",
+        fontsize=10,
+    )
     return save_both(canvas, folder / "theorem1")
 
 
@@ -186,8 +190,7 @@ def _draw_theorem2(record: Record, folder: Path) -> list[Path]:
                 points = [(cell[along], cell["errors"][method]) for cell in found]
                 label = METHOD_NAMES[method]
                 axes.plot(*zip(*points, strict=True), style, color=colour, markersize=4, linewidth=1.1, label=label)
-            own = _select(trained, along, input=name, **({"n": length} if along == "k" else {}))
-            if own:
+            if own := _select(trained, along, input=name, **fixed):
                 label = f"{METHOD_NAMES['trained']}, k = {own[0]['k']}"
                 axes.plot(*_points(own, along, "error"), "*", color="#000000", markersize=10, label=label)
             axes.axhline(1, color="#999999", linewidth=0.8)
@@ -197,7 +200,10 @@ def _draw_theorem2(record: Record, folder: Path) -> list[Path]:
         line[0].set_ylabel("|A' - A| / |A|")
     handles = {label: line for axes in grid.flat for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
     canvas.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=6, frameon=False, fontsize=8)
-    canvas.suptitle("Theorem 2: relative error of the output of attention; the grey line is output zero", fontsize=10)
+    canvas.suptitle(
+        f"Theorem 2: relative error of the output of attention; the grey line is output zero{_drawn(cells)}",
+        fontsize=10,
+    )
     return save_both(canvas, folder / "theorem2")
 
 
@@ -209,7 +215,7 @@ def _draw_approximations(record: Record, folder: Path) -> list[Path]:
     for axes, name in zip(grid[0], inputs, strict=True):
         found = _select(cells, "k", input=name, n=length)
         for method, colour, style in zip(approximations.METHODS, _COLOURS, _STYLES, strict=False):
-            points = [(cell["k"], cell["errors"][method]) for cell in found]
+            points = [(cell["k"], cell["errors"][method] or math.nan) for cell in found]  # 0 has no place on the axis
             label = METHOD_NAMES[method]
             axes.plot(*zip(*points, strict=True), style, color=colour, markersize=4, linewidth=1.1, label=label)
         axes.axhline(1, color="#999999", linewidth=0.8)
@@ -218,7 +224,9 @@ def _draw_approximations(record: Record, folder: Path) -> list[Path]:
     grid[0][0].set_ylabel("|A' - A| / |A|")
     lines, labels = grid[0][0].get_legend_handles_labels()
     canvas.legend(lines, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=8)
-    canvas.suptitle(f"Relative error at equal cost, n = {length}; the grey line is output zero", fontsize=10)
+    canvas.suptitle(
+        f"Relative error at equal cost, n = {length}; the grey line is output zero{_drawn(cells)}", fontsize=10
+    )
     return save_both(canvas, folder / "approximations")
 
 
@@ -233,10 +241,21 @@ def _middle(cells: Sequence[Record]) -> tuple[int, int]:
 def _inputs(cells: Sequence[Record]) -> list[str]:
     """What is drawn, and of a model's layers a few from the first to the last."""
     names = list(dict.fromkeys(cell["input"] for cell in cells))
-    layers = [name for name in names if name.startswith("layer ")]
+    layers = _layers(cells)
     if len(layers) > _LAYERS:
         layers = [layers[round(number * (len(layers) - 1) / (_LAYERS - 1))] for number in range(_LAYERS)]
     return [*(name for name in names if not name.startswith("layer ")), *layers]
+
+
+def _layers(cells: Sequence[Record]) -> list[str]:
+    return list(dict.fromkeys(cell["input"] for cell in cells if cell["input"].startswith("layer ")))
+
+
+def _drawn(cells: Sequence[Record]) -> str:
+    """Says so where some of the layers are left out, or values."""
+    count = len(_layers(cells))
+    layers = f"; {_LAYERS} of {count} layers are drawn" if count > _LAYERS else ""
+    return f"{layers}; values outside {_STEPS[0]:g} to {_STEPS[-1]:g} are not"
 
 
 def _select(cells: Sequence[Record], order: str, **wanted: Any) -> list[Record]:

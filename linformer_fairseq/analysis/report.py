@@ -18,9 +18,12 @@ from linformer_fairseq.analysis.spectrum import CURVES, SHARES, curves_of, defau
 from linformer_fairseq.analysis.theorem1 import EPSILON
 from linformer_fairseq.analysis.theorem2 import METHODS
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.json_records import naming
 from linformer_fairseq.files.markdown import markdown_table
 
 Record = dict[str, Any]
+MARK = "Made by `linformer analyse report`"
+"""In each page."""
 ERROR = 0.5
 """Relative error of attention for which the table of Theorem 2 gives k."""
 
@@ -38,11 +41,12 @@ def page(folder: Path) -> str:
     lines = [
         "# Analysis",
         "",
-        "Made by `linformer analyse report` from the JSON files in this folder. docs/analysis.md explains them.",
+        f"{MARK} from the JSON files in this folder. docs/analysis.md explains them.",
         "",
     ]
     for path, show in found:
-        lines += [*show(path, path.parent.relative_to(folder)), ""]
+        with naming(path):
+            lines += [*show(path, path.parent.relative_to(folder)), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -97,6 +101,9 @@ def needed_lines(record: Record) -> list[str]:
         found = record["needed"]["checkpoint"][f"{share:g}"]
         lines.append(f"{_percent(share)}: projected_dim={json.dumps(found, separators=(',', ':'))}")
         lines.append(f"      one k with the same sum: {statistics.mean(_flat(found)):.0f}")
+    lines.append(
+        "These lists need sharing=none and projection=linear; windows of the others give only some numbers of rows."
+    )
     return lines
 
 
@@ -216,7 +223,10 @@ def _least(cells: Sequence[Record], method: str) -> str:
     if not cells:
         return "-"
     enough = [cell["k"] for cell in cells if cell["errors"][method] <= ERROR]
-    return str(min(enough)) if enough else f"({min(cell['errors'][method] for cell in cells):.2f})"
+    if enough:
+        return str(min(enough))
+    lowest = min(cell["errors"][method] for cell in cells)
+    return f"({lowest:.2f})" if round(lowest, 2) > ERROR else f"({lowest:.3f})"
 
 
 def trained_table(record: Record) -> list[str]:

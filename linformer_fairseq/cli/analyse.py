@@ -36,7 +36,7 @@ from linformer_fairseq.cli.devices import device_of
 from linformer_fairseq.cli.loading import find_model
 from linformer_fairseq.evaluation import Classifier, load_classifier, read_finetuned, read_task
 from linformer_fairseq.files import provenance
-from linformer_fairseq.files.atomic import write_file
+from linformer_fairseq.files.atomic import replace_page
 from linformer_fairseq.files.dictionary import find_dictionary
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.prediction.inputs import open_source
@@ -45,7 +45,16 @@ from linformer_fairseq.prediction.inputs import open_source
 def run(arguments: argparse.Namespace) -> int:
     """Run the action; returns the exit status."""
     logging.getLogger("matplotlib").setLevel(logging.WARNING)  # fairseq sets the root logger to INFO
-    _ACTIONS[arguments.action](arguments)
+    out = getattr(arguments, "out", None)
+    if out is not None and out.exists() and not out.is_dir():
+        raise UserError(f"--out {out}: is a file; expected a folder, which need not exist")
+    try:
+        _ACTIONS[arguments.action](arguments)
+    except (KeyboardInterrupt, SystemExit) as stop:  # SystemExit: SIGTERM
+        print(f"linformer analyse {arguments.action}: stopped; repeat the command to go on", file=sys.stderr)
+        if isinstance(stop, SystemExit):
+            raise
+        return 130
     return 0
 
 
@@ -208,7 +217,7 @@ def _check_counts(**counts: int) -> None:
 
 def _report(arguments: argparse.Namespace) -> None:
     path = arguments.folder / "README.md"
-    write_file(path, report.page(arguments.folder))
+    replace_page(path, report.page(arguments.folder), report.MARK)
     _print_paths(path)
 
 

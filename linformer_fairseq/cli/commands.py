@@ -25,7 +25,10 @@ class Command(NamedTuple):
 
 COMMANDS: dict[str, Command] = {
     "analyse": Command(
-        "analyse why k can be small: the rank of attention (Figure 1), Theorems 1 and 2", analysis.analyse, "analyse"
+        "analyse why k can be small: the rank of attention (Figure 1), Theorems 1 and 2",
+        analysis.analyse,
+        "analyse",
+        cleans_up=True,
     ),
     "benchmark": Command(
         "measure speed and memory of inference (Tables 1 and 3, Figure 2) and training",

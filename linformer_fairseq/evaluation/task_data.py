@@ -96,6 +96,8 @@ def read_task(folder: Path) -> TaskData:
     Raises:
         UserError: it is not a folder of fairseq's sentence_prediction, or its manifest is damaged.
     """
+    if folder.is_file():
+        raise UserError(f"{folder}: is a file; expected a task's folder, the --out of linformer data task")
     dictionaries = [folder / "input0" / "dict.txt", folder / "label" / "dict.txt"]
     for path in dictionaries:
         if not path.is_file():

@@ -11,6 +11,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import IO, Any
 
+from linformer_fairseq.files.errors import UserError
+
 
 @contextmanager
 def atomic_open(
@@ -56,6 +58,28 @@ def write_file(path: Path, content: str | bytes, *, durable: bool = False) -> No
     """
     with atomic_open(path, "w" if isinstance(content, str) else "wb", durable=durable) as stream:
         stream.write(content)
+
+
+def replace_page(path: Path, text: str, mark: str) -> None:
+    """Write a page, in place of an earlier one but of no other file.
+
+    Args:
+        path: the file; see `atomic_open`.
+        text: the page.
+        mark: a part of the text that all pages of this kind have, and no other file.
+
+    Raises:
+        UserError: ``path`` is a folder, or a file without the mark.
+        OSError: it cannot be written; the error's file is ``path``.
+    """
+    assert mark in text
+    if path.is_dir():
+        raise UserError(f"{path}: is a folder; expected the name of a file")
+    if path.exists() and mark.encode() not in path.read_bytes():
+        raise UserError(
+            f"{path}: was not made by this command, which would replace it; give another name, or move it away"
+        )
+    write_file(path, text)
 
 
 @contextmanager

@@ -11,6 +11,8 @@ import json
 import sys
 import types
 import typing
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Union
 
@@ -52,6 +54,20 @@ def _depth(value: Any) -> int:
         depth += 1
         inner = [item for holder in inner for item in (holder.values() if isinstance(holder, dict) else holder)]
     return depth
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Errors of the block, which makes tables of a file of results, name the file.
+
+    Raises:
+        UserError: a field of the file is missing, or has a value of another kind.
+    """
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise UserError(f"{path}: cannot be shown ({reason}); make these results again, or move them away") from None
 
 
 def read_object(path: Path, hint: str = "") -> dict[str, Any]:

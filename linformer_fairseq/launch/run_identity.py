@@ -42,8 +42,9 @@ def _identity(facts: Mapping[str, Any], options: Collection[str]) -> Iterator[tu
     for key in _FACTS:
         yield key, facts.get(key)
     given = {key: value for key, value in facts.get("model", {}).items() if value is not None}
-    # Before these options existed, all projections had the defaults of linear; run.json files of that time lack them.
+    # A run.json that is older than an option lacks it. Before the options whose defaults depend on the projection, all
+    # projections had those of linear.
     before = projection_defaults("linear", bool(given.get("freeze_projection")))
-    model = {"projection_step": 1.0, "attention_start": "random", **before, **given}
+    model = {**DEFAULTS, "attention_start": "random", **before, **given}
     for key in options:
         yield f"model.{key}", model.get(key)

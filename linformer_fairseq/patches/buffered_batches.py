@@ -13,21 +13,30 @@ waited for.
 from __future__ import annotations
 
 import functools
+import logging
 import queue
+import threading
 import time
 import weakref
 from collections.abc import Callable
 
 from fairseq.data.iterators import BackgroundConsumer, BufferedIterator
 
-PATIENCE = 30.0
+logger = logging.getLogger(__name__)
+
+PATIENCE = 10.0
 """Seconds to wait for a thread, which may have to wait for a data worker's next batch."""
 
 
 def _stop(thread: BackgroundConsumer) -> None:
     thread._max_len = 0  # it compares its number of batches with this one after each batch
+    if thread is threading.current_thread():  # the garbage collector ran in it; it cannot wait for itself
+        return
     deadline = time.monotonic() + PATIENCE
-    while thread.is_alive() and time.monotonic() < deadline:
+    while thread.is_alive():
+        if time.monotonic() > deadline:
+            logger.warning("the thread that reads batches ahead did not end within %g s", PATIENCE)
+            return
         try:
             while True:  # it may be waiting for a place in the queue
                 thread._queue.get_nowait()

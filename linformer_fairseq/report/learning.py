@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from linformer_fairseq.files.json_records import load, read_object
+from linformer_fairseq.files.json_records import load, naming, read_object
 from linformer_fairseq.files.markdown import markdown_table
 from linformer_fairseq.report.rows import origin, read_files
-from linformer_fairseq.report.section import Missing, Part, naming
+from linformer_fairseq.report.section import Missing, Part
 from linformer_fairseq.results.accuracy import accuracy_table, read_controls
 from linformer_fairseq.results.perplexity import perplexity_table
 from linformer_fairseq.results.render import markdown

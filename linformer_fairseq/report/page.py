@@ -21,6 +21,8 @@ from linformer_fairseq.results.paper import SOURCE
 _FOLDER = Path(__file__).parent
 _TYPES = {".svg": "image/svg+xml", ".png": "image/png"}
 """Kinds of pictures; where there are several of a name, the first counts."""
+MARK = "<title>Linformer: the paper's results beside ours</title>"
+"""In each page."""
 _BOX = '<{} class="box" tabindex="0" role="region" aria-label="{}">'
 """A frame that scrolls, also by the keyboard."""
 
@@ -46,6 +48,7 @@ def html(sections: Sequence[Section], results: Path) -> str:
     return Template((_FOLDER / "page.html").read_text(encoding="utf-8")).substitute(
         style="\n".join(path.read_text(encoding="utf-8") for path in (web.FOLDER / "base.css", _FOLDER / "page.css")),
         source=escape(SOURCE),
+        title=MARK,
         links="\n".join(links),
         sections="\n".join(bodies),
     )

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.json_records import naming
 
 _PICTURE = re.compile(r"!\[(.*)\]\((.*)\)")
 
@@ -57,20 +56,6 @@ def shown(results: Path, lines: Iterable[str], command: str) -> Iterator[Part]:
             yield line
         else:
             yield Missing(f"the figure {picture[2]}", command)
-
-
-@contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Errors of the block, which makes tables of a file of results, name the file.
-
-    Raises:
-        UserError: a field of the file is missing, or has a value of another kind.
-    """
-    try:
-        yield
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise UserError(f"{path}: cannot be shown ({reason}); make these results again, or move them away") from None
 
 
 def recorded(

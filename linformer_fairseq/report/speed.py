@@ -9,8 +9,9 @@ from benchmarks.efficiency import exponents, paper, tables
 from benchmarks.efficiency.cells import STORED, Result, cells_of
 from benchmarks.efficiency.energy import WATTS, energy_table
 from benchmarks.efficiency.readme import by_length, of_preset
+from linformer_fairseq.files.json_records import naming
 from linformer_fairseq.files.markdown import markdown_table
-from linformer_fairseq.report.section import Missing, Part, naming, shown
+from linformer_fairseq.report.section import Missing, Part, shown
 from linformer_fairseq.results.paper import SOURCE
 
 _MEASURE = "linformer benchmark inference --preset"

@@ -86,7 +86,7 @@ def test_a_stopped_run_goes_on(
     monkeypatch.setattr(sums, "SECONDS_BETWEEN_WRITES", 0.0)
     analyse(roberta, sample, tmp_path / "out", "--batch", 2, status=130)
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"spectrum.partial.npz"}
-    capsys.readouterr()
+    assert "linformer analyse spectrum: stopped; repeat" in capsys.readouterr().err
     analyse(roberta, sample, tmp_path / "out", "--seed", 2, status=1)
     assert "with seed 1, not 2" in capsys.readouterr().err
     found = analyse(roberta, sample, tmp_path / "out", "--batch", 3)
@@ -133,6 +133,8 @@ def test_missing_files(roberta: Path, sample: Path, tmp_path: Path, capsys: pyte
     assert "no.txt: no such file or folder" in capsys.readouterr().err
     analyse(tmp_path / "no.pt", sample, tmp_path / "out", status=1)
     assert "no.pt: no such file or folder" in capsys.readouterr().err
+    analyse(roberta, sample, sample, status=1)
+    assert f"--out {sample}: is a file" in capsys.readouterr().err
 
 
 def test_a_damaged_partial_file(

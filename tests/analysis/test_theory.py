@@ -202,9 +202,9 @@ def test_a_result_of_an_older_version(tmp_path: Path, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--projected-dims", "0"], "--projected-dims 0: expected 1 to 31"),
-        (["--projected-dims", "32"], "--projected-dims 32: expected 1 to 31"),
-        (["--lengths", "1"], "--lengths 1: expected at least 2"),
+        (["--projected-dims", "0"], "--projected-dims: 0; expected 1 to 31"),
+        (["--projected-dims", "32"], "--projected-dims: 32; expected 1 to 31"),
+        (["--lengths", "1"], "--lengths: 1; expected at least 2"),
         (["--samples", "1"], "--samples 1: expected at least 2"),
         (["--checkpoint", "linformer-small"], "--checkpoint and --text: give both, or neither"),
     ],
@@ -229,7 +229,7 @@ def test_a_length_that_the_model_does_not_take(
     roberta: Path, sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     analyse(tmp_path, "--checkpoint", roberta, "--text", sample, status=1)
-    assert "--lengths 16 32: expected 2 to 24" in capsys.readouterr().err
+    assert "--lengths: 32; expected 2 to 24" in capsys.readouterr().err
 
 
 def test_report(roberta: Path, sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -244,6 +244,13 @@ def test_report(roberta: Path, sample: Path, tmp_path: Path, capsys: pytest.Capt
     for link in ("dense/spectrum_curves.png", "dense/spectrum_heat_map.png", *theory_links):
         assert f"]({link})" in page and (tmp_path / link).is_file()
     assert "## Singular values of P: roberta" in page and "| layer 2 | window means |" in page
+    capsys.readouterr()
+    damaged = tmp_path / "dense" / "spectrum.json"
+    record = json.loads(damaged.read_text())
+    record["needed"]["checkpoint"]["0.9"] = "x"
+    damaged.write_text(json.dumps(record))
+    assert cli.main(["analyse", "report", str(tmp_path)]) == 1
+    assert f"{damaged}: cannot be shown" in capsys.readouterr().err
 
 
 def test_the_default_dims_are_below_the_largest_n() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from dataclasses import fields
 
 import pytest
 import torch
@@ -14,6 +15,8 @@ from linformer_fairseq.core import (
     build_shared_projection,
     parse_projected_dim,
 )
+from linformer_fairseq.core.signature import signature_of
+from tests.core.cases import EVERY_CASE
 
 GOOD = {
     "embed_dim": 12,
@@ -25,6 +28,30 @@ GOOD = {
 }
 
 _PAPER = ("free", "first_columns")
+
+_SIZES = {"embed_dim", "num_heads", "num_layers"}  # shapes of weights
+_TRAINING = {"projection_init", "freeze_projection", "attention_dropout"}  # the same function of the same weights
+# Of each other setting, two values with which the same weights are another function.
+_OTHERS: dict[str, tuple[object, object]] = {
+    "max_positions": (16, 15),
+    "projected_dim": (4, [4, 4, 3]),
+    "sharing": ("headwise", "key_value"),
+    "projection": ("linear", "convolution"),
+    "projection_step": (1.0, 0.5),
+    "row_weights": ("free", "affine"),
+    "short_inputs": ("first_columns", "stretch"),
+}
+
+
+def test_every_setting_is_in_the_signature_and_has_cases() -> None:
+    """Whoever adds a setting adds it to core/signature.py (or above, with a reason) and to tests/core/cases.py."""
+    names = {field.name for field in fields(LinformerSettings) if field.init}
+    assert names == _SIZES | _TRAINING | _OTHERS.keys()
+    for name, values in _OTHERS.items():
+        one, other = (signature_of(LinformerSettings(**{**GOOD, name: value}), 2) for value in values)
+        assert one != other, name
+        if name != "max_positions":  # tests of lengths vary it
+            assert len({str(case.get(name)) for case in EVERY_CASE.values()}) > 1, name
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from linformer_fairseq.exporting.hugging_face.modeling_linformer import (
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.weight_names import OUTPUT
 from linformer_fairseq.models import LinformerRobertaModel
+from linformer_fairseq.models.config import Role, with_role
 from tests.adapter.building import directly
 from tests.core.cases import EVERY_CASE, randomise
 from tests.data_prep.small_tokenizers import make_gpt2, make_sentencepiece
@@ -148,6 +149,13 @@ def test_options_go_there_and_back() -> None:
     assert {"pooler_dropout", "projected_dim", "activation_fn", "row_weights"} <= back.keys()
     with pytest.raises(ValueError, match="'silu'"):
         options.to_fairseq({"hidden_act": "silu"})
+
+
+def test_no_option_of_the_model_is_lost() -> None:
+    """Whoever adds one to models/config.py adds it to exporting/hugging_face/options.py, or says here why not."""
+    args = directly(20, **options_of("headwise-linear-affine-stretch")).args
+    back = options.to_fairseq(options.to_transformers(args, 45, None))
+    assert with_role(Role.MODEL) - back.keys() == {"encoder_layers_to_keep"}  # an exported model has these layers only
 
 
 def test_the_configuration_has_all_options_of_the_attention() -> None:

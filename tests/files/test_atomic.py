@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from linformer_fairseq.files.atomic import atomic_open, new_folder, write_file
+from linformer_fairseq.files.atomic import atomic_open, new_folder, replace_page, write_file
+from linformer_fairseq.files.errors import UserError
 
 OLD, NEW = b"old" * 100, b"new" * 1000
 
@@ -104,3 +105,15 @@ def test_only_folders_that_were_made_and_are_empty_are_removed(tmp_path: Path) -
         (tmp_path / "old" / "new" / "of another program").write_text("x")
         raise ValueError
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["new", "of another program", "old"]
+
+
+def test_a_page_replaces_an_earlier_one_and_no_other_file(path: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=f"^{path}: was not made by this command"):
+        replace_page(path, "my mark, 1", "my mark")
+    with pytest.raises(UserError, match=f"^{tmp_path}: is a folder"):
+        replace_page(tmp_path, "my mark, 1", "my mark")
+    assert path.read_bytes() == OLD and list(tmp_path.iterdir()) == [path]
+    path.unlink()
+    for number in (1, 2):
+        replace_page(path, f"my mark, {number}", "my mark")
+    assert path.read_text() == "my mark, 2"

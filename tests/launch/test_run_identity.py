@@ -9,6 +9,7 @@ import pytest
 
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch.run_identity import check_same_run
+from linformer_fairseq.models.config import DEFAULTS, Role, with_role
 
 FACTS: dict[str, Any] = {
     "stage": "pretraining",
@@ -47,6 +48,15 @@ def test_a_run_older_than_an_option_goes_on_with_what_it_was(record: dict[str, A
             check_same_run(Path("runs/a"), older, {**FACTS, "model": {**older["model"], **now, name: value}})
 
 
+@pytest.mark.parametrize("option", sorted(with_role(Role.MODEL, Role.TRAINING) - {"projection_init", *_BEFORE}))
+def test_a_run_that_is_older_than_an_option_has_its_default(option: str) -> None:
+    model = {**DEFAULTS, **FACTS["model"], **_BEFORE}
+    older = {**FACTS, "model": {name: value for name, value in model.items() if name != option}}
+    check_same_run(Path("runs/a"), older, {**FACTS, "model": {**model, option: DEFAULTS[option]}})
+    with pytest.raises(UserError, match=f"model.{option} {DEFAULTS[option]!r}, but this one has 'another'"):
+        check_same_run(Path("runs/a"), older, {**FACTS, "model": {**model, option: "another"}})
+
+
 @pytest.mark.parametrize("option", ["compile_encoder", "checkpoint_activations", "pad_vocabulary"])
 def test_how_a_model_is_computed_may_change(option: str) -> None:
     check_same_run(Path("runs/a"), FACTS, {**FACTS, "model": {**FACTS["model"], option: True}})
@@ -61,7 +71,7 @@ def test_how_a_model_is_computed_may_change(option: str) -> None:
         ({"data": "/other"}, "holds a run with data '/data', but this one has '/other'"),
         ({"model": {**FACTS["model"], "projection": "mean_pool"}}, "model.projection 'linear', but .* 'mean_pool'"),
         ({"model": {**FACTS["model"], "dropout": 0.3}}, "model.dropout 0.1, but this one has 0.3"),
-        ({"model": {**FACTS["model"], "sharing": "none"}}, "model.sharing None, but this one has 'none'"),
+        ({"model": {**FACTS["model"], "sharing": "none"}}, "model.sharing 'layerwise', but this one has 'none'"),
         ({"model": {**FACTS["model"], "of_a_plugin": 4}}, "model.of_a_plugin None, but this one has 4"),
     ],
 )

@@ -192,6 +192,10 @@ def test_small_results_are_shown(small: Path, tmp_path: Path, capsys: pytest.Cap
     assert says(found.sections["limits"], "0 of our 4 runs")
     assert [path.name for path in out.parent.iterdir()] == ["page.html"], "no temporary file"
     assert page(small) == out.read_text(), "equal results give an equal page"
+    assert cli.main(["report", "--results", str(small), "--out", str(out)]) == 0, "an earlier page is replaced"
+    out.write_text("mine")
+    assert cli.main(["report", "--results", str(small), "--out", str(out)]) == 1
+    assert out.read_text() == "mine" and says(capsys.readouterr().err, f"{out}: was not made by this command")
 
 
 def test_a_figure_that_was_not_drawn_is_missing_with_its_command(small: Path) -> None:
@@ -286,7 +290,7 @@ def test_without_a_folder_of_results(
     monkeypatch.setattr(report, "ROOT", tmp_path)
     monkeypatch.chdir(tmp_path)
     assert cli.main(["report"]) == 1
-    assert says(capsys.readouterr().err, f"error: {tmp_path}/results", "--results DIR")
+    assert says(capsys.readouterr().err, "error: there is no clone here", "--results")
     assert cli.main(["report", "--results", "gone"]) == 1
     assert says(capsys.readouterr().err, "error: gone: no such folder")
     assert list(tmp_path.iterdir()) == []
