@@ -40,11 +40,13 @@ def inference(parser: argparse.ArgumentParser) -> None:
         "--preset", choices=presets.INFERENCE, help="a measurement of the paper, short inputs, or one long pass"
     )
     _device(parser)
-    parser.add_argument("--dtype", choices=DTYPES, help="of weights and features (float32)")
+    parser.add_argument("--dtype", choices=DTYPES, help="type of weights and features (float32)")
     parser.add_argument("--lengths", type=int, nargs="+", metavar="T", help="lengths of inputs (512 1024 2048 4096)")
     parser.add_argument("--positions", type=int, metavar="N", help="n of the models (each length)")
     parser.add_argument("--projected-dims", type=int, nargs="+", metavar="K", help="k of the models (128)")
-    parser.add_argument("--models", nargs="+", metavar="NAME", help=f"of {', '.join(MODELS)} (all that are installed)")
+    parser.add_argument(
+        "--models", nargs="+", metavar="NAME", help=f"any of {', '.join(MODELS)} (all that are installed)"
+    )
     parser.add_argument("--baseline", metavar="NAME", help="for the ratios in the JSON file (roberta_sdpa_core)")
     parser.add_argument("--tokens", type=int, help="tokens of a batch, with padding (16384)")
     parser.add_argument("--batches", type=int, nargs="+", metavar="B", help="also measure batches of B sequences")
@@ -80,17 +82,19 @@ def training(parser: argparse.ArgumentParser) -> None:
     trained = presets.TRAINED
     parser.add_argument("--preset", choices=presets.TRAINING, help="sets lengths, n, k and padding of a measurement")
     _device(parser)
-    parser.add_argument("--dtype", choices=DTYPES[:2], default="float32", help="(%(default)s)")
+    parser.add_argument(
+        "--dtype", choices=DTYPES[:2], default="float32", help="type of weights and features (%(default)s)"
+    )
     parser.add_argument("--lengths", type=int, nargs="+", metavar="T", help="lengths of sequences (512)")
     parser.add_argument("--positions", type=int, metavar="N", help="n of the models (each length)")
     parser.add_argument("--projected-dims", type=int, nargs="+", metavar="K", help="k of the models (128)")
     parser.add_argument("--padded", action="store_true", default=None, help="sequences of T / 2 to T tokens")
-    models = f"of {', '.join(TRAINABLE)} ({' '.join(trained)})"
+    models = f"any of {', '.join(TRAINABLE)} ({' '.join(trained)})"
     parser.add_argument("--models", nargs="+", metavar="NAME", default=trained, help=models)
-    parser.add_argument("--tokens", type=int, default=8192, help="of an update, with padding (%(default)s)")
-    parser.add_argument("--optimizer", choices=OPTIMIZERS, default="adam", help="(%(default)s)")
-    parser.add_argument("--dropouts", type=float, nargs="+", metavar="P", default=[0.0, 0.1], help="(0 0.1)")
-    parser.add_argument("--paths", nargs="+", choices=PATHS, default=list(PATHS), help="(both)")
+    parser.add_argument("--tokens", type=int, default=8192, help="tokens of an update, with padding (%(default)s)")
+    parser.add_argument("--optimizer", choices=OPTIMIZERS, default="adam", help="optimizer of all models (%(default)s)")
+    parser.add_argument("--dropouts", type=float, nargs="+", metavar="P", default=[0.0, 0.1], help="dropout (0 0.1)")
+    parser.add_argument("--paths", nargs="+", choices=PATHS, default=list(PATHS), help="training loops (both)")
     rounds = f"runs of each model, at least {LEAST_ROUNDS} (%(default)s)"
     parser.add_argument("--rounds", type=int, default=LEAST_ROUNDS, help=rounds)
     updates = f"timed updates in a round; at least {LEAST_UPDATES} in all rounds together (%(default)s)"
@@ -114,7 +118,7 @@ def prediction(parser: argparse.ArgumentParser) -> None:
     given: articles of Wikipedia of at least 4,000 characters, and SST-2's development set.
     """
     _device(parser)
-    parser.add_argument("--dtype", choices=DTYPES, default="float32", help="(%(default)s)")
+    parser.add_argument("--dtype", choices=DTYPES, default="float32", help="type of weights and features (%(default)s)")
     parser.add_argument(
         "--bpe", type=Path, metavar="DIR", help="encoder.json, vocab.bpe, dict.txt (LINFORMER_DATA/bpe)"
     )
@@ -124,9 +128,14 @@ def prediction(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--positions", type=int, default=512, metavar="N", help="n of the models (%(default)s)")
     parser.add_argument("--projected-dim", type=int, default=128, metavar="K", help="k of the Linformer (%(default)s)")
     parser.add_argument(
-        "--batch-sizes", type=int, nargs="+", default=[1, 8, 32], metavar="B", help="of the pipeline (1 8 32)"
+        "--batch-sizes",
+        type=int,
+        nargs="+",
+        default=[1, 8, 32],
+        metavar="B",
+        help="batch sizes of the pipeline (1 8 32)",
     )
-    parser.add_argument("--rounds", type=int, default=5, help="(%(default)s)")
+    parser.add_argument("--rounds", type=int, default=5, help="timed runs of each model (%(default)s)")
     _threads(parser)
     _out(parser, "prediction_...json")
     sizes.add_arguments(parser, vocabulary=False)
@@ -147,7 +156,7 @@ def precision(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("data", type=Path, metavar="TASK", help="a folder made by `linformer data task`")
     parser.add_argument("--batch-size", type=int, default=32, metavar="N", help="examples per batch (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=5, help="(%(default)s)")
+    parser.add_argument("--rounds", type=int, default=5, help="timed runs of each model (%(default)s)")
     _threads(parser)
     _out(parser, "precision_cpu.json")
 
@@ -183,7 +192,7 @@ def optimizer(parser: argparse.ArgumentParser) -> None:
     linformer benchmark optimizer
     """
     _device(parser)
-    parser.add_argument("--rounds", type=int, default=11, help="(%(default)s)")
+    parser.add_argument("--rounds", type=int, default=11, help="timed runs of each optimizer (%(default)s)")
     _threads(parser)
     _out(parser, "optimizer_...json")
     sizes.add_arguments(parser)
@@ -197,8 +206,9 @@ def padding(parser: argparse.ArgumentParser) -> None:
     TASK is a folder made by `linformer data task`. The batches are those of the first epoch of training.
     """
     parser.add_argument("tasks", type=Path, nargs="+", metavar="TASK", help="folder of a prepared task")
-    parser.add_argument("--batch-size", type=int, default=32, help="(%(default)s)")
-    parser.add_argument("--windows", type=int, nargs="+", default=[0, 2048], help="(0 2048)")
+    parser.add_argument("--batch-size", type=int, default=32, help="examples per batch (%(default)s)")
+    windows = "examples that are sorted by length at a time (0 2048)"
+    parser.add_argument("--windows", type=int, nargs="+", default=[0, 2048], help=windows)
     _out(parser, "padding.json")
 
 
@@ -214,12 +224,14 @@ def selfcheck(parser: argparse.ArgumentParser) -> None:
     10 %; otherwise the exit status is 1.
     """
     _device(parser)
-    parser.add_argument("--dtype", choices=DTYPES, default="float32", help="(%(default)s)")
-    parser.add_argument("--lengths", type=int, nargs="+", metavar="N", default=[512, 4096], help="(512 4096)")
+    parser.add_argument("--dtype", choices=DTYPES, default="float32", help="type of weights and features (%(default)s)")
+    parser.add_argument(
+        "--lengths", type=int, nargs="+", metavar="N", default=[512, 4096], help="lengths of inputs (512 4096)"
+    )
     parser.add_argument("--projected-dim", type=int, metavar="K", default=128, help="k of the models (%(default)s)")
     parser.add_argument("--models", nargs="+", metavar="NAME", help="models to check (all that are installed)")
     parser.add_argument("--tokens", type=int, default=4096, help="tokens of a batch (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=5, help="(%(default)s)")
+    parser.add_argument("--rounds", type=int, default=5, help="timed runs of each model (%(default)s)")
     _threads(parser)
     _out(parser, "selfcheck_...json")
     _resume(parser)
@@ -265,12 +277,12 @@ def readme(parser: argparse.ArgumentParser) -> None:
 def _one_layer(parser: argparse.ArgumentParser, kind: str, rounds: int) -> None:
     """The options of programs that measure a single layer."""
     _device(parser)
-    parser.add_argument("--dtype", choices=DTYPES, default="float32", help="(%(default)s)")
+    parser.add_argument("--dtype", choices=DTYPES, default="float32", help="type of weights and features (%(default)s)")
     parser.add_argument("--lengths", type=int, nargs="+", metavar="T", default=[512], help="lengths of inputs (512)")
     parser.add_argument("--positions", type=int, metavar="N", help="n of the layer (each length)")
     parser.add_argument("--projected-dim", type=int, metavar="K", default=128, help="k of the layer (%(default)s)")
     parser.add_argument("--tokens", type=int, default=16384, help="tokens of a batch (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=rounds, help="(%(default)s)")
+    parser.add_argument("--rounds", type=int, default=rounds, help="timed runs of each variant (%(default)s)")
     _threads(parser)
     parser.add_argument("--training", action="store_true", help="forward and backward pass")
     _out(parser, f"{kind}_...json")

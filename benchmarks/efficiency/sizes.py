@@ -31,11 +31,18 @@ class Sizes:
 def add_arguments(parser: argparse.ArgumentParser, vocabulary: bool = True) -> None:
     """Add an option for each size; without ``vocabulary``, that one keeps its default."""
     group = parser.add_argument_group("size of the models")
+    names = {
+        "layers": "layers",
+        "width": "features",
+        "ffn": "features of the feed-forward layers",
+        "heads": "attention heads",
+    }
+    names["vocabulary"] = "tokens in the vocabulary"
     for name, value in asdict(Sizes()).items():
         if name == "vocabulary" and not vocabulary:
             parser.set_defaults(vocabulary=value)
             continue
-        group.add_argument(f"--{name}", type=int, default=value, help="(%(default)s)")
+        group.add_argument(f"--{name}", type=int, default=value, help=f"{names[name]} (%(default)s)")
 
 
 def sizes_of(args: argparse.Namespace) -> Sizes:

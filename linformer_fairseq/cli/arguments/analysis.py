@@ -118,7 +118,9 @@ def analyse(parser: argparse.ArgumentParser) -> None:
         help="a finetuned checkpoint, its run folder, or a folder made by `linformer checkpoint release`",
     )
     shifted.add_argument("task", type=Path, metavar="TASK", help="a folder made by `linformer data task`")
-    shifted.add_argument("--split", default="valid", metavar="NAME", help="with labels (default: %(default)s)")
+    shifted.add_argument(
+        "--split", default="valid", metavar="NAME", help="split of the task, with labels (default: %(default)s)"
+    )
     shifted.add_argument(
         "--shifts", type=int, nargs="+", metavar="S", help="inserted tokens (default: 1, 2, 4, ... up to n / 8)"
     )
@@ -139,7 +141,10 @@ def analyse(parser: argparse.ArgumentParser) -> None:
         one.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the results")
     for one in (values, theorems, bounds, shifted):
         one.add_argument(
-            "--seed", type=int, default=1, help="of the choice of blocks or examples, and of what is drawn (default: 1)"
+            "--seed",
+            type=int,
+            default=1,
+            help="seed for the choice of blocks or examples, and for what is drawn (default: 1)",
         )
     page = actions.add_parser(
         "report",

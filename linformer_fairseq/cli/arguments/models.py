@@ -45,13 +45,13 @@ def card(parser: argparse.ArgumentParser) -> None:
         "--license",
         type=_of_form(r"[a-z0-9][a-z0-9.+-]*", "an identifier of the hub, such as mit or apache-2.0"),
         metavar="ID",
-        help="of the model, as the hub calls it: mit, apache-2.0, ... Whether the hub knows it is not verified.",
+        help="license of the model, in the words of the hub (not verified): mit, apache-2.0, ...",
     )
     parser.add_argument(
         "--language",
         type=_of_form(r"[a-z]{2,3}", "a code of ISO 639, such as en"),
         metavar="CODE",
-        help="of the model: en, de, ...",
+        help="language of the model: en, de, ...",
     )
 
 
