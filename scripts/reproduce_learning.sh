@@ -14,7 +14,7 @@ usage() {
     cat <<EOT
 usage: scripts/reproduce_learning.sh STUDY [options]
 
-  projections   perplexity with different projections, k, n and other options: 34 models of 2 layers x 128, three seeds
+  projections   perplexity with different projections, k, n and other options: 35 models of 2 layers x 128, three seeds
                 each; accuracy on two tasks with each kind of projection; an estimated four hours on two cores
   length        accuracy on whole and on truncated film reviews, and in finding the author of a passage of 1,500 words:
                 models of 2 layers x 128 with n = 256, 512 and 2,048, three seeds; an estimated two hours on two cores
@@ -106,11 +106,13 @@ projections() {
     run_all "finetuning" "${lines[@]}"
 
     # ---- A k for each layer and head: as many rows as make up 99 % of a RoBERTa's singular values (90 % take only some 7 of
-    # 256 after so few updates); and one k of the same sum
+    # 256 after so few updates); the same with its two layers exchanged; and one k of the same sum
     lines=()
     found="$(linformer analyse spectrum "$runs/roberta_s1" text/valid --sentences 200 --out spectrum)" # kept once finished
     k="$(sed -n 's/^99 %: projected_dim=//p' <<<"$found")"
     for_seeds k_by_spectrum small/linformer "$windows" model.sharing=none "model.projected_dim=$k"
+    k="$(sed -E 's/\[(\[[^]]*\]),(\[[^]]*\])\]/[\2,\1]/' <<<"$k")"
+    for_seeds k_layers_exchanged small/linformer "$windows" model.sharing=none "model.projected_dim=$k"
     k="$(sed -n '/^99 %/{n;s/.*: //p}' <<<"$found")"
     for_seeds k_same_sum small/linformer "$windows" model.sharing=none "model.projected_dim=$k"
 
@@ -250,7 +252,7 @@ rm -f -- {rows,drawn}.jsonl "$results"/perplexity.*
 linformer results collect "$runs" --out rows.jsonl
 cp -- rows.jsonl "$results/runs.jsonl"
 linformer results perplexity --runs rows.jsonl --out "$results/perplexity.md"
-# A figure of 34 models would not be readable: that of `projections` has the kinds of attention only.
+# A figure of all models of `projections` would not be readable; it has the kinds of attention only.
 kinds="$([[ $study != projections ]] || echo '(roberta|default|paper|mean_pool|max_pool|performer|nystrom)_s')"
 grep -E "\"name\": \"$kinds" rows.jsonl >drawn.jsonl
 linformer results perplexity --runs drawn.jsonl --figure "$results" >/dev/null
