@@ -34,7 +34,7 @@ class Model:
     sharing: str | None
     projection: str | None
     parameters: int | None
-    options: dict[str, str | float] = field(default_factory=dict)
+    options: dict[str, str | float | bool] = field(default_factory=dict)
     """Further options of a Linformer's computation and initialization."""
 
 

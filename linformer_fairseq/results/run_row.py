@@ -21,7 +21,7 @@ from linformer_fairseq.results.rows import SCHEMA, Hardware, Model, Pretrained, 
 from linformer_fairseq.results.training_log import TrainingLog, read_log
 
 LOG = "train.log"
-_OPTIONS = ("projection_init", "projection_step", "row_weights", "short_inputs", "attention_start")
+_OPTIONS = ("projection_init", "projection_step", "freeze_projection", "row_weights", "short_inputs", "attention_start")
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ class Options:
     projection: str | None = None
     projection_init: str | None = None
     projection_step: float | None = None
+    freeze_projection: bool | None = None
     row_weights: str | None = None
     short_inputs: str | None = None
     attention_start: str | None = None

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.results import run_row
 from linformer_fairseq.results.rows import Hardware, Pretrained, Score, from_line, to_line
 from linformer_fairseq.results.run_row import find_runs, read_run
 from tests.results.examples import attempt, record, run_folder, training, validation
@@ -95,6 +96,17 @@ def test_models(tmp_path: Path) -> None:
     assert of(_name="roberta")[0] == "roberta"
     assert of(_name="performer_prenorm", features=16)[:2] == ("performer", 16)
     assert of(_name="nystrom_prenorm", landmarks=32)[:2] == ("nystrom", 32)
+
+
+def test_runs_that_differ_in_an_option_are_told_apart(tmp_path: Path) -> None:
+    """Whoever adds an option to models/config.py adds it to results/run_row.py."""
+    from linformer_fairseq.models.config import OPTIONS_OF_LINFORMER, Role, with_role
+
+    found = {"projected_dim": 4, "sharing": "none", "projection": "linear", "freeze_projection": True}
+    row = read_run(run_folder(tmp_path / "run", LOG, model={**record()["model"], **found}))
+    assert row.model.options["freeze_projection"] is True and from_line(to_line(row)) == row
+    of_computation = set(OPTIONS_OF_LINFORMER) - with_role(Role.EXECUTION)
+    assert of_computation == {"projected_dim", "sharing", "projection", *run_row._OPTIONS}
 
 
 def test_several_attempts(tmp_path: Path) -> None:
