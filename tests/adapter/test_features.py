@@ -257,11 +257,8 @@ def test_the_encoder_is_one_graph_whatever_the_padding(sharing: str) -> None:
     torch._dynamo.reset()
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{}, pytest.param({"encoder_layerdrop": 0.5, "encoder_normalize_before": True}, marks=pytest.mark.slow)],
-    ids=str,
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, {"encoder_layerdrop": 0.5, "encoder_normalize_before": True}], ids=str)
 def test_compiled_layers_are_equal_layers_that_share_programs(
     options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

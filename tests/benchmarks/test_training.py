@@ -56,6 +56,7 @@ def test_a_model_for_which_memory_does_not_suffice_is_a_cell_like_others(tmp_pat
     assert found["status"] == "out_of_memory" and "can't allocate memory" in found["reason"]
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_is_told_apart(monkeypatch):
     # The vocabulary of a job has to be a whole number; this one cannot even be unpickled in the child.
     class Ends(Sizes):
