@@ -254,7 +254,7 @@ cp -- rows.jsonl "$results/runs.jsonl"
 linformer results perplexity --runs rows.jsonl --out "$results/perplexity.md"
 # A figure of all models of `projections` would not be readable; it has the kinds of attention only.
 kinds="$([[ $study != projections ]] || echo '(roberta|default|paper|mean_pool|max_pool|performer|nystrom)_s')"
-grep -E "\"name\": \"$kinds" rows.jsonl >drawn.jsonl
+sed -nE "/\"name\": \"$kinds/p" rows.jsonl >drawn.jsonl
 linformer results perplexity --runs drawn.jsonl --figure "$results" >/dev/null
 if [[ $study == released || $study == projections ]]; then
     cp -- controls/*.json "$results"

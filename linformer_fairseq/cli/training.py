@@ -28,7 +28,9 @@ def run(arguments: argparse.Namespace) -> int:
         configs = [run.config for run in check(*options)]
     except KeyboardInterrupt:
         if "RANK" not in os.environ:  # with several processes, only the launcher prints this
-            print("stopped by Ctrl-C; the same command goes on from the last checkpoint, if there is one", file=sys.stderr)
+            print(
+                "stopped by Ctrl-C; the same command goes on from the last checkpoint, if there is one", file=sys.stderr
+            )
         raise
     try:
         _describe(configs)

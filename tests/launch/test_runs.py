@@ -151,7 +151,9 @@ def test_ctrl_c_is_said_and_the_run_goes_on(
     words += ["run.tokens_per_batch=128", "checkpoint.save_interval_updates=4"]
     folder = tmp_path / "runs" / NAME
     output = signal_after(start_linformer(*words, cwd=tmp_path), folder, 6, signal.SIGINT)
-    assert output.endswith("stopped by Ctrl-C; the same command goes on from the last checkpoint, if there is one\n"), output[-2000:]
+    assert output.endswith("stopped by Ctrl-C; the same command goes on from the last checkpoint, if there is one\n"), (
+        output[-2000:]
+    )
     assert (attempts(folder)[-1]["status"], attempts(folder)[-1]["error"]) == ("stopped", "Ctrl-C")
     if processes == 2:  # their folder is like that of one
         assert examine(folder / "checkpoint_last.pt").state is State.SOUND
