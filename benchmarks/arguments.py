@@ -6,6 +6,7 @@ This module does not import torch, so that `--help` is fast and works without it
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.efficiency import presets, sizes
@@ -82,9 +83,7 @@ def training(parser: argparse.ArgumentParser) -> None:
     trained = presets.TRAINED
     parser.add_argument("--preset", choices=presets.TRAINING, help="sets lengths, n, k and padding of a measurement")
     _device(parser)
-    parser.add_argument(
-        "--dtype", choices=DTYPES[:2], default="float32", help="type of weights and features (%(default)s)"
-    )
+    _dtype(parser, DTYPES[:2])
     parser.add_argument("--lengths", type=int, nargs="+", metavar="T", help="lengths of sequences (512)")
     parser.add_argument("--positions", type=int, metavar="N", help="n of the models (each length)")
     parser.add_argument("--projected-dims", type=int, nargs="+", metavar="K", help="k of the models (128)")
@@ -118,7 +117,7 @@ def prediction(parser: argparse.ArgumentParser) -> None:
     given: articles of Wikipedia of at least 4,000 characters, and SST-2's development set.
     """
     _device(parser)
-    parser.add_argument("--dtype", choices=DTYPES, default="float32", help="type of weights and features (%(default)s)")
+    _dtype(parser)
     parser.add_argument(
         "--bpe", type=Path, metavar="DIR", help="encoder.json, vocab.bpe, dict.txt (LINFORMER_DATA/bpe)"
     )
@@ -224,7 +223,7 @@ def selfcheck(parser: argparse.ArgumentParser) -> None:
     10 %; otherwise the exit status is 1.
     """
     _device(parser)
-    parser.add_argument("--dtype", choices=DTYPES, default="float32", help="type of weights and features (%(default)s)")
+    _dtype(parser)
     parser.add_argument(
         "--lengths", type=int, nargs="+", metavar="N", default=[512, 4096], help="lengths of inputs (512 4096)"
     )
@@ -277,7 +276,7 @@ def readme(parser: argparse.ArgumentParser) -> None:
 def _one_layer(parser: argparse.ArgumentParser, kind: str, rounds: int) -> None:
     """The options of programs that measure a single layer."""
     _device(parser)
-    parser.add_argument("--dtype", choices=DTYPES, default="float32", help="type of weights and features (%(default)s)")
+    _dtype(parser)
     parser.add_argument("--lengths", type=int, nargs="+", metavar="T", default=[512], help="lengths of inputs (512)")
     parser.add_argument("--positions", type=int, metavar="N", help="n of the layer (each length)")
     parser.add_argument("--projected-dim", type=int, metavar="K", default=128, help="k of the layer (%(default)s)")
@@ -290,6 +289,12 @@ def _one_layer(parser: argparse.ArgumentParser, kind: str, rounds: int) -> None:
 
 def _device(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="cpu", help="cpu or cuda (%(default)s)")
+
+
+def _dtype(parser: argparse.ArgumentParser, choices: Sequence[str] = DTYPES) -> None:
+    parser.add_argument(
+        "--dtype", choices=choices, default="float32", help="type of weights and features (%(default)s)"
+    )
 
 
 def _threads(parser: argparse.ArgumentParser) -> None:

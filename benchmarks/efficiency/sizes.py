@@ -7,6 +7,14 @@ from dataclasses import asdict, dataclass
 
 from linformer_fairseq.files.errors import UserError
 
+_HELP = {
+    "layers": "layers",
+    "width": "features",
+    "ffn": "features of the feed-forward layers",
+    "heads": "attention heads",
+    "vocabulary": "tokens in the vocabulary",
+}
+
 
 @dataclass(frozen=True)
 class Sizes:
@@ -31,18 +39,11 @@ class Sizes:
 def add_arguments(parser: argparse.ArgumentParser, vocabulary: bool = True) -> None:
     """Add an option for each size; without ``vocabulary``, that one keeps its default."""
     group = parser.add_argument_group("size of the models")
-    names = {
-        "layers": "layers",
-        "width": "features",
-        "ffn": "features of the feed-forward layers",
-        "heads": "attention heads",
-    }
-    names["vocabulary"] = "tokens in the vocabulary"
     for name, value in asdict(Sizes()).items():
         if name == "vocabulary" and not vocabulary:
             parser.set_defaults(vocabulary=value)
             continue
-        group.add_argument(f"--{name}", type=int, default=value, help=f"{names[name]} (%(default)s)")
+        group.add_argument(f"--{name}", type=int, default=value, help=f"{_HELP[name]} (%(default)s)")
 
 
 def sizes_of(args: argparse.Namespace) -> Sizes:

@@ -186,10 +186,7 @@ def _draw_theorem2(record: Record, folder: Path) -> list[Path]:
     for column, name in enumerate(inputs):
         for axes, along, fixed in ((grid[0][column], "k", {"n": length}), (grid[1][column], "n", {"k": rows})):
             found = _select(cells, along, input=name, **fixed)
-            for method, colour, style in zip(METHODS, _COLOURS, _STYLES, strict=False):
-                points = [(cell[along], cell["errors"][method]) for cell in found]
-                label = METHOD_NAMES[method]
-                axes.plot(*zip(*points, strict=True), style, color=colour, markersize=4, linewidth=1.1, label=label)
+            _draw_errors(axes, found, along, METHODS)
             if own := _select(trained, along, input=name, **fixed):
                 label = f"{METHOD_NAMES['trained']}, k = {own[0]['k']}"
                 axes.plot(*_points(own, along, "error"), "*", color="#000000", markersize=10, label=label)
@@ -214,10 +211,7 @@ def _draw_approximations(record: Record, folder: Path) -> list[Path]:
     canvas, grid = plt.subplots(1, len(inputs), figsize=size, layout="constrained", sharey=True, squeeze=False)
     for axes, name in zip(grid[0], inputs, strict=True):
         found = _select(cells, "k", input=name, n=length)
-        for method, colour, style in zip(approximations.METHODS, _COLOURS, _STYLES, strict=False):
-            points = [(cell["k"], cell["errors"][method] or math.nan) for cell in found]  # 0 has no place on the axis
-            label = METHOD_NAMES[method]
-            axes.plot(*zip(*points, strict=True), style, color=colour, markersize=4, linewidth=1.1, label=label)
+        _draw_errors(axes, found, "k", approximations.METHODS)
         axes.axhline(1, color="#999999", linewidth=0.8)
         _log_axes(axes, "k", sorted({cell["k"] for cell in found}), name)
         axes.set_xlabel("k rows of E and F cost as much")
@@ -228,6 +222,14 @@ def _draw_approximations(record: Record, folder: Path) -> list[Path]:
         f"Relative error at equal cost, n = {length}; the grey line is output zero{_drawn(cells)}", fontsize=10
     )
     return save_both(canvas, folder / "approximations")
+
+
+def _draw_errors(axes: Axes, cells: Sequence[Record], along: str, methods: Sequence[str]) -> None:
+    """A line of each method."""
+    for method, colour, style in zip(methods, _COLOURS, _STYLES, strict=False):
+        points = [(cell[along], cell["errors"][method] or math.nan) for cell in cells]  # 0 has no place on the axis
+        label = METHOD_NAMES[method]
+        axes.plot(*zip(*points, strict=True), style, color=colour, markersize=4, linewidth=1.1, label=label)
 
 
 def _middle(cells: Sequence[Record]) -> tuple[int, int]:
@@ -254,8 +256,8 @@ def _layers(cells: Sequence[Record]) -> list[str]:
 def _drawn(cells: Sequence[Record]) -> str:
     """Says so where some of the layers are left out, or values."""
     count = len(_layers(cells))
-    layers = f"; {_LAYERS} of {count} layers are drawn" if count > _LAYERS else ""
-    return f"{layers}; values outside {_STEPS[0]:g} to {_STEPS[-1]:g} are not"
+    layers = f"; {_LAYERS} of {count} layers" if count > _LAYERS else ""
+    return f"{layers}; values outside {_STEPS[0]:g} to {_STEPS[-1]:g} are not drawn"
 
 
 def _select(cells: Sequence[Record], order: str, **wanted: Any) -> list[Record]:

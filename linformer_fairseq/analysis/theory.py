@@ -58,12 +58,10 @@ class Settings:
 
     def check(self, longest: int | None = None) -> None:
         """Raises UserError if a value is out of range; ``longest`` is n of the model."""
-        if min(self.lengths) < 2 or (longest is not None and max(self.lengths) > longest):
+        if wrong := [n for n in self.lengths if n < 2 or (longest is not None and n > longest)]:
             expected = "at least 2" if longest is None else f"2 to {longest:,}, which is what this model takes"
-            wrong = [n for n in self.lengths if n < 2 or (longest is not None and n > longest)]
             raise UserError(f"--lengths: {', '.join(map(str, wrong))}; expected {expected}")
-        if min(self.projected_dims) < 1 or max(self.projected_dims) >= max(self.lengths):
-            wrong = [k for k in self.projected_dims if not 1 <= k < max(self.lengths)]
+        if wrong := [k for k in self.projected_dims if not 1 <= k < max(self.lengths)]:
             raise UserError(
                 f"--projected-dims: {', '.join(map(str, wrong))}; expected 1 to {max(self.lengths) - 1:,}, "
                 "less than the largest of --lengths"

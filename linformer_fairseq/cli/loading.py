@@ -14,7 +14,6 @@ from linformer_fairseq.cli.devices import device_of
 from linformer_fairseq.evaluation import load_classifier, read_finetuned, read_task
 from linformer_fairseq.files.dictionary import find_dictionary
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.files.tokenizers import find_tokenizer
 from linformer_fairseq.files.weight_names import HEADS
 from linformer_fairseq.models import LinformerHubInterface, LinformerRobertaModel, hub_interface, quantize
 
@@ -93,10 +92,4 @@ def find_model(arguments: argparse.Namespace) -> tuple[Path, Path]:
     data = arguments.data or training_data(weights)
     if find_dictionary(data) is None:
         raise UserError(f"{data}: no dict.txt there; name the data folder that {weights} was trained on: --data DIR")
-    try:
-        find_tokenizer([data, data / "input0", weights.parent])
-    except FileNotFoundError as error:
-        raise UserError(
-            f"{error}; name the data folder that {weights} was trained on, which has it: --data DIR"
-        ) from None
     return weights, data

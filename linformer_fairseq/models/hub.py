@@ -132,7 +132,7 @@ def hub_interface(model: Any, task: Any, folders: Sequence[Path]) -> LinformerHu
         FileNotFoundError: there is no tokenizer in them.
         UserError: its files are damaged.
     """
-    options = _checked(find_tokenizer(folders))
+    options = _tokenizer(folders)
     bpe = {"_name": options.pop("bpe"), **options}
     return LinformerHubInterface(OmegaConf.create({"bpe": bpe}), task, model)
 
@@ -195,6 +195,7 @@ def _tokenizer(folders: Sequence[Path]) -> dict[str, str]:
         return _checked(find_tokenizer(folders))
     except FileNotFoundError as error:
         raise FileNotFoundError(
-            f"{error}. Give the data folder, which has them, as the third argument of from_pretrained, put them "
-            "there, name another tokenizer with bpe=..., or pass bpe=None to work with token ids only"
+            f"{error}. Give the data folder, which has them, as the third argument of from_pretrained (on the command "
+            "line: --data DIR), put them there, name another tokenizer with bpe=..., or pass bpe=None to work with "
+            "token ids only"
         ) from None
