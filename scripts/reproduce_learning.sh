@@ -15,7 +15,7 @@ usage() {
 usage: scripts/reproduce_learning.sh STUDY [options]
 
   projections   perplexity with different projections, k, n and other options: 35 models of 2 layers x 128, three seeds
-                each; accuracy on two tasks with each kind of projection; an estimated four hours on two cores
+                each; accuracy on two tasks with each kind of projection, k and sharing; an estimated four hours on two cores
   length        accuracy on whole and on truncated film reviews, and in finding the author of a passage of 1,500 words:
                 models of 2 layers x 128 with n = 256, 512 and 2,048, three seeds; an estimated two hours on two cores
   released      the model that comes with the package, and a RoBERTa to compare: 4 layers x 256, n = 512, 80 million
@@ -74,12 +74,28 @@ finetune() { # finetune RUN TASK SEED UPDATES OVERRIDE...: adds a line to the li
     lines+=("$1_$2_f$3 finetune task=$2 common.seed=$3 $updates ${*:5} $finetuning pretrained=$runs/$1/checkpoint_best.pt run.runs=$runs")
 }
 
+on_two_tasks() { # on_two_tasks TITLE NAME...: finetunes all seeds of models with n = 256 on SST-2 and IMDB
+    local task seed model
+    local -A sentences=([sst2]=64 [imdb]=16)
+    lines=()
+    for task in sst2 imdb; do
+        for ((seed = 1; seed <= seeds; seed++)); do
+            for model in "${@:2}"; do
+                finetune "${model}_s$seed" "$task" "$seed" "$finetune_updates" "lr=1e-3 model.dropout=0" \
+                    "model.attention_dropout=0 task.data=$task run.sentences_per_update=${sentences[$task]}" \
+                    "dataset.batch_size=${sentences[$task]}"
+            done
+        done
+    done
+    run_all "finetuning: $1" "${lines[@]}"
+    lines=()
+}
+
 # ---- The studies: their tasks and runs
 projections() {
-    local paper="model.projection=linear" seed k n task model found
+    local paper="model.projection=linear" k n found
     local affine="model.row_weights=affine model.short_inputs=stretch"
     local windows="$paper $affine model.projection_init=window_means model.projection_step=0.02 model.attention_start=neighbours"
-    local -A sentences=([sst2]=64 [imdb]=16)
     prepare_task sst2 glue/SST-2 256
     prepare_task imdb aclImdb.tar.xz 256
 
@@ -93,21 +109,10 @@ projections() {
     for_seeds performer small/roberta common.user_dir=rivals model._name=performer_prenorm model.features=64
     for_seeds nystrom small/roberta common.user_dir=rivals model._name=nystrom_prenorm model.landmarks=64
     run_all "pretraining: kinds of projections" "${lines[@]}"
-    lines=()
-    for task in sst2 imdb; do
-        for ((seed = 1; seed <= seeds; seed++)); do
-            for model in roberta default paper mean_pool max_pool; do
-                finetune "${model}_s$seed" "$task" "$seed" "$finetune_updates" "lr=1e-3 model.dropout=0" \
-                    "model.attention_dropout=0 task.data=$task run.sentences_per_update=${sentences[$task]}" \
-                    "dataset.batch_size=${sentences[$task]}"
-            done
-        done
-    done
-    run_all "finetuning" "${lines[@]}"
+    on_two_tasks "kinds of projections" roberta default paper mean_pool max_pool
 
     # ---- A k for each layer and head: as many rows as make up 99 % of a RoBERTa's singular values (90 % take only some 7 of
     # 256 after so few updates); the same with its two layers exchanged; and one k of the same sum
-    lines=()
     found="$(linformer analyse spectrum "$runs/roberta_s1" text/valid --sentences 200 --out spectrum)" # kept once finished
     k="$(sed -n 's/^99 %: projected_dim=//p' <<<"$found")"
     for_seeds k_by_spectrum small/linformer "$windows" model.sharing=none "model.projected_dim=$k"
@@ -143,6 +148,7 @@ projections() {
     for_seeds paper_affine small/linformer "$paper" "$affine"
     for_seeds paper_windows small/linformer "$windows"
     run_all "pretraining: k, n and other options" "${lines[@]}"
+    on_two_tasks "k and sharing" k{16,32,128} paper_k{16,32,128} none headwise key_value
 }
 
 length() {

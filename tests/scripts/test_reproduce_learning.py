@@ -83,7 +83,7 @@ def test_without_data(checkout: Path, data: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("study", "pretrained", "finetuned", "second_seed"),
-    [("projections", 35, 10, 45), ("length", 6, 12, 18), ("released", 6, 16, 8), ("conversion", 3, 0, 2)],
+    [("projections", 35, 28, 63), ("length", 6, 12, 18), ("released", 6, 16, 8), ("conversion", 3, 0, 2)],
 )
 def test_the_runs_of_a_study_are_runs_that_can_be_composed(
     checkout: Path,
