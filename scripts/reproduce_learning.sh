@@ -14,8 +14,8 @@ usage() {
     cat <<EOT
 usage: scripts/reproduce_learning.sh STUDY [options]
 
-  projections   perplexity with different projections, k, n and other options: 35 models of 2 layers x 128, three seeds
-                each; accuracy on two tasks with each kind of projection, k and sharing; an estimated four hours on two cores
+  projections   perplexity with different projections, k, n and other options: 38 models of 2 layers x 128, three seeds
+                each; accuracy on two tasks with each kind of projection, k and sharing; an estimated five hours on two cores
   length        accuracy on whole and on truncated film reviews, and in finding the author of a passage of 1,500 words:
                 models of 2 layers x 128 with n = 256, 512 and 2,048, three seeds; an estimated two hours on two cores
   released      the model that comes with the package, and a RoBERTa to compare: 4 layers x 256, n = 512, 80 million
@@ -112,17 +112,20 @@ projections() {
     on_two_tasks "kinds of projections" roberta default paper mean_pool max_pool
 
     # ---- A k for each layer and head: as many rows as make up 99 % of a RoBERTa's singular values (90 % take only some 7 of
-    # 256 after so few updates); the same with its two layers exchanged; and one k of the same sum
+    # 256 after so few updates); the same with its two layers exchanged; the list of the RoBERTa before training; and one k of
+    # nearly the same sum
     found="$(linformer analyse spectrum "$runs/roberta_s1" text/valid --sentences 200 --out spectrum)" # kept once finished
     k="$(sed -n 's/^99 %: projected_dim=//p' <<<"$found")"
     for_seeds k_by_spectrum small/linformer "$windows" model.sharing=none "model.projected_dim=$k"
     k="$(sed -E 's/\[(\[[^]]*\]),(\[[^]]*\])\]/[\2,\1]/' <<<"$k")"
     for_seeds k_layers_exchanged small/linformer "$windows" model.sharing=none "model.projected_dim=$k"
+    k="$(sed -nE 's/.*"untrained": \{[^}]*"0.99": ([^}]*)\}.*/\1/p' spectrum/spectrum.json | tr -d ' ')"
+    for_seeds k_untrained small/linformer "$windows" model.sharing=none "model.projected_dim=$k"
     k="$(sed -n '/^99 %/{n;s/.*: //p}' <<<"$found")"
     for_seeds k_same_sum small/linformer "$windows" model.sharing=none "model.projected_dim=$k"
 
     # ---- k at n = 256, and n at k = 64
-    for k in 16 32 128; do
+    for k in 16 32 128 256; do
         for_seeds "k$k" small/linformer "model.projected_dim=$k"
         for_seeds "paper_k$k" small/linformer "$paper" "model.projected_dim=$k"
     done
@@ -148,7 +151,7 @@ projections() {
     for_seeds paper_affine small/linformer "$paper" "$affine"
     for_seeds paper_windows small/linformer "$windows"
     run_all "pretraining: k, n and other options" "${lines[@]}"
-    on_two_tasks "k and sharing" k{16,32,128} paper_k{16,32,128} none headwise key_value
+    on_two_tasks "k and sharing" k{16,32,128,256} paper_k{16,32,128,256} none headwise key_value
 }
 
 length() {
