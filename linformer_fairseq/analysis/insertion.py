@@ -40,7 +40,7 @@ class Settings:
     """Of the weights."""
     data: str
     """Name of the task."""
-    data_bytes: int
+    data_sha256: str
     split: str
     shifts: list[int]
     """s, ascending."""

@@ -47,7 +47,7 @@ class Settings:
     """Of the weights."""
     data: str
     """Name of the text."""
-    data_bytes: int
+    data_sha256: str
     length: int
     """n, the tokens of a block."""
     lengths: list[int]

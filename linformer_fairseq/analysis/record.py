@@ -12,6 +12,8 @@ from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import read_object, shortened
 
+_HINT = "remove it, and make it again with `linformer analyse`"
+_CONTENTS = {"sha256": "the model", "data_sha256": "the text"}
 _PACKAGES = ("torch", "numpy", "transformers", "linformer-fairseq")
 
 
@@ -31,7 +33,7 @@ def read_record(path: Path, kind: str) -> dict[str, Any]:
     Raises:
         UserError: the file cannot be read, or is none.
     """
-    found = read_object(path)
+    found = read_object(path, _HINT)
     if found.get("kind") != kind or not isinstance(found.get("settings"), dict):
         raise UserError(f"{path}: no result of `linformer analyse {kind}`")
     return found
@@ -45,10 +47,12 @@ def check_settings(path: Path, stored: Mapping[str, Any], wanted: Mapping[str, A
     """
     for name, value in json.loads(json.dumps(wanted)).items():
         if stored.get(name) != value:
-            raise UserError(
-                f"{path}: was made with {name} {shortened(stored.get(name))}, not {shortened(value)}; choose another "
-                "--out, or remove it"
-            )
+            before, now = shortened(stored.get(name)), shortened(value)
+            if name in _CONTENTS:
+                told = f"{_CONTENTS[name]} has changed since it was made (SHA-256 {before} then, {now} now)"
+            else:
+                told = f"was made with {name} {before}, not {now}"
+            raise UserError(f"{path}: {told}; choose another --out, or remove it")
 
 
 def origin(command: str) -> dict[str, Any]:

@@ -49,7 +49,7 @@ class Settings:
     """Of the weights."""
     data: str
     """Name of the text."""
-    data_bytes: int
+    data_sha256: str
     length: int
     """T."""
     sentences: int

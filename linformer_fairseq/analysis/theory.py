@@ -54,7 +54,7 @@ class Settings:
     model: str | None = None
     sha256: str | None = None
     data: str | None = None
-    data_bytes: int | None = None
+    data_sha256: str | None = None
 
     def check(self, longest: int | None = None) -> None:
         """Raises UserError if a value is out of range; ``longest`` is n of the model."""

@@ -68,7 +68,7 @@ def _spectrum(arguments: argparse.Namespace) -> None:
         model=model.name,
         sha256=model.sha256,
         data=arguments.input.name,
-        data_bytes=_size(arguments.input),
+        data_sha256=_content(arguments.input),
         length=length,
         sentences=arguments.sentences,
         seed=arguments.seed,
@@ -108,7 +108,7 @@ def _theory(arguments: argparse.Namespace) -> None:
             model=model.name,
             sha256=model.sha256,
             data=arguments.text.name,
-            data_bytes=_size(arguments.text),
+            data_sha256=_content(arguments.text),
         )
         words += ["--checkpoint", model.name, "--text", arguments.text.name]
         given = arguments.text, model.encoder, max(lengths), settings.samples, settings.seed
@@ -152,7 +152,7 @@ def _limits(arguments: argparse.Namespace) -> None:
         model=model.name,
         sha256=model.sha256,
         data=arguments.input.name,
-        data_bytes=_size(arguments.input),
+        data_sha256=_content(arguments.input),
         length=n,
         lengths=sorted(set(arguments.lengths or limits.default_lengths(n))),
         shifts=sorted({0, *(limits.default_shifts(n) if arguments.shifts is None else arguments.shifts)}),
@@ -181,7 +181,7 @@ def _insertion(arguments: argparse.Namespace) -> None:
         model=_name(weights, folders=2),  # a finetuning's own folder does not say of what model it is
         sha256=provenance.sha256(weights),
         data=task,
-        data_bytes=_size(arguments.task),
+        data_sha256=_content(arguments.task),
         split=arguments.split,
         shifts=sorted(set(shifts)),
         examples=arguments.examples,
@@ -264,16 +264,19 @@ def _choose(path: Path, encoder: Encoder, length: int, count: int, seed: int, op
     return choose_blocks(open_source(path, sys.stdin.buffer, None, []), encoder, length, count, seed, option)
 
 
-def _size(path: Path) -> int:
-    """Bytes of a file, or of all files in a folder.
+def _content(path: Path) -> str:
+    """SHA-256 of a file, or of the names and contents of all files in a folder.
 
     Raises:
         UserError: there is nothing.
     """
     if not path.exists():
         raise UserError(f"{path}: no such file or folder")
-    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
-    return sum(file.stat().st_size for file in files)
+    if path.is_file():
+        return provenance.sha256(path)
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    lines = "".join(f"{file.relative_to(path)}\0{provenance.sha256(file)}\n" for file in files)
+    return hashlib.sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _command(*words: object) -> str:

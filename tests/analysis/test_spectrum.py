@@ -89,6 +89,10 @@ def test_a_stopped_run_goes_on(
     assert "linformer analyse spectrum: stopped; repeat" in capsys.readouterr().err
     analyse(roberta, sample, tmp_path / "out", "--seed", 2, status=1)
     assert "with seed 1, not 2" in capsys.readouterr().err
+    edited = tmp_path / sample.name
+    edited.write_text(sample.read_text().replace("e", "a"))
+    analyse(roberta, edited, tmp_path / "out", status=1)
+    assert "the text has changed" in capsys.readouterr().err
     found = analyse(roberta, sample, tmp_path / "out", "--batch", 3)
     assert calls == 8 + 2  # the other six blocks, three at a time
     for name in whole:

@@ -70,7 +70,7 @@ def limits() -> dict[str, Any]:
     return {
         "kind": "limits",
         "settings": {
-            **{"model": "tiny", "sha256": "", "data": "text", "data_bytes": 9, "length": 8, "lengths": [8]},
+            **{"model": "tiny", "sha256": "", "data": "text", "data_sha256": "", "length": 8, "lengths": [8]},
             **{"shifts": [0, 2], "sentences": 3, "seed": 1},
         },
         "encoder": {"kind": "Linformer", "is_dense": False, "max_positions": 8, "layers": 1, "heads": 2},
