@@ -15,7 +15,8 @@ usage() {
 usage: scripts/reproduce_learning.sh STUDY [options]
 
   projections   perplexity with different projections, k, n and other options: 38 models of 2 layers x 128, three seeds
-                each; accuracy on two tasks with each kind of projection, k and sharing; an estimated five hours on two cores
+                each; accuracy on two tasks with each kind of projection, k, n and sharing; an estimated five hours on two
+                cores
   length        accuracy on whole and on truncated film reviews, and in finding the author of a passage of 1,500 words:
                 models of 2 layers x 128 with n = 256, 512 and 2,048, three seeds; an estimated two hours on two cores
   released      the model that comes with the package, and a RoBERTa to compare: 4 layers x 256, n = 512, 80 million
@@ -74,20 +75,25 @@ finetune() { # finetune RUN TASK SEED UPDATES OVERRIDE...: adds a line to the li
     lines+=("$1_$2_f$3 finetune task=$2 common.seed=$3 $updates ${*:5} $finetuning pretrained=$runs/$1/checkpoint_best.pt run.runs=$runs")
 }
 
-on_two_tasks() { # on_two_tasks TITLE NAME...: finetunes all seeds of models with n = 256 on SST-2 and IMDB
+cut_task() { # cut_task TASK SOURCE N: truncates its examples to N tokens; writes to TASK_N
+    cmp -s -- bin/dict.txt "$1_$3/input0/dict.txt" || linformer_data task "$1" --from "$data/$2" --tokenizer tokenizer \
+        --max-positions "$3" --cut head+tail --out "$1_$3"
+}
+
+on_two_tasks() { # on_two_tasks SUFFIX TITLE NAME...: finetunes all seeds of models on SST-2 and IMDB, in TASKSUFFIX
     local task seed model
     local -A sentences=([sst2]=64 [imdb]=16)
     lines=()
     for task in sst2 imdb; do
         for ((seed = 1; seed <= seeds; seed++)); do
-            for model in "${@:2}"; do
+            for model in "${@:3}"; do
                 finetune "${model}_s$seed" "$task" "$seed" "$finetune_updates" "lr=1e-3 model.dropout=0" \
-                    "model.attention_dropout=0 task.data=$task run.sentences_per_update=${sentences[$task]}" \
+                    "model.attention_dropout=0 task.data=$task$1 run.sentences_per_update=${sentences[$task]}" \
                     "dataset.batch_size=${sentences[$task]}"
             done
         done
     done
-    run_all "finetuning: $1" "${lines[@]}"
+    run_all "finetuning: $2" "${lines[@]}"
     lines=()
 }
 
@@ -109,7 +115,7 @@ projections() {
     for_seeds performer small/roberta common.user_dir=rivals model._name=performer_prenorm model.features=64
     for_seeds nystrom small/roberta common.user_dir=rivals model._name=nystrom_prenorm model.landmarks=64
     run_all "pretraining: kinds of projections" "${lines[@]}"
-    on_two_tasks "kinds of projections" roberta default paper mean_pool max_pool
+    on_two_tasks "" "kinds of projections" roberta default paper mean_pool max_pool
 
     # ---- A k for each layer and head: as many rows as make up 99 % of a RoBERTa's singular values (90 % take only some 7 of
     # 256 after so few updates); the same with its two layers exchanged; the list of the RoBERTa before training; and one k of
@@ -151,7 +157,12 @@ projections() {
     for_seeds paper_affine small/linformer "$paper" "$affine"
     for_seeds paper_windows small/linformer "$windows"
     run_all "pretraining: k, n and other options" "${lines[@]}"
-    on_two_tasks "k and sharing" k{16,32,128,256} paper_k{16,32,128,256} none headwise key_value
+    on_two_tasks "" "k and sharing" k{16,32,128,256} paper_k{16,32,128,256} none headwise key_value
+    for n in 128 512 1024; do
+        cut_task sst2 glue/SST-2 "$n"
+        cut_task imdb aclImdb.tar.xz "$n"
+        on_two_tasks "_$n" "n = $n" "n$n" "paper_n$n"
+    done
 }
 
 length() {
@@ -160,8 +171,7 @@ length() {
     local -A k=([256]=64 [512]=64 [2048]=128)
     python -m scripts.reproduce_tools.authors --books "$data/corpus/books.txt.xz" --list "$data/corpus/books.list.tsv" --out authors
     for n in 256 512 2048; do
-        cmp -s -- bin/dict.txt "imdb_$n/input0/dict.txt" || linformer_data task imdb --from "$data/aclImdb.tar.xz" \
-            --tokenizer tokenizer --max-positions "$n" --cut head+tail --out "imdb_$n"
+        cut_task imdb aclImdb.tar.xz "$n"
         cmp -s -- bin/dict.txt "authors_$n/input0/dict.txt" || linformer_data task tsv --from authors/train.tsv authors/valid.tsv \
             --tokenizer tokenizer --max-positions "$n" --cut head+tail --out "authors_$n"
         for ((seed = 1; seed <= seeds; seed++)); do
