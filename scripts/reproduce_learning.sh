@@ -75,11 +75,6 @@ finetune() { # finetune RUN TASK SEED UPDATES OVERRIDE...: adds a line to the li
     lines+=("$1_$2_f$3 finetune task=$2 common.seed=$3 $updates ${*:5} $finetuning pretrained=$runs/$1/checkpoint_best.pt run.runs=$runs")
 }
 
-cut_task() { # cut_task TASK SOURCE N: truncates its examples to N tokens; writes to TASK_N
-    cmp -s -- bin/dict.txt "$1_$3/input0/dict.txt" || linformer_data task "$1" --from "$data/$2" --tokenizer tokenizer \
-        --max-positions "$3" --cut head+tail --out "$1_$3"
-}
-
 on_two_tasks() { # on_two_tasks SUFFIX TITLE NAME...: finetunes all seeds of models on SST-2 and IMDB, in TASKSUFFIX
     local task seed model
     local -A sentences=([sst2]=64 [imdb]=16)
@@ -159,8 +154,8 @@ projections() {
     run_all "pretraining: k, n and other options" "${lines[@]}"
     on_two_tasks "" "k and sharing" k{16,32,128,256} paper_k{16,32,128,256} none headwise key_value
     for n in 128 512 1024; do
-        cut_task sst2 glue/SST-2 "$n"
-        cut_task imdb aclImdb.tar.xz "$n"
+        cut_task sst2 glue/SST-2 "$n" "sst2_$n"
+        cut_task imdb aclImdb.tar.xz "$n" "imdb_$n"
         on_two_tasks "_$n" "n = $n" "n$n" "paper_n$n"
     done
 }
@@ -171,7 +166,7 @@ length() {
     local -A k=([256]=64 [512]=64 [2048]=128)
     python -m scripts.reproduce_tools.authors --books "$data/corpus/books.txt.xz" --list "$data/corpus/books.list.tsv" --out authors
     for n in 256 512 2048; do
-        cut_task imdb aclImdb.tar.xz "$n"
+        cut_task imdb aclImdb.tar.xz "$n" "imdb_$n"
         cmp -s -- bin/dict.txt "authors_$n/input0/dict.txt" || linformer_data task tsv --from authors/train.tsv authors/valid.tsv \
             --tokenizer tokenizer --max-positions "$n" --cut head+tail --out "authors_$n"
         for ((seed = 1; seed <= seeds; seed++)); do

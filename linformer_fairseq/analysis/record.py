@@ -48,7 +48,7 @@ def check_settings(path: Path, stored: Mapping[str, Any], wanted: Mapping[str, A
     for name, value in json.loads(json.dumps(wanted)).items():
         if stored.get(name) != value:
             before, now = shortened(stored.get(name)), shortened(value)
-            if name in _CONTENTS:
+            if name in _CONTENTS and name in stored:  # an earlier version noted no SHA-256 of the text
                 told = f"{_CONTENTS[name]} has changed since it was made (SHA-256 {before} then, {now} now)"
             else:
                 told = f"was made with {name} {before}, not {now}"

@@ -74,9 +74,13 @@ prepare_text() { # prepare_text [TOKENIZER]: a folder with a tokenizer; without 
     linformer_data binarize --tokenizer "$tokenizer" --out "$out/bin" --workers "$jobs" "$out/text"
 }
 
+cut_task() { # cut_task TASK SOURCE N NAME: truncates its examples to N tokens; writes to $out/NAME
+    cmp -s -- "$out/bin/dict.txt" "$out/$4/input0/dict.txt" || linformer_data task "$1" --from "$data/$2" \
+        --tokenizer "$out/tokenizer" --max-positions "$3" --cut head+tail --out "$out/$4"
+}
+
 prepare_task() { # prepare_task TASK SOURCE N: writes to $out/TASK, and its bag of words to $out/controls
-    cmp -s -- "$out/bin/dict.txt" "$out/$1/input0/dict.txt" || linformer_data task "$1" --from "$data/$2" \
-        --tokenizer "$out/tokenizer" --max-positions "$3" --cut head+tail --out "$out/$1"
+    cut_task "$1" "$2" "$3" "$1"
     mkdir -p -- "$out/controls"
     [[ -f $out/controls/$1.json ]] ||
         python -m scripts.reproduce_tools.bag_of_words "$1" --from "$data/$2" --out "$out/controls/$1.json"
