@@ -247,6 +247,7 @@ def test_causal_attention_is_refused() -> None:
         layer(torch.randn(1, 5, 24), None, attn_mask=torch.ones(5, 5).triu(1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sharing", SHARINGS)
 def test_the_encoder_is_one_graph_whatever_the_padding(sharing: str) -> None:
     """A host sync such as ``.any()`` on the mask would break the graph: fullgraph raises then."""

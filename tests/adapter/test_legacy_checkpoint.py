@@ -127,6 +127,7 @@ def assert_as_expected(model: nn.Module, folder: Path, mode: str) -> None:
     torch.testing.assert_close(logits, expected["logits"], atol=1e-5, rtol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["headwise", "key_value", "layerwise"])
 def test_a_real_one_gives_its_features_and_logits(mode: str) -> None:
     folder = real_example()

@@ -92,6 +92,7 @@ def test_every_figure_is_the_models_one_text_at_a_time(data: Path, checkpoint: P
     }
 
 
+@pytest.mark.slow
 def test_a_stopped_run_goes_on(
     data: Path,
     checkpoint: Path,

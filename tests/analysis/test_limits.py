@@ -108,6 +108,7 @@ def test_every_figure_is_that_of_fairseqs_model(source: tuple[Path, Any], sample
         assert record["shifts"][1][place]["change"] == pytest.approx(math.sqrt(change / squares), abs=1e-4)
 
 
+@pytest.mark.slow
 def test_a_stopped_run_goes_on(
     source: tuple[Path, Any],
     sample: Path,

@@ -69,6 +69,7 @@ def test_means_controls_and_files(
     assert {path.name for path in tmp_path.iterdir()} == {"spectrum.json", *figures}
 
 
+@pytest.mark.slow
 def test_a_stopped_run_goes_on(
     roberta: Path, sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -134,6 +134,7 @@ def analyse(out: Path, *words: object, status: int = 0) -> dict[str, Any]:
     return record
 
 
+@pytest.mark.slow
 def test_a_stopped_run_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -162,6 +163,7 @@ def test_a_stopped_run_goes_on(
     assert {**found, "provenance": None} == {**whole, "provenance": None}
 
 
+@pytest.mark.slow
 def test_inputs_of_a_linformer(sample: Path, tmp_path: Path) -> None:
     """The error of its own E and F is that of a layer's attention without W^O, on the second half of the blocks."""
     make_pretrained(tmp_path, n=128)
@@ -191,6 +193,7 @@ def test_other_approximations_are_left_out_where_they_cost_more(tmp_path: Path) 
     assert cli.main(["analyse", "report", str(tmp_path)]) == 0
 
 
+@pytest.mark.slow
 def test_a_result_of_an_older_version(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record = analyse(tmp_path, "--lengths", 8, "--projected-dims", 4)
     del record["approximations"]

@@ -71,6 +71,7 @@ def test_a_process_that_dies_is_told_apart(monkeypatch):
     assert caught.value.status == "failed"
 
 
+@pytest.mark.slow
 def test_short_inputs_of_a_larger_model_are_padded(tmp_path):
     out = tmp_path / "t.json"
     words = ["--lengths", "12", "--positions", "16", "--projected-dims", "8", "--padded", "--dropouts", "0"]

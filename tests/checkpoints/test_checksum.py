@@ -50,6 +50,7 @@ def test_sound(checkpoint: Path) -> None:
     assert check_bytes(checkpoint) == (Bytes.SOUND, "")
 
 
+@pytest.mark.slow
 def test_every_flipped_bit_is_seen(checkpoint: Path) -> None:
     content, generator = checkpoint.read_bytes(), random.Random(1)
     # any bit of the end, where the checksum stands, and one of each byte before it
@@ -64,6 +65,7 @@ def test_every_flipped_bit_is_seen(checkpoint: Path) -> None:
     assert unseen == []
 
 
+@pytest.mark.slow
 def test_every_truncation_is_seen(checkpoint: Path) -> None:
     content = checkpoint.read_bytes()
     assert [length for length in range(len(content)) if _found(checkpoint, content[:length]) is not Bytes.DAMAGED] == []

@@ -133,6 +133,7 @@ ALLOWED: dict[Save, set[str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("save", WRITERS)
 @pytest.mark.usefixtures("limited_memory")
 @PROTOCOL

@@ -47,6 +47,7 @@ def test_fairseq_by_a_convolution(tmp_path: Path, sharing: str) -> None:
     same(logits(hub.model, tokens), logits(source, tokens))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "arch"),
     [(["--untie-weights-roberta"], "roberta"), ([], "roberta_prenorm"), (["--activation-fn", "relu"], "roberta")],
@@ -170,6 +171,7 @@ def test_inputs_of_up_to_k_tokens_are_the_sources(tmp_path: Path) -> None:
     assert not torch.allclose(logits(hub.model, tokens), logits(source, tokens), atol=1e-2)
 
 
+@pytest.mark.slow
 def test_a_pretrained_model(tmp_path: Path) -> None:
     """linformer-small as a dense RoBERTa, which it is for up to k tokens, and converted again."""
     pytest.importorskip("sentencepiece")

@@ -432,6 +432,7 @@ def test_copies_and_pickles_keep_one_shared_matrix() -> None:
             assert [key for key, p in clone.named_parameters() if p.shape == shape] == ["shared.weight"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case",
     [

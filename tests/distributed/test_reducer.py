@@ -45,6 +45,7 @@ def _step(model: torch.nn.Module, vocabulary: int) -> None:
     torch.nn.functional.cross_entropy(logits, tokens[masked]).backward()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("alone_in_a_group")
 @pytest.mark.parametrize(
     ("sharing", "projection"),

@@ -22,6 +22,7 @@ def check(reader: Reader, numbers: range, work: Path) -> None:
     assert (counts["refused"] or reader.lenient) and sum(counts.values()) == len(numbers), counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", by_name(slow=False))
 def test_dozens(reader: Reader, tmp_path: Path) -> None:
     check(reader, range(round(FAST * min(1, 5 * reader.share))), tmp_path)

@@ -140,6 +140,7 @@ def test_robertas_finetuning(task: str, updates: int, warmup: float) -> None:
     assert config.run.name == f"some_run/{task}_lr1e-05_s1"
 
 
+@pytest.mark.slow
 def test_the_grid_of_a_sweep() -> None:
     words = ["task=sst2", "task.data=x", "pretrained=runs/a/b.pt"]
     grid = jobs("finetuning", words)
@@ -158,6 +159,7 @@ def test_the_grid_of_a_sweep() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_runs_of_a_sweep_that_would_share_a_folder_are_refused(own_data: Path) -> None:
     with pytest.raises(UserError, match="several runs .*_s1: .*run.name"):
         check("pretraining", [f"task.data={own_data}", "optimization.lr=[1e-4],[5e-4]"], sweep=True)

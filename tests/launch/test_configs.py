@@ -203,6 +203,7 @@ def test_every_header_says_hardware_batch_and_a_command_that_composes(
     assert own in words or own == "data=books_wikipedia"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_is_built(build: Callable[..., nn.Module], name: str) -> None:
     config = pretraining(f"model={name}", "task.tokens_per_sample=1024")
@@ -217,6 +218,7 @@ def test_experiments_that_are_not_the_papers_are_built(build: Callable[..., nn.M
     assert not config.run.paper.table2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "run_config"),
     [

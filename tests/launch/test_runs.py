@@ -243,6 +243,7 @@ def test_a_run_without_updates_is_a_failure(linformer: Linformer, pretraining: W
     assert attempts(tmp_path / "runs" / NAME)[-1]["status"] == "failed"
 
 
+@pytest.mark.slow
 def test_the_failed_runs_of_a_sweep_are_named_with_their_logs(
     pretraining: Words, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -75,6 +75,7 @@ def test_update_freq_of_the_epoch_counts() -> None:
     assert "32 sequences -> 64 sequences" in _told(epoch=1, update_freq=[1, 4])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [{}, {"dataset.batch_size": 4}, {"optimization.update_freq": [2]}])
 def test_a_resumed_trainer_compares(
     make_trainer: MakeTrainer, tmp_path: Path, caplog: pytest.LogCaptureFixture, change: dict[str, Any]

@@ -39,6 +39,7 @@ def _epoch(iterator: EpochBatchIterator) -> Masks:
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 1, 2])
 def test_no_block_has_the_same_masks_in_two_epochs(tiny_corpus: Path, workers: int) -> None:
     iterator = _iterator(tiny_corpus, workers)

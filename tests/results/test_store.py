@@ -97,6 +97,7 @@ def _collector(path: Path, number: int, rounds: int) -> None:
         merge_rows(path, [row(f"run_{number}_{i}"), row("shared", updates=i)])
 
 
+@pytest.mark.slow
 def test_collectors_at_once_lose_nothing_and_readers_see_whole_files(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     merge_rows(path, [row("first")])

@@ -88,6 +88,7 @@ def test_each_sequence_has_the_values_of_the_formula_in_a_padded_batch(name: str
     torch.testing.assert_close(called(module, x)[:, 1], by_formula(module, x[:, 1]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIONS)
 def test_gradients(name: str) -> None:
     module, mask = attention(name), padding(7, 5)

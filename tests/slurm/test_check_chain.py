@@ -43,6 +43,7 @@ def test_what_is_wrong_is_said(
         check("2", [*keys, *more], [f"sst2={task or task_data}"], finetuning)
 
 
+@pytest.mark.slow
 def test_a_learning_rate_that_is_no_number(keys: list[str], task_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LINFORMER_LRS", "1e-4 fast")
     with pytest.raises(UserError, match="fast"):

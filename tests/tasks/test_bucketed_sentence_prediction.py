@@ -23,6 +23,7 @@ def sets(epoch: list[list[int]]) -> set[frozenset[int]]:
     return {frozenset(batch) for batch in epoch}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [{"max_sentences": 32}, {"max_tokens": 1600}, {"max_sentences": 8}])
 def test_little_is_padding(make_task: MakeTask, iterator: Iterator, size: dict[str, int]) -> None:
     theirs, ours = make_task("sentence_prediction"), make_task()
@@ -65,6 +66,7 @@ def test_batches_come_in_random_order_of_length(make_task: MakeTask, iterator: I
     assert abs(correlation) < 0.3
 
 
+@pytest.mark.slow
 def test_a_resumed_epoch_goes_on_where_it_stopped(make_task: MakeTask, iterator: Iterator) -> None:
     """Through two epochs as fairseq's training loop goes, as a whole and stopped between them and in the second."""
 

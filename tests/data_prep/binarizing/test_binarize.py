@@ -87,6 +87,7 @@ def test_a_corpus_becomes_an_item_per_line_in_order(
     assert sorted(path.name for path in out.iterdir()) == sorted([*manifest["files"], "manifest.json"])
 
 
+@pytest.mark.slow
 def test_workers_do_not_change_a_byte(corpus: Path, tokenizers: dict[str, Path], tmp_path: Path) -> None:
     for workers in (1, 2, 3):
         binarize([corpus], tokenizers["gpt2"], tmp_path / str(workers), workers=workers, shards=2)

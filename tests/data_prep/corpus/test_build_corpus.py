@@ -73,6 +73,7 @@ def test_what_was_counted_is_printed_beside_the_papers_figures(
     assert says(source, odd, "902 documents", "1 duplicate", "1 too short")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [2, 3])
 def test_workers_do_not_change_a_byte(documents: list[str], tmp_path: Path, workers: int) -> None:
     source = write(tmp_path / "a.txt", [*documents, *documents[:50], *make_documents(9000, seed=3)])

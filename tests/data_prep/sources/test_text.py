@@ -115,6 +115,7 @@ print((peak() - before) // 1024)
 """
 
 
+@pytest.mark.slow
 def test_fifty_megabytes_on_one_line(tmp_path: Path) -> None:
     path = tmp_path / "long.txt"
     path.write_bytes(b"word " * 10_000_000)

@@ -81,6 +81,7 @@ def die_while_writing(number: int) -> bytes:
     return bytes(1 << 28)
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_while_it_writes_its_result_is_said() -> None:
     def items() -> Iterator[int]:
         yield from (0, 1)
@@ -103,6 +104,7 @@ def test_no_workers_are_refused() -> None:
         list(ordered_map(slow_first, range(3), 0))
 
 
+@pytest.mark.slow
 def test_workers_end_with_a_killed_parent() -> None:
     program = (
         "from tests.data_prep.support.test_workers import slow_first\n"

@@ -167,6 +167,7 @@ def test_members_that_are_refused(prepare: Prepare, tmp_path: Path, member: tarf
     assert {entry.name for entry in tmp_path.iterdir()} == {path.name}
 
 
+@pytest.mark.slow
 def test_bombs(prepare: Prepare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "aclImdb.tar.gz"
     big = {**_REVIEWS, "train/unsup/9_0.txt": bytes(3 * 2**20)}

@@ -70,6 +70,7 @@ def test_ids_are_fairseqs(folder: Path, loaded: Tokenizer) -> None:
     assert loaded.encode(lines[0]).tolist() == found[0].tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("LINFORMER_DATA" not in os.environ, reason="LINFORMER_DATA does not name a folder of real data")
 def test_robertas_ids_on_real_text_are_fairseqs() -> None:
     import lzma
