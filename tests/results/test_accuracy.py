@@ -37,6 +37,14 @@ def test_models_apart_and_seeds_together() -> None:
     assert "5 runs" in notes[-1]
 
 
+def test_the_papers_projection_is_named_beside_another() -> None:
+    convolution = dataclasses.replace(SMALL["model"], projection="convolution")
+    other = finetuned("sst2", 76.0, 1, run="convolution", **{**SMALL, "model": convolution})
+    (table,), _ = accuracy_table([ROWS[0], other])
+    name = "Linformer, n = 256, k = 64, layerwise"
+    assert [row[0] for row in table.rows[1:]] == [f"{name}, convolution", f"{name}, linear"]
+
+
 def test_controls_stand_above_the_models() -> None:
     (table,), notes = accuracy_table(ROWS, [Control("sst2", 81.9, 50.1), Control("imdb", 88.0, 50.0)])
     assert table.rows[1:3] == [
