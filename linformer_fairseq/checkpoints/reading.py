@@ -214,12 +214,16 @@ def not_understood(name: str, error: Exception) -> CheckpointError:
 
 
 def _reason(error: Exception) -> str:
-    """Return the first sentence of torch's message, in brackets (the others are advice); nothing if it is long."""
+    """Return the first sentence of torch's message, in brackets (the others are advice).
+
+    Nothing if it is long, or only says which byte a pickle cannot begin with, as of most files that are none.
+    """
     text = str(error)
     lines = text.partition(_UNPICKLER)[2].split("\n") if _UNPICKLER in text else text.split("\n")
     line = next(filter(None, map(str.strip, lines)), type(error).__name__)
     sentence = re.split(r"(?<=\w)\.(?:\s|$)", line)[0]
-    return f" [{sentence}]" if len(sentence) <= _LONGEST_REASON else ""
+    unhelpful = len(sentence) > _LONGEST_REASON or sentence.startswith("Unsupported operand")
+    return "" if unhelpful else f" [{sentence}]"
 
 
 def _check(state: Any, name: str) -> dict[str, Any]:

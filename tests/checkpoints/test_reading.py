@@ -20,7 +20,7 @@ import linformer_fairseq.models  # noqa: F401 (registers the model and installs 
 from linformer_fairseq.checkpoints import reading
 from linformer_fairseq.checkpoints.allowed_globals import NumberType, allowed_globals, number
 from linformer_fairseq.checkpoints.checksum import Bytes
-from linformer_fairseq.checkpoints.reading import CheckpointError
+from linformer_fairseq.checkpoints.reading import CheckpointError, unpickle
 
 load = checkpoint_utils.load_checkpoint_to_cpu
 
@@ -260,6 +260,13 @@ def test_a_long_reason_is_left_out(checkpoint: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(torch, "load", fail)
     with pytest.raises(CheckpointError, match=r"or was never one\. If it was one"):
         load(str(checkpoint))
+
+
+def test_the_first_byte_of_a_text_is_not_a_reason(tmp_path: Path) -> None:
+    path = tmp_path / "text.pt"
+    path.write_text("Four score and seven years ago\n")
+    with pytest.raises(CheckpointError, match=r"or was never one\. If it was one"):
+        unpickle(str(path), str(path))
 
 
 def test_half_of_a_legacy_file(tmp_path: Path, state: dict[str, Any]) -> None:
