@@ -14,9 +14,9 @@ usage() {
     cat <<EOT
 usage: scripts/reproduce_learning.sh STUDY [options]
 
-  projections   perplexity with different projections, k, n and other options: 38 models of 2 layers x 128, three seeds
-                each; accuracy on two tasks with each kind of projection, k, n and sharing; an estimated five hours on two
-                cores
+  projections   perplexity with different projections, k, n and other options: 42 models of 2 or 6 layers x 128, three
+                seeds each; accuracy on two tasks with each kind of projection, k, n and sharing; an estimated six hours on
+                two cores
   length        accuracy on whole and on truncated film reviews, and in finding the author of a passage of 1,500 words:
                 models of 2 layers x 128 with n = 256, 512 and 2,048, three seeds; an estimated two hours on two cores
   released      the model that comes with the package, and a RoBERTa to compare: 4 layers x 256, n = 512, 80 million
@@ -142,6 +142,13 @@ projections() {
     for_seeds k64_k128 small/linformer model.sharing=key_value model.projected_dim=[64,128]
     for_seeds k128_k64 small/linformer model.sharing=key_value model.projected_dim=[128,64]
     for_seeds k_by_head small/linformer model.sharing=none "model.projected_dim=[[128,64,32,64],[128,64,32,64]]"
+
+    # ---- Sharing in a deeper model
+    for_seeds deep_layerwise small/linformer model.encoder_layers=6
+    for_seeds deep_headwise small/linformer model.encoder_layers=6 model.sharing=headwise
+    for_seeds deep_none small/linformer model.encoder_layers=6 model.sharing=none
+    for_seeds deep_k_by_head small/linformer model.encoder_layers=6 model.sharing=none \
+        "model.projected_dim=[$(printf '[128,64,32,64],%.0s' {1..5})[128,64,32,64]]"
 
     # ---- One option changed: to the paper's value, or to another one; and the paper's projection with the default's options
     for_seeds random_start small/linformer model.attention_start=random

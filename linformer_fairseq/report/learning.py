@@ -40,7 +40,7 @@ class Study:
 
 
 STUDIES = (
-    Study("projections", "Options of the model", 246),
+    Study("projections", "Options of the model", 258),
     Study("length", "Long inputs", 54),
     Study("released", "The model that comes with the package", 54),
     Study("conversion", "A converted RoBERTa", 7),
