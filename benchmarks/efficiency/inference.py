@@ -95,7 +95,7 @@ def variants(models: list[str], n: int, projected_dims: list[int], quiet: bool) 
 def _check_dims(models: list[str], projected_dims: list[int], largest: int) -> None:
     if any(MODELS[name].projects for name in models) and min(projected_dims) >= largest:
         asked = ", ".join(map(str, projected_dims))
-        raise UserError(f"--projected-dims has {asked}; expected one below n = {largest}, the largest n of the models")
+        raise UserError(f"k = {asked}: none is below n = {largest}, the largest n of the models; see --projected-dims")
 
 
 def say(text: str) -> None:

@@ -35,7 +35,7 @@ class Store:
             raise UserError(f"{path} is a folder; --out names a file, such as {path / (kind + '.json')}")
         if path.exists():
             if not resume:
-                raise UserError(f"{path} is there already; --resume continues it, or remove it")
+                raise UserError(f"{path} already exists; --resume continues it, or remove it")
             self._take_over(read(path))
         self.write()
 

@@ -88,6 +88,14 @@ def measure(
     return measured("spectrum", settings, out, choose, compute, batch, command)
 
 
+def count_values(encoder: Encoder, length: int) -> int:
+    """How many singular values P has for ``length`` tokens, in the layer that has most; by computing one input."""
+    columns: list[int] = []
+    tokens = torch.full((1, length), encoder.last)
+    encoder.attend(tokens, lambda _, attention: columns.append(attention.probabilities.size(-1)))
+    return max(columns)
+
+
 def _accumulate(name: str, encoder: Encoder, sums: Sums, batch: int) -> None:
     """Add all blocks that are not yet in the sums."""
     rows = torch.from_numpy(sums.blocks)

@@ -62,8 +62,10 @@ def _spectrum(arguments: argparse.Namespace) -> None:
     _check_counts(sentences=arguments.sentences, batch=arguments.batch)
     model = _load(arguments)
     length = check_length(model.encoder, arguments.length)
-    if arguments.index is not None and not 1 <= arguments.index <= length:
-        raise UserError(f"--index {arguments.index}: expected 1 to {length:,}, or the number of projected rows")
+    if arguments.index is not None:
+        most = spectrum.count_values(model.encoder, length)
+        if not 1 <= arguments.index <= most:
+            raise UserError(f"--index {arguments.index}: expected 1 to {most:,}, the number of singular values")
     settings = spectrum.Settings(
         model=model.name,
         sha256=model.sha256,
@@ -80,10 +82,7 @@ def _spectrum(arguments: argparse.Namespace) -> None:
     words = ["spectrum", model.name, settings.data, "--sentences", settings.sentences, "--length", length]
     command = _command(*words, "--seed", settings.seed)
     record = spectrum.measure(model.encoder, choose, settings, arguments.out, arguments.batch, command)
-    most = record["encoder"]["singular_values"]
     index = spectrum.default_index(record) if arguments.index is None else arguments.index
-    if not 1 <= index <= most:
-        raise UserError(f"--index {index}: expected 1 to {most:,}, the number of singular values")
     for line in (*report.spectrum_table(record, index), "", *report.layer_table(record), ""):
         print(line)
     for line in report.needed_lines(record):

@@ -92,7 +92,7 @@ def new_folder(path: Path) -> Iterator[Path]:
             other exception of the block.
     """
     if path.exists():
-        raise ValueError(f"{path}: is there already; remove it, or choose another folder")
+        raise ValueError(f"{path}: already exists; remove it, or choose another folder")
     temporary = path.with_name(path.name + ".tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     with _folders_above(path):

@@ -64,10 +64,10 @@ class Progress:
 
     def _rate(self, seconds: float) -> str:
         seconds = max(seconds, 1e-9)
-        if self._steps:
-            rate = self._calls / seconds
-            return f", {rate:,.{1 if rate < 10 else 0}f} {self._steps}/s"
-        return f", {self._amount((self._done - self._before) / seconds)}/s"
+        rate = self._calls / seconds if self._steps else (self._done - self._before) / seconds
+        if unit := self._steps or self._items:
+            return f", {rate:,.{1 if rate < 10 else 0}f} {unit}/s"
+        return f", {self._amount(rate)}/s"
 
     def _amount(self, number: float) -> str:
         if self._items:

@@ -61,6 +61,7 @@ def main(argv: list[str] | None = None) -> None:
         write_dense(out)
     except ValueError as error:
         raise UserError(str(error)) from None
+    print(out)
 
 
 if __name__ == "__main__":

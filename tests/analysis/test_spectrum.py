@@ -112,8 +112,9 @@ def test_a_linformer(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     record = analyse(tmp_path / "model", sample, tmp_path / "out", "--sentences", 2, "--index", 3)
     rows = len(record["curves_checkpoint"][0][0])
     assert record["encoder"]["is_dense"] is False and rows < record["settings"]["length"] == 128
-    analyse(tmp_path / "model", sample, tmp_path / "out", "--sentences", 2, "--index", rows + 1, status=1)
+    analyse(tmp_path / "model", sample, tmp_path / "new", "--sentences", 2, "--index", rows + 1, status=1)
     assert f"--index {rows + 1}: expected 1 to {rows}" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()  # refused before any SVD
 
 
 @pytest.mark.parametrize(

@@ -47,4 +47,4 @@ def test_mistakes_are_said_in_one_line(refused, tmp_path):
     assert "--projected-dim" in refused("ablation", "--lengths", "128")
     assert "--rounds" in refused("ablation", "--rounds", "0")
     (tmp_path / "a.json").write_text("{}")
-    assert "is there already" in refused("ablation", *SMALL, "--out", str(tmp_path / "a.json"))
+    assert "already exists" in refused("ablation", *SMALL, "--out", str(tmp_path / "a.json"))

@@ -187,7 +187,7 @@ def test_a_model_whose_package_is_missing_is_left_out_unless_asked_for(inference
 def test_a_run_goes_on_where_it_stopped(inference, out, monkeypatch, refused):
     words = ["--models", "linformer_core", "roberta_sdpa_core", "--lengths", "16", "32", "--projected-dims", "4"]
     whole = inference(*words)
-    assert "is there already; --resume" in refused(*INFERENCE, *words, "--out", str(out))
+    assert "already exists; --resume" in refused(*INFERENCE, *words, "--out", str(out))
     # Stopped in the second length, after its first cell.
     out.write_text(json.dumps(whole | {"cells": whole["cells"][:3]}))
     measured = []
@@ -226,7 +226,7 @@ def test_a_length_for_which_nothing_is_left_is_passed_over(inference, capsys):
         (["--models", "roberta"], "there is no model 'roberta'"),
         (
             ["--models", "linformer_core", "--lengths", "16", "--projected-dims", "16"],
-            "--projected-dims has 16; expected one below n = 16",
+            "k = 16: none is below n = 16",
         ),
         (["--lengths", "16", "16"], "--lengths names something twice"),
         (["--lengths", "0"], "--lengths has 0"),

@@ -53,7 +53,7 @@ def test_every_form_on_the_same_examples(task, tmp_path, refused):
         assert cell["times_as_fast"] == pytest.approx(sum(ratios) / 2)
     shown = "\n".join(readme.of_kind("precision", tmp_path))
     assert all(f"| {name} | " in shown for name in FORMS)
-    assert "is there already" in refused(*words)
+    assert "already exists" in refused(*words)
 
 
 def test_what_cannot_be_measured_is_refused(task, tmp_path, refused):

@@ -162,7 +162,7 @@ def test_what_cannot_be_released_is_named(folders: Folders, tmp_path: Path, caps
         assert main(["checkpoint", "release", *map(str, words)]) == 1
         return capsys.readouterr().err
 
-    assert f"{model}: is there already" in said(path, "--data", data, "--out", model)
+    assert f"{model}: already exists" in said(path, "--data", data, "--out", model)
     assert f"{tmp_path}: expected the folder" in said(path, "--data", tmp_path, "--out", tmp_path / "new")
     assert "missing.pt" in said(tmp_path / "missing.pt", "--data", data, "--out", tmp_path / "new")
     state = read_checkpoint(path)

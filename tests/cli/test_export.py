@@ -95,7 +95,7 @@ def test_errors_leave_nothing(folder: Path, tmp_path: Path, capsys: pytest.Captu
     out.mkdir(parents=True)
     for command in ("export", "import"):
         source = folder / ("back" if command == "export" else "hf")
-        assert says(refusal(capsys, command, "hf", source, out), f"{out}: is there already")
+        assert says(refusal(capsys, command, "hf", source, out), f"{out}: already exists")
 
 
 @pytest.mark.slow

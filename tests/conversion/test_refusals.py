@@ -66,7 +66,7 @@ def test_text_that_is_too_short(roberta: Path, tmp_path: Path, capsys: pytest.Ca
 def test_what_is_there_stays(roberta: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "out").mkdir()
     assert cli.main(["convert", str(roberta), str(tmp_path / "out"), "--projected-dim", "8"]) == 1
-    assert "is there already" in capsys.readouterr().err and (tmp_path / "out").is_dir()
+    assert "already exists" in capsys.readouterr().err and (tmp_path / "out").is_dir()
 
 
 def test_a_file_that_is_no_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

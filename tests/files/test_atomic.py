@@ -91,7 +91,7 @@ def test_what_ends_the_making_of_a_folder_leaves_nothing(tmp_path: Path, error: 
 def test_a_folder_that_exists_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "file").write_text("x")
-    with pytest.raises(ValueError, match="out: is there already"), new_folder(tmp_path / "out"):
+    with pytest.raises(ValueError, match="out: already exists"), new_folder(tmp_path / "out"):
         pass
     assert (tmp_path / "out" / "file").read_text() == "x"
 
