@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from linformer_fairseq.analysis.encoder import Attention, Encoder, Heads, See
@@ -111,7 +112,7 @@ def load_huggingface(folder: Path, device: torch.device) -> HuggingFaceEncoder:
             folder, local_files_only=True, output_loading_info=True, dtype=torch.float32, **_OPTIONS
         )
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    except (OSError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise UserError(f"{folder}: {' '.join(str(error).split())[:300]}") from error
     if missing := sorted(found["missing_keys"]):
         raise UserError(f"{folder}: its weights lack {missing[0]}, and {len(missing) - 1:,} more; expected an encoder")

@@ -45,7 +45,8 @@ def atomic_open(
                 raise
             raise OSError(error.errno, error.strerror, str(path)) from None
         finally:
-            temporary.unlink(missing_ok=True)
+            if temporary.exists():  # on a read-only file system, unlink also fails for a missing file
+                temporary.unlink()
     if durable:  # without it a failure of the machine may undo the rename
         sync(path.parent)
 

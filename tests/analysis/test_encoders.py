@@ -160,3 +160,6 @@ def test_other_kinds_are_refused(tmp_path: Path) -> None:
     rewrite_config(tmp_path / "hf", model_type="roberta", num_hidden_layers=3)
     with pytest.raises(UserError, match=r"its weights lack encoder\.layer\.2"):
         load_huggingface(tmp_path / "hf", CPU)
+    (tmp_path / "hf" / "model.safetensors").write_bytes(b"\xff" * 500)
+    with pytest.raises(UserError, match=r"hf: Error while deserializing header"):
+        load_huggingface(tmp_path / "hf", CPU)

@@ -52,6 +52,17 @@ def test_an_error_names_the_file_and_not_the_temporary_one(path: Path, monkeypat
     assert other.value.filename == str(path.parent / "absent")
 
 
+def test_so_it_does_on_a_read_only_file_system(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Path, *_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", str(self))
+
+    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(OSError) as caught:
+        write_file(path, "x")
+    assert (caught.value.errno, caught.value.filename) == (errno.EROFS, str(path))
+
+
 def test_a_durable_file_is_on_the_disk_before_it_is_renamed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     fsync, rename = os.fsync, Path.replace
