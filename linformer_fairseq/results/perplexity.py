@@ -16,8 +16,8 @@ from linformer_fairseq.results.table2 import Table
 _LEGEND = (
     "Perplexity on masked validation tokens at the end of training, the median over seeds; in brackets lowest to "
     "highest and number of seeds. Speed: the median of the log's intervals. Hours are the tokens by that speed: time "
-    "in training alone. The last column is the median RoBERTa of the same n after as many hours, in the middle of its "
-    "own schedule."
+    "in training alone. The last column is the median RoBERTa of the same size and n after as many hours, in the "
+    "middle of its own schedule."
 )
 
 
@@ -103,7 +103,7 @@ def _cells(group: Group, found: Sequence[Group]) -> list[str]:
     model = group.rows[0].model
     speeds = [row.tokens_per_second for row in group.rows if row.tokens_per_second]
     hours = group.hours
-    rivals = [other for other in found if other.is_baseline and other.rows[0].model.n == model.n]
+    rivals = [other for other in found if other.is_baseline and _input_and_size(other) == _input_and_size(group)]
     then = rivals[0].after(hours) if len(rivals) == 1 and hours and not group.is_baseline else None
     return [
         f"{model.parameters:,}" if model.parameters else "-",
@@ -112,6 +112,11 @@ def _cells(group: Group, found: Sequence[Group]) -> list[str]:
         f"{hours:.2f}" if hours else "-",
         f"{then:,.1f}" if then else "-",
     ]
+
+
+def _input_and_size(group: Group) -> tuple[object, ...]:
+    model = group.rows[0].model
+    return model.n, model.layers, model.width
 
 
 def _tokens(row: Row, update: float) -> float | None:

@@ -49,6 +49,8 @@ def _distinct_name(row: Row, rows: Sequence[Row]) -> str:
     name = model_name(row.model, with_n=True)
     if row.model.projection == "linear" and any(other.model.projection not in (None, "linear") for other in rows):
         name += ", linear"
+    if len({(other.model.layers, other.model.width) for other in rows}) > 1:
+        name += f", {row.model.layers} layers x {row.model.width}"
     for option, value in row.model.options.items():
         others = (other.model.options for other in rows if other.model.projection == row.model.projection)
         if any(options.get(option, value) != value for options in others):

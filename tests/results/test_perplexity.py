@@ -51,6 +51,14 @@ def test_seeds_stand_together_and_the_roberta_at_the_same_time() -> None:
     assert "4 runs" in notes[-1]
 
 
+def test_models_of_two_sizes_are_apart() -> None:
+    deep = dataclasses.replace(ROWS[0].model, layers=6)
+    (table,), _ = perplexity_table([*ROWS, dataclasses.replace(ROWS[0], name="deep_s1", model=deep)])
+    name = "Linformer, n = 256, k = 64, layerwise"
+    assert [row[0] for row in table.rows[2:]] == [f"{name}, 6 layers x 128", f"{name}, 2 layers x 128"]
+    assert [row[-1] for row in table.rows[2:]] == ["-", "360.0"]  # there is no RoBERTa of six layers
+
+
 def test_a_run_that_started_from_a_converted_model_says_so() -> None:
     rows = [
         pretrained("a", 100, 2000, pretrained=Pretrained("converted", "model.safetensors")),
