@@ -172,6 +172,8 @@ length() {
     # k is that of the other studies, and larger for the longest input.
     local -A k=([256]=64 [512]=64 [2048]=128)
     python -m scripts.reproduce_tools.authors --books "$data/corpus/books.txt.xz" --list "$data/corpus/books.list.tsv" --out authors
+    bag_of_words imdb imdb "$data/aclImdb.tar.xz"
+    bag_of_words authors tsv authors/train.tsv authors/valid.tsv
     for n in 256 512 2048; do
         cut_task imdb aclImdb.tar.xz "$n" "imdb_$n"
         cmp -s -- bin/dict.txt "authors_$n/input0/dict.txt" || linformer_data task tsv --from authors/train.tsv authors/valid.tsv \
@@ -277,10 +279,8 @@ linformer results perplexity --runs rows.jsonl --out "$results/perplexity.md"
 kinds="$([[ $study != projections ]] || echo '(roberta|default|paper|mean_pool|max_pool|performer|nystrom)_s')"
 sed -nE "/\"name\": \"$kinds/p" rows.jsonl >drawn.jsonl
 linformer results perplexity --runs drawn.jsonl --figure "$results" >/dev/null
-if [[ $study == released || $study == projections ]]; then
+if [[ $study != conversion ]]; then
     cp -- controls/*.json "$results"
     linformer results accuracy --runs rows.jsonl --controls controls/*.json --out "$results/accuracy.md"
-elif [[ $study == length ]]; then
-    linformer results accuracy --runs rows.jsonl --out "$results/accuracy.md"
 fi
 say "results are in $results"

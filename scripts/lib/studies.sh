@@ -81,9 +81,13 @@ cut_task() { # cut_task TASK SOURCE N NAME: truncates its examples to N tokens; 
 
 prepare_task() { # prepare_task TASK SOURCE N: writes to $out/TASK, and its bag of words to $out/controls
     cut_task "$1" "$2" "$3" "$1"
+    bag_of_words "$1" "$1" "$data/$2"
+}
+
+bag_of_words() { # bag_of_words NAME TASK FILE...: writes its accuracy to $out/controls/NAME.json
     mkdir -p -- "$out/controls"
     [[ -f $out/controls/$1.json ]] ||
-        python -m scripts.reproduce_tools.bag_of_words "$1" --from "$data/$2" --out "$out/controls/$1.json"
+        python -m scripts.reproduce_tools.bag_of_words "$2" --from "${@:3}" --out "$out/controls/$1.json"
 }
 
 text_id() { # identifies text and vocabulary, so that runs with other data are not resumed

@@ -23,7 +23,17 @@ def test_a_bag_of_words_finds_the_word_that_tells(tmp_path: Path, capsys: pytest
     bag_of_words.main(["sst2", "--from", str(folder), "--out", str(tmp_path / "sst2.json")])
     found = json.loads((tmp_path / "sst2.json").read_text())
     assert (found["bag_of_words"], found["majority"], found["train"], found["valid"]) == (100, 50, 40, 10)
-    assert "bag of words 100.0 %" in capsys.readouterr().out
+    assert "sst2: bag of words 100.0 %" in capsys.readouterr().out
+
+
+def test_a_bag_of_words_on_texts_of_ones_own(tmp_path: Path) -> None:
+    for split, count in (("train", 40), ("valid", 10)):
+        rows = [f"{'ab'[i % 2]}\tthe {('ball', 'sea')[i % 2]} on page {i} of {split}\n" for i in range(count)]
+        (tmp_path / f"{split}.tsv").write_text("".join(rows))
+    files = [str(tmp_path / name) for name in ("train.tsv", "valid.tsv")]
+    bag_of_words.main(["tsv", "--from", *files, "--out", str(tmp_path / "authors.json")])
+    found = json.loads((tmp_path / "authors.json").read_text())
+    assert (found["task"], found["bag_of_words"], found["majority"], found["valid"]) == ("authors", 100, 50, 10)
 
 
 @pytest.fixture
