@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Sequence
 
 from linformer_fairseq.results.rows import Model, Row
@@ -63,6 +64,10 @@ def _distinct_name(row: Row, rows: Sequence[Row]) -> str:
         name += f", {row.scale.max_update:,} updates" if row.scale.max_update else ", pretraining unknown"
     if len({other.lr for other in rows}) > 1 and row.lr is not None:
         name += f", learning rate {row.lr:g}"
+    if row.stage == "finetuning":
+        alike = [other for other in rows if (other.stage, other.task) == (row.stage, row.task)]
+        if row.max_update != statistics.mode(other.max_update for other in alike) and row.max_update:
+            name += f", finetuned for {row.max_update:,} updates"
     return name
 
 

@@ -45,6 +45,15 @@ def test_the_papers_projection_is_named_beside_another() -> None:
     assert [row[0] for row in table.rows[1:]] == [f"{name}, convolution", f"{name}, linear"]
 
 
+def test_a_longer_finetuning_is_not_one_more_seed() -> None:
+    longer = dataclasses.replace(ROWS[1], name="longer", max_update=5 * (ROWS[1].max_update or 0))
+    (table,), _ = accuracy_table([*ROWS, longer])
+    name = f"Linformer, n = 256, k = 64, layerwise, finetuned for {longer.max_update:,} updates"
+    assert table.rows[2][1] == "74.5 (74.0 to 75.0, 2)"
+    assert table.rows[3][:2] == [name, "75.0"]
+    assert table.rows[3][3] == "-", "the number of updates of other tasks is their own"
+
+
 def test_controls_stand_above_the_models() -> None:
     (table,), notes = accuracy_table(ROWS, [Control("sst2", 81.9, 50.1), Control("imdb", 88.0, 50.0)])
     assert table.rows[1:3] == [
