@@ -134,7 +134,14 @@ def _affine(settings: LinformerSettings, weights: Tensor) -> Tensor:
 
 
 def _convolve(settings: LinformerSettings, y: Tensor, weight: Tensor, k: int) -> Tensor:
-    """Depthwise convolution, kernel (F, s), stride s; a shorter last window uses only the first taps."""
-    kernel = _stretch(settings.projection_step * weight, _window(settings, len(y), k))
-    rows = [(part * _affine(settings, kernel[:, : len(part)]).T).sum(dim=0) for part in torch.split(y, kernel.size(1))]
+    """Depthwise convolution; a window that extends beyond the tokens uses only the taps within."""
+    stride = _window(settings, len(y), k)
+    width = stride * settings.kernel_strides if stride > 1 else 1
+    kernel = _stretch(settings.projection_step * weight, width)
+    rows = []
+    for middle in range(0, len(y), stride):
+        start = middle - (width - stride) // 2
+        first, last = max(start, 0), min(start + width, len(y))
+        taps = _affine(settings, kernel[:, first - start : last - start])
+        rows.append((y[first:last] * taps.T).sum(dim=0))
     return torch.stack(rows)

@@ -63,8 +63,13 @@ def projection_defaults(projection: str, frozen: bool) -> dict[str, str]:
 
 
 def window_length(max_positions: int, rows: int) -> int:
-    """Window size of pooling or convolution: ceil(n / k)."""
+    """Window size of pooling, and stride of a convolution: ceil(n / k)."""
     return -(-max_positions // rows)
+
+
+def kernel_length(stride: int, strides: int) -> int:
+    """Kernel size of a convolution; windows of one token do not overlap."""
+    return stride * strides if stride > 1 else 1
 
 
 def _is_int(value: object) -> bool:
@@ -104,6 +109,9 @@ class LinformerSettings:
             fairseq's example; the paper does not specify it) or ``stretch`` (all; adjacent columns are summed). Windows
             of pooling and convolution have ceil(n/k) positions with ``first_columns`` and ceil(T/k) with ``stretch``,
             so that inputs of up to k tokens have one row per token.
+        kernel_strides: kernel size of the convolution as a multiple of its stride, which is ceil(n/k) or, with
+            ``short_inputs=stretch``, ceil(T/k). 1: the windows do not overlap, as in the paper. Otherwise they extend
+            as far to the left as to the right, to within one position; with a stride of 1, they are still one token.
         freeze_projection: keep E and F at their initial values; they are then buffers, not parameters.
         attention_dropout: dropout on the attention probabilities.
 
@@ -126,6 +134,7 @@ class LinformerSettings:
     projection_step: float = 1.0
     row_weights: str | None = None
     short_inputs: str | None = None
+    kernel_strides: int = 1
     attention_dropout: float = 0.0
     # k of every layer and head: L tuples of H integers.
     dims: tuple[tuple[int, ...], ...] = field(init=False, repr=False)
@@ -140,7 +149,7 @@ class LinformerSettings:
         _one_of("short_inputs", self.short_inputs, SHORT_INPUTS)
         if not 0.0 < self.projection_step <= 1.0:
             raise ValueError(f"projection_step is {self.projection_step}; expected a value in (0, 1]")
-        for name in ("embed_dim", "num_heads", "num_layers", "max_positions"):
+        for name in ("embed_dim", "num_heads", "num_layers", "max_positions", "kernel_strides"):
             value = getattr(self, name)
             if not _is_int(value) or value < 1:
                 raise ValueError(f"{name} is {value!r}; expected an integer of at least 1")
@@ -224,6 +233,17 @@ class LinformerSettings:
                 f"row_weights=affine does not go with projection={self.projection}, which has no weights; "
                 "use projection=linear or convolution, or row_weights=free"
             )
+        if self.kernel_strides > 1:
+            if self.projection != "convolution":
+                raise ValueError(
+                    f"kernel_strides={self.kernel_strides} is the size of a convolution's kernel, but "
+                    f"projection={self.projection}; use projection=convolution, or leave kernel_strides at 1"
+                )
+            if self.kernel_strides > (smallest := min(map(min, self.dims))):
+                raise ValueError(
+                    f"kernel_strides={self.kernel_strides} makes a kernel that is longer than the input with "
+                    f"projected_dim (k) = {smallest}; expected at most k"
+                )
         if not self.one_dim_per_layer and self.sharing != "none" and not self.is_pooling:
             raise ValueError(
                 f"projected_dim={self.projected_dim} gives heads of one layer different k, but "

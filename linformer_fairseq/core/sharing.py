@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from .projection import LinearProjection, Projection, RaggedHeads
-from .settings import LinformerSettings, window_length
+from .settings import LinformerSettings, kernel_length, window_length
 from .windows import Convolution, MaxPool, MeanPool
 
 
@@ -50,7 +50,9 @@ def count_projection_parameters(settings: LinformerSettings) -> int:
     n = settings.max_positions
 
     def size(rows: int, features: int) -> int:
-        return rows * n if settings.projection == "linear" else features * window_length(n, rows)
+        if settings.projection == "linear":
+            return rows * n
+        return features * kernel_length(window_length(n, rows), settings.kernel_strides)
 
     if settings.sharing == "layerwise":
         return size(max(map(max, settings.dims)), settings.embed_dim)

@@ -29,6 +29,7 @@ def signature_of(settings: LinformerSettings, layer: int) -> list[int]:
         kind += unit * values.index(getattr(settings, name))
         unit *= len(values)
     kind += unit * (_STEPS - round(_STEPS * settings.projection_step))
+    kind += unit * _STEPS * (settings.kernel_strides - 1)
     sharing = "none" if settings.is_pooling else settings.sharing
     return [kind, SHARINGS.index(sharing), settings.max_positions, *settings.dims[layer]]
 
@@ -39,7 +40,8 @@ def projection_options(kind: int) -> dict[str, Any]:
     for name, values in _KINDS.items():
         kind, index = divmod(kind, len(values))
         options[name] = values[index]
-    return options | {"projection_step": (_STEPS - kind) / _STEPS}
+    strides, step = divmod(kind, _STEPS)
+    return options | {"projection_step": (_STEPS - step) / _STEPS, "kernel_strides": strides + 1}
 
 
 def check_signature(stored: Tensor, expected: Tensor, where: str) -> None:
@@ -58,4 +60,6 @@ def _describe(signature: list[int]) -> str:
     names = "projection={projection}, short_inputs={short_inputs}, "
     if not options["projection"].endswith("pool"):
         names += f"sharing={SHARINGS[sharing]}, row_weights={{row_weights}}, projection_step={{projection_step:g}}, "
+    if options["projection"] == "convolution":
+        names += "kernel_strides={kernel_strides}, "
     return f"{names.format(**options)}max_positions (n) = {n}, projected_dim (k) = {k}"

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from .projection import Projection, initialise_, own_weight, zero_padding
 from .row_weights import affine, stretched
-from .settings import LinformerSettings, window_length
+from .settings import LinformerSettings, kernel_length, window_length
 
 
 class WindowProjection(Projection):
@@ -56,13 +56,13 @@ class WindowProjection(Projection):
         # A sequence of only padding keeps its first row, so that its softmax is defined.
         return (start < _tokens(padding).unsqueeze(1)).unsqueeze(1)  # (B, 1, R)
 
-    def windows(self, x: Tensor, size: int, sizes: Tensor | None, fill: float | None) -> Tensor:
+    def windows(self, x: Tensor, size: int, sizes: Tensor | None, fill: float) -> Tensor:
         """Splits sequences into windows.
 
         Args:
             x: (B, T, F).
             size, sizes: of the windows, from `sizes`.
-            fill: the value beyond the end of a window or of the input; None: undefined.
+            fill: the value beyond the end of a window or of the input.
 
         Returns:
             (B, R, size, F).
@@ -71,15 +71,12 @@ class WindowProjection(Projection):
         if sizes is None:
             count = math.ceil(length / size)
             if missing := count * size - length:
-                x = torch.cat([x, x.new_full((batch, missing, features), fill or 0.0)], dim=1)
+                x = torch.cat([x, x.new_full((batch, missing, features), fill)], dim=1)
             return x.reshape(batch, count, size, features)
         place = torch.arange(size, device=x.device)
-        position = torch.arange(self.rows, device=x.device).unsqueeze(1) * sizes.view(-1, 1, 1) + place  # (B, R, size)
-        windows = _features(x, position.view(batch, -1)).view(batch, self.rows, size, features)
-        if fill is None:
-            return windows
-        outside = (place >= sizes.view(-1, 1, 1)) | (position >= length)
-        return windows.masked_fill(outside.unsqueeze(-1), fill)
+        start = torch.arange(self.rows, device=x.device) * sizes.unsqueeze(1)  # (B, R)
+        outside = (place >= sizes.view(-1, 1, 1)) | (start.unsqueeze(-1) + place >= length)
+        return _windows(x, start, size).masked_fill(outside.unsqueeze(-1), fill)
 
 
 class MeanPool(WindowProjection):
@@ -104,7 +101,8 @@ class MaxPool(WindowProjection):
 
 
 class Convolution(WindowProjection):
-    """A depthwise convolution along the sequence, with kernel size = stride = window size.
+    """A depthwise convolution along the sequence. The stride is the window size; the kernel is ``kernel_strides`` times
+    as long and begins as far before its window as it ends behind it.
 
     For windows that are smaller than ceil(n / k), adjacent taps of the kernel are summed (see `row_weights.stretched`).
 
@@ -115,20 +113,22 @@ class Convolution(WindowProjection):
     """
 
     weight: Tensor
-    """(F, window), divided by ``step`` as in `LinearProjection`."""
+    """(F, kernel size), divided by ``step`` as in `LinearProjection`."""
 
     def __init__(self, rows: int, features: int, settings: LinformerSettings) -> None:
         super().__init__(rows, settings)
         self.step = settings.projection_step
+        self.strides = settings.kernel_strides
         self._affine = settings.row_weights == "affine"
         self.settings = settings
-        own_weight(self, torch.empty(features, self.window), settings.freeze_projection)
+        taps = kernel_length(self.window, self.strides)
+        own_weight(self, torch.empty(features, taps), settings.freeze_projection)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Initializes the kernels as ``projection_init`` says."""
-        # Each output depends on `window` inputs and, as kernel size = stride, each input contributes to one output.
-        initialise_(self.weight.data, self.settings, self.rows, fan_in=self.window, fan_out=1)
+        # Each output depends on as many inputs as there are taps, and each input contributes to `strides` outputs.
+        initialise_(self.weight.data, self.settings, self.rows, fan_in=self.weight.size(-1), fan_out=self.strides)
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         size, sizes = self.sizes(x.size(1), padding)
@@ -144,53 +144,100 @@ class Convolution(WindowProjection):
 
     def _project(self, x: Tensor, padding: Tensor | None, size: int, sizes: Tensor | None) -> Tensor:
         """`forward`; ``size`` and ``sizes`` as for `windows`."""
-        length = x.size(1)
+        length, taps = x.size(1), kernel_length(size, self.strides)
         is_identity = size == 1 and self._affine and not self.fixed_rows
         if is_identity and not (torch.is_grad_enabled() and self.weight.requires_grad):
             return x  # one token per window, with weight 1
+        own = None if sizes is None else torch.where(sizes > 1, sizes * self.strides, 1)
         kernel = self.weight if self.step == 1 else self.weight * self.step
         if self._fits:
-            kernel = stretched(kernel, size, sizes)
+            kernel = stretched(kernel, taps, own)
         if is_identity:  # the same; distributed data parallel wants a gradient for the kernel, if zero
             return x * affine(kernel, None).squeeze(-1)
-        rows = _apply(self.windows(x, size, sizes, None), self._taps(kernel, sizes))
-        if padding is None and length % size == 0:
-            return rows
-        # The last window of a sequence may have fewer tokens than the others.
+        if own is None or sizes is None:
+            rows = _convolve(x, affine(kernel, None) if self._affine else kernel, size)
+            if padding is None and length % size == 0 and self.strides == 1:
+                return rows
+        else:
+            start = torch.arange(self.rows, device=x.device) * sizes.unsqueeze(1) - (own - sizes).unsqueeze(1) // 2
+            inside = torch.arange(taps, device=x.device) < own.view(-1, 1, 1)
+            rows = self._weighted(x, start, kernel, inside)
+        # The first and last windows of a sequence may have fewer tokens than the others.
         tokens = torch.full((x.size(0),), length, device=x.device) if padding is None else _tokens(padding)
-        each = size if sizes is None else sizes
-        last = (tokens - 1) // each
-        start = last * each
-        window = _features(x, start.unsqueeze(1) + torch.arange(size, device=x.device)).unsqueeze(1)
-        shorter = _apply(window, self._taps(kernel, tokens - start))
-        rows[torch.arange(x.size(0), device=x.device), last] = shorter.squeeze(1)
-        return rows
+        each, most = (size, taps) if own is None or sizes is None else (sizes.unsqueeze(1), own.unsqueeze(1))
+        return self._with_ends(rows, x, kernel, tokens, each, most)
 
-    def _taps(self, kernel: Tensor, tokens: Tensor | None) -> Tensor:
-        """The taps for windows of which only the first ``tokens`` positions, (B,), count: (F, s) or (B, F, s).
+    def _with_ends(
+        self, rows: Tensor, x: Tensor, kernel: Tensor, tokens: Tensor, each: Tensor | int, taps: Tensor | int
+    ) -> Tensor:
+        """Replaces rows whose kernels reach beyond the tokens of their sequences.
 
         Args:
-            kernel: (F, s) or (B, F, s).
-            tokens: None: all positions count.
+            rows: (B, R, F).
+            x: (B, T, F).
+            kernel: as for `_weighted`.
+            tokens: (B,), number of tokens.
+            each, taps: stride and size of the kernels; (B, 1) if they differ between sequences.
         """
-        if tokens is None:
-            return affine(kernel, None) if self._affine else kernel
-        inside = torch.arange(kernel.size(-1), device=kernel.device) < tokens.view(-1, 1, 1)
-        taps = kernel * inside
-        return affine(taps, tokens) * inside if self._affine else taps
+        first, count = self.strides // 2, rows.size(1)
+        last = (tokens.unsqueeze(1) - 1) // each
+        front = torch.arange(first, device=x.device).expand(x.size(0), -1)
+        back = last - torch.arange((self.strides + 2) // 2, device=x.device)
+        if first:  # A row that is in both lists, or does not exist, goes to another one behind all, which is dropped.
+            rows = F.pad(rows, (0, 0, 0, 1))
+            front, back = front.masked_fill(front > last, count), back.masked_fill(back < first, count)
+        chosen = torch.cat([front, back], dim=1)
+        start = chosen * each - (taps - each) // 2
+        place = torch.arange(kernel.size(-1), device=x.device)
+        position = start.unsqueeze(-1) + place
+        inside = (position >= 0) & (position < tokens.view(-1, 1, 1))
+        if isinstance(taps, Tensor):
+            inside &= place < taps.unsqueeze(-1)
+        rows[torch.arange(x.size(0), device=x.device).unsqueeze(1), chosen] = self._weighted(x, start, kernel, inside)
+        return rows[:, :count]
+
+    def _weighted(self, x: Tensor, start: Tensor, kernel: Tensor, inside: Tensor) -> Tensor:
+        """Sums the features of any windows with the weights of the taps that lie on tokens.
+
+        Args:
+            x: (B, T, F).
+            start: (B, R), the first position of each window.
+            kernel: (F, s) or (B, F, s).
+            inside: (B, R or 1, s), True for taps on tokens.
+
+        Returns:
+            (B, R, F).
+        """
+        weights = (kernel if kernel.dim() == 2 else kernel.unsqueeze(1)) * inside.unsqueeze(2)  # (B, R or 1, F, s)
+        if self._affine:
+            even = affine(weights.flatten(0, 1), inside.sum(dim=-1).flatten()).view_as(weights)
+            weights = even * inside.unsqueeze(2)
+        return (_windows(x, start, kernel.size(-1)) * weights.transpose(-1, -2)).sum(dim=2)
 
 
-def _apply(windows: Tensor, taps: Tensor) -> Tensor:
-    """Sums the features of each window with the weights of its taps.
+def _convolve(x: Tensor, kernel: Tensor, stride: int) -> Tensor:
+    """A depthwise convolution with zeros beyond the input: (B, T, F), (F, s) -> (B, ceil(T / stride), F).
 
-    (B, R, s, F), and (F, s) or (B or 1, F, s) -> (B, R, F)
+    Args:
+        x: input.
+        kernel: its size is a multiple of the stride. It begins (s - stride) / 2 positions before each window.
+        stride: size of a window.
     """
-    if taps.dim() > 2 or not _convolves_fast(windows):
-        return (windows * taps.transpose(-1, -2).unsqueeze(-3)).sum(dim=2)
-    size, features = windows.shape[2:]
-    image = windows.flatten(1, 2).transpose(1, 2).unsqueeze(2)  # (B, F, 1, R s), channels last in memory
-    kernel = taps.reshape(features, 1, 1, size)
-    return F.conv2d(image, kernel, stride=(1, size), groups=features).squeeze(2).transpose(1, 2)
+    batch, length, features = x.shape
+    taps = kernel.size(-1)
+    count, before = math.ceil(length / stride), (taps - stride) // 2
+    behind = (count - 1) * stride + taps - before - length
+    if before or behind:
+        x = F.pad(x, (0, 0, before, behind))
+    if _convolves_fast(x):
+        image = x.transpose(1, 2).unsqueeze(2)  # (B, F, 1, T), channels last in memory
+        weight = kernel.reshape(features, 1, 1, taps)
+        return F.conv2d(image, weight, stride=(1, stride), groups=features).squeeze(2).transpose(1, 2)
+    blocks = x.reshape(batch, -1, stride, features)
+    rows = (blocks[:, :count] * kernel[:, :stride].T).sum(dim=2)
+    for i in range(1, taps // stride):
+        rows = rows + (blocks[:, i : i + count] * kernel[:, i * stride : (i + 1) * stride].T).sum(dim=2)
+    return rows
 
 
 def _convolves_fast(x: Tensor) -> bool:
@@ -204,12 +251,14 @@ def _cpu_inference(x: Tensor) -> bool:
     return x.device.type == "cpu" and not (torch.is_grad_enabled() or torch.compiler.is_compiling())
 
 
-def _features(x: Tensor, position: Tensor) -> Tensor:
-    """(B, T, F) and positions (B, m) -> (B, m, F); those of positions beyond T are undefined."""
+def _windows(x: Tensor, start: Tensor, size: int) -> Tensor:
+    """(B, T, F) and the first positions of windows (B, R) -> (B, R, size, F); features of positions that are not in the
+    input are undefined."""
     batch, length, features = x.shape
-    first = torch.arange(batch, device=x.device).unsqueeze(1) * length
+    position = start.unsqueeze(-1) + torch.arange(size, device=x.device)
+    first = torch.arange(batch, device=x.device).view(-1, 1, 1) * length
     # An embedding copies whole rows; on a CPU, gather copies each element by itself.
-    return F.embedding(first + position.clamp(max=length - 1), x.reshape(batch * length, features))
+    return F.embedding(first + position.clamp(0, length - 1), x.reshape(batch * length, features))
 
 
 def _tokens(padding: Tensor) -> Tensor:

@@ -18,10 +18,13 @@ _BASE = {
 _WORDS: dict[str, dict[str, object]] = {
     "per_layer": {"projected_dim": [4, 7]},
     "per_head": {"projected_dim": [[7, 4, 1], [2, 2, 2]]},
+    "per_head_2": {"projected_dim": [[7, 4, 2], [2, 2, 2]]},
     "frozen": {"freeze_projection": True},
     "affine": {"row_weights": "affine"},
     "stretch": {"short_inputs": "stretch"},
     "step": {"projection_step": 0.05},
+    "overlap2": {"kernel_strides": 2},
+    "overlap3": {"kernel_strides": 3},
 }
 
 
@@ -55,7 +58,13 @@ ROW_WEIGHTS = _cases(
     *("key_value-linear-step", "headwise-convolution-affine-step"),
 )
 """What rows sum to, how short inputs lie on E, how far E moves."""
-EVERY_CASE = {**ALL_MODES, **_VARIANTS, **ROW_WEIGHTS}
+_OVERLAPPING = _cases(
+    *(f"{sharing}-convolution-affine-stretch-overlap2" for sharing in SHARINGS),
+    *("layerwise-convolution-overlap2", "layerwise-convolution-stretch-overlap3"),
+    *("key_value-convolution-affine-overlap3", "headwise-convolution-affine-stretch-overlap3-step"),
+    *("none-convolution-per_layer-overlap2", "none-convolution-affine-per_head_2-stretch-overlap2"),
+)
+EVERY_CASE = {**ALL_MODES, **_VARIANTS, **ROW_WEIGHTS, **_OVERLAPPING}
 
 
 def settings_of(case: str, **changes: object) -> LinformerSettings:

@@ -40,6 +40,7 @@ _OTHERS: dict[str, tuple[object, object]] = {
     "projection_step": (1.0, 0.5),
     "row_weights": ("free", "affine"),
     "short_inputs": ("first_columns", "stretch"),
+    "kernel_strides": (1, 2),
 }
 
 
@@ -48,7 +49,8 @@ def test_every_setting_is_in_the_signature_and_has_cases() -> None:
     names = {field.name for field in fields(LinformerSettings) if field.init}
     assert names == _SIZES | _TRAINING | _OTHERS.keys()
     for name, values in _OTHERS.items():
-        one, other = (signature_of(LinformerSettings(**{**GOOD, name: value}), 2) for value in values)
+        good = GOOD | ({"projection": "convolution"} if name == "kernel_strides" else {})
+        one, other = (signature_of(LinformerSettings(**{**good, name: value}), 2) for value in values)
         assert one != other, name
         if name != "max_positions":  # tests of lengths vary it
             assert len({str(case.get(name)) for case in EVERY_CASE.values()}) > 1, name
@@ -73,6 +75,9 @@ def test_every_setting_is_in_the_signature_and_has_cases() -> None:
         ({"max_positions": 0}, "max_positions is 0"),
         ({"attention_dropout": 1.0}, "attention_dropout is 1.0"),
         ({"projection": "mean_pool", "freeze_projection": True}, "projection=mean_pool has no parameters"),
+        ({"kernel_strides": 0}, "kernel_strides is 0; expected an integer of at least 1"),
+        ({"kernel_strides": 2}, "kernel_strides=2 is the size of a convolution's kernel, but projection=linear"),
+        ({"projection": "convolution", "kernel_strides": 5}, "projected_dim (k) = 4; expected at most k"),
         ({"row_weights": "convex"}, "row_weights is 'convex'; expected one of free, affine"),
         ({"short_inputs": "pad"}, "short_inputs is 'pad'; expected one of first_columns, stretch"),
         ({"projection_step": 0}, "projection_step is 0; expected a value in (0, 1]"),
