@@ -8,6 +8,7 @@ from torch import Tensor
 from linformer_fairseq.analysis.encoder import Rows
 from linformer_fairseq.core import LinformerSelfAttention
 from linformer_fairseq.core.projection import LinearProjection
+from linformer_fairseq.core.settings import kernel_length
 from linformer_fairseq.core.windows import Convolution, WindowProjection
 
 
@@ -32,25 +33,30 @@ def _rows(attention: LinformerSelfAttention, head: int, x: Tensor) -> Rows:
         matrix = projection.matrix(attention.settings.dims[attention.layer][head], length)
         return Rows(matrix[head] if matrix.dim() == 3 else matrix, None)
     assert isinstance(projection, WindowProjection)
+    parts, strides = slice(None), 1
     if isinstance(projection, Convolution):
         # Its rows are linear in the features, so that their values do not matter, only their number.
-        by_feature = _derivative(projection, x[..., : len(projection.weight)])
-        if attention.settings.sharing == "none":  # all heads in one convolution, or one for this head alone
-            width = attention.settings.head_dim
-            parts = by_feature.split(width, dim=1)
-            by_feature = parts[head if len(parts) > 1 else 0]
-    else:
-        by_feature = _derivative(projection, x)
+        x, strides = x[..., : len(projection.weight)], projection.strides
+        width = attention.settings.head_dim
+        if attention.settings.sharing == "none" and x.size(-1) > width:  # all heads in one convolution
+            parts = slice(head * width, (head + 1) * width)
     size = projection.size(length)
+    before = (kernel_length(size, strides) - size) // 2
+    strides = strides if size > 1 else 1
     tokens = torch.arange(length, device=x.device)
     matrix = x.new_zeros(projection.count(length), length)
-    matrix[tokens // size, tokens] = by_feature.mean(1)
+    for first in range(min(strides, len(matrix))):  # together, rows whose windows do not overlap
+        by_feature = _derivative(projection, x, slice(first, None, strides))[:, parts]
+        start = first * size - before
+        row = first + (tokens - start).div(strides * size, rounding_mode="floor") * strides
+        there = (row >= 0) & (row < len(matrix))
+        matrix[row[there], tokens[there]] = by_feature[there].mean(1)
     return Rows(matrix, size)
 
 
-def _derivative(projection: WindowProjection, x: Tensor) -> Tensor:
-    """The weight of each token and feature in the row of its window, (T, F): no token is in two windows."""
+def _derivative(projection: WindowProjection, x: Tensor, rows: slice) -> Tensor:
+    """The weight of each token and feature in that of some rows whose window it is in, (T, F)."""
     x = x.detach().requires_grad_()
     with torch.enable_grad():
-        (found,) = torch.autograd.grad(projection(x).sum(), x)
+        (found,) = torch.autograd.grad(projection(x)[:, rows].sum(), x)
     return found[0]

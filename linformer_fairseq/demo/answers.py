@@ -107,6 +107,7 @@ class Answers:
                 "k": sorted({min(dims), max(dims)}),
                 "sharing": settings.sharing,
                 "projection": settings.projection,
+                "overlap": settings.kernel_strides > 1,
             }
         return facts
 

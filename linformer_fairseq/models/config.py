@@ -109,7 +109,7 @@ class LinformerRobertaConfig(FairseqDataclass):
         "convolution",
         "type of projection from n positions to k rows: linear (matrices, as in the paper's experiments and in "
         "fairseq's example), mean_pool or max_pool (windows of ceil(n/k) positions, no parameters), convolution "
-        "(depthwise, kernel size = stride = ceil(n/k)). If k does not divide n, there can be fewer than k windows. "
+        "(depthwise, stride ceil(n/k), see kernel_strides). If k does not divide n, there can be fewer than k windows. "
         "max_pool and convolution are applied before W_k and W_v; convolution with sharing=none after them",
     )
     projection_init: Optional[ChoiceEnum(INITIALISATIONS)] = _option(
@@ -133,6 +133,11 @@ class LinformerRobertaConfig(FairseqDataclass):
         "how an input of T < n tokens is projected: first_columns (by the first T columns of E), stretch (by all n "
         "columns, adjacent ones summed to T); windows of pooling and convolution have ceil(n/k) positions with "
         "first_columns, ceil(T/k) with stretch (default: first_columns with projection=linear, else stretch)",
+    )
+    kernel_strides: int = _option(
+        1,
+        "kernel size of the convolution as a multiple of its stride: 1 (as in the paper), or more for windows that "
+        "overlap; a window of one token stays one",
     )
     attention_start: Optional[ChoiceEnum(ATTENTION_STARTS)] = _option(
         None,

@@ -21,7 +21,10 @@ from linformer_fairseq.results.rows import SCHEMA, Hardware, Model, Pretrained, 
 from linformer_fairseq.results.training_log import TrainingLog, read_log
 
 LOG = "train.log"
-_OPTIONS = ("projection_init", "projection_step", "freeze_projection", "row_weights", "short_inputs", "attention_start")
+_OPTIONS = (
+    *("projection_init", "projection_step", "freeze_projection", "row_weights", "short_inputs", "kernel_strides"),
+    "attention_start",
+)
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class Options:
     freeze_projection: bool | None = None
     row_weights: str | None = None
     short_inputs: str | None = None
+    kernel_strides: int | None = None
     attention_start: str | None = None
     features: int | None = None
     landmarks: int | None = None

@@ -7,6 +7,9 @@ from collections.abc import Iterable, Sequence
 
 from linformer_fairseq.results.rows import Model, Row
 
+_BEFORE = {"kernel_strides": 1}
+"""The values that models had before the option existed; names leave them out."""
+
 
 def newest(rows: Iterable[Row]) -> tuple[list[Row], list[str]]:
     """One row per run: of several with the same name and size, the newest finished one, otherwise the newest.
@@ -53,8 +56,10 @@ def _distinct_name(row: Row, rows: Sequence[Row]) -> str:
     if len({(other.model.layers, other.model.width) for other in rows}) > 1:
         name += f", {row.model.layers} layers x {row.model.width}"
     for option, value in row.model.options.items():
+        if value == _BEFORE.get(option):
+            continue
         others = (other.model.options for other in rows if other.model.projection == row.model.projection)
-        if any(options.get(option, value) != value for options in others):
+        if any(options.get(option, _BEFORE.get(option, value)) != value for options in others):
             name += f", {option}={value}"
     if row.stage == "pretraining" and row.pretrained:
         name += f", starting from {row.pretrained.run}"

@@ -171,7 +171,7 @@ function about({ window, weights }) {
     ? `each of which mixes all tokens (projection ${model.projection})`
     : window === 1
       ? "one for each token: the text has at most k tokens"
-      : `each of ${window} neighbouring tokens`;
+      : `each of ${window} neighbouring tokens${model.overlap ? " and others around them" : ""}`;
   return `How much each token (row) attends to the ${number(rows)} projected rows of keys and values (columns), ${made}. `
     + "Each row of the map sums to 1.";
 }

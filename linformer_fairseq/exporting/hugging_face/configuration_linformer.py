@@ -11,9 +11,9 @@ class LinformerConfig(PretrainedConfig):
     """Sizes and options of a Linformer.
 
     ``max_position_embeddings`` is n, the maximum input length in tokens. ``projected_dim`` (k), ``sharing``,
-    ``projection``, ``projection_init``, ``projection_step``, ``row_weights``, ``short_inputs`` and
-    ``freeze_projection`` are those of `LinformerSettings`. ``normalize_before`` is pre-norm. The other names are those
-    of transformers' RobertaConfig.
+    ``projection``, ``projection_init``, ``projection_step``, ``row_weights``, ``short_inputs``,
+    ``kernel_strides`` and ``freeze_projection`` are those of `LinformerSettings`. ``normalize_before`` is pre-norm. The
+    other names are those of transformers' RobertaConfig.
     """
 
     model_type = "linformer"
@@ -46,6 +46,7 @@ class LinformerConfig(PretrainedConfig):
     projection_step: float = 1.0
     row_weights: str | None = None
     short_inputs: str | None = None
+    kernel_strides: int = 1
     freeze_projection: bool = False
 
     def attention_settings(self) -> LinformerSettings:
@@ -67,5 +68,6 @@ class LinformerConfig(PretrainedConfig):
             projection_step=self.projection_step,
             row_weights=self.row_weights,
             short_inputs=self.short_inputs,
+            kernel_strides=self.kernel_strides,
             freeze_projection=self.freeze_projection,
         )

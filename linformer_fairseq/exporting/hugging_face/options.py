@@ -30,6 +30,7 @@ _NAMES = {
     "projection_step": "projection_step",
     "row_weights": "row_weights",
     "short_inputs": "short_inputs",
+    "kernel_strides": "kernel_strides",
     "freeze_projection": "freeze_projection",
 }
 _ACTIVATIONS = {"activation_fn": "hidden_act", "pooler_activation_fn": "classifier_act"}
