@@ -14,7 +14,7 @@ usage() {
     cat <<EOT
 usage: scripts/reproduce_learning.sh STUDY [options]
 
-  projections   perplexity with different projections, k, n and other options: 43 models of 2 or 6 layers x 128, three
+  projections   perplexity with different projections, k, n and other options: 48 models of 2 or 6 layers x 128, three
                 seeds each; accuracy on two tasks with each kind of projection, k, n and sharing; an estimated six hours on
                 two cores
   length        accuracy on whole and on truncated film reviews, and in finding the author of a passage of 1,500 words:
@@ -144,13 +144,21 @@ projections() {
     for_seeds k128_k64 small/linformer model.sharing=key_value model.projected_dim=[128,64]
     for_seeds k_by_head small/linformer model.sharing=none "model.projected_dim=[[128,64,32,64],[128,64,32,64]]"
 
-    # ---- Sharing in a deeper model
+    # ---- Windows that overlap
+    for_seeds overlap2 small/linformer model.kernel_strides=2
+    for_seeds overlap3 small/linformer model.kernel_strides=3
+    for_seeds overlap2_k128 small/linformer model.kernel_strides=2 model.projected_dim=128
+    for_seeds overlap2_k_by_head small/linformer model.kernel_strides=2 model.sharing=none \
+        "model.projected_dim=[[128,64,32,64],[128,64,32,64]]"
+
+    # ---- The same in a deeper model
     for_seeds deep_layerwise small/linformer model.encoder_layers=6
     for_seeds deep_headwise small/linformer model.encoder_layers=6 model.sharing=headwise
     for_seeds deep_none small/linformer model.encoder_layers=6 model.sharing=none
     for_seeds deep_k128 small/linformer model.encoder_layers=6 model.projected_dim=128 # costs as much as the next
     for_seeds deep_k_by_head small/linformer model.encoder_layers=6 model.sharing=none \
         "model.projected_dim=[$(printf '[128,64,32,64],%.0s' {1..5})[128,64,32,64]]"
+    for_seeds deep_overlap2 small/linformer model.encoder_layers=6 model.kernel_strides=2
 
     # ---- One option changed: to the paper's value, or to another one; and the paper's projection with the default's options
     for_seeds random_start small/linformer model.attention_start=random
@@ -161,7 +169,7 @@ projections() {
     for_seeds paper_affine small/linformer "$paper" "$affine"
     for_seeds paper_windows small/linformer "$windows"
     run_all "pretraining: k, n and other options" "${lines[@]}"
-    on_two_tasks "" "k and sharing" k{16,32,128,256} paper_k{16,32,128,256} none headwise key_value
+    on_two_tasks "" "k and sharing" k{16,32,128,256} paper_k{16,32,128,256} none headwise key_value overlap2
     for n in 128 512 1024; do
         cut_task sst2 glue/SST-2 "$n" "sst2_$n"
         cut_task imdb aclImdb.tar.xz "$n" "imdb_$n"

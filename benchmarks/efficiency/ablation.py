@@ -198,6 +198,7 @@ OTHER_MODELS: dict[str, Change] = {
         _other_rows(projection="convolution"), _replaced(windows, "_convolves_fast", lambda _: False)
     ),
     "convolution, affine, windows that fit": _other_rows(**_FITTING),
+    "the same with windows that overlap": _other_rows(**_FITTING, kernel_strides=2),
 }
 """Variants that compute another function, to measure the cost of other options of the model."""
 AS_IT_IS = "as it is"

@@ -40,7 +40,7 @@ class Study:
 
 
 STUDIES = (
-    Study("projections", "Options of the model", 261),
+    Study("projections", "Options of the model", 282),
     Study("length", "Long inputs", 60),
     Study("released", "The model that comes with the package", 54),
     Study("conversion", "A converted RoBERTa", 7),

@@ -85,7 +85,7 @@ def test_without_data(checkout: Path, data: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("study", "pretrained", "finetuned", "second_seed"),
-    [("projections", 43, 44, 87), ("length", 6, 14, 20), ("released", 6, 16, 8), ("conversion", 3, 0, 2)],
+    [("projections", 48, 46, 94), ("length", 6, 14, 20), ("released", 6, 16, 8), ("conversion", 3, 0, 2)],
 )
 def test_the_runs_of_a_study_are_runs_that_can_be_composed(
     checkout: Path,
