@@ -316,6 +316,7 @@ def test_the_model_of_the_package_has_the_sections_that_people_wrote() -> None:
         ({"projection": "linear"}, "also for an input of T < k tokens. An input of T < n tokens uses the first T"),
         ({"projection": "linear", "short_inputs": "stretch"}, "also for an input of T < k tokens. .* uses all n"),
         ({"projection": "convolution"}, "with T <= 10 every token has its own row"),
+        ({"kernel_strides": 2}, "tokens around its window, 2 times as many"),
         ({"projection": "mean_pool", "short_inputs": "first_columns"}, r"ceil\(n/k\) tokens at every length"),
         pytest.param(
             {"projected_dim": 20},

@@ -30,6 +30,7 @@ _PAPER = {
     **projection_defaults("linear", frozen=False),
     "attention_start": "random",
     "projection_step": 1.0,
+    "kernel_strides": 1,
     "freeze_projection": False,
     "encoder_normalize_before": False,
 }
@@ -121,6 +122,9 @@ def limits(options: Namespace) -> Iterator[str]:
         )
     else:
         yield "The windows of the projection have ceil(n/k) tokens at every length, so a short input has few rows."
+    if settings.kernel_strides > 1:
+        wider = f"{settings.kernel_strides} times as many in all"
+        yield f"Windows overlap: a row also has tokens around its window, {wider}."
     yield "Sequences are padded on the right: projections depend on absolute positions. Other padding is refused."
     yield (
         "Encoder only: each projected row mixes all positions, so there is no causal form, and the model cannot "
