@@ -19,7 +19,8 @@ _EXPORTERS = {
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the folder and print its files; returns the exit status."""
-    logging.getLogger().setLevel(logging.WARNING)  # onnxruntime and fairseq tell every step
+    # Before fairseq is imported, which would set the root logger to DEBUG; onnxruntime and fairseq tell every step
+    logging.basicConfig(level=logging.WARNING)
     given: dict[str, Any] = dict(vars(arguments))
     command, format_ = given.pop("command"), given.pop("format")
     module, function = ("hugging_face", "import_folder") if command == "import" else _EXPORTERS[format_]

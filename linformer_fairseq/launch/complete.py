@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf, open_dict
@@ -12,8 +13,10 @@ from linformer_fairseq.checkpoints.released_folder import find_weights
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch.compose import plain, resolved
 from linformer_fairseq.launch.data import TASKS, check_pretraining_data, check_task_data, prepared
-from linformer_fairseq.launch.options import import_user_dir, with_defaults
+from linformer_fairseq.launch.options import import_user_dir, resolved_model, with_defaults
 from linformer_fairseq.launch.pretrained import read_pretrained
+from linformer_fairseq.models.architectures import MODEL
+from linformer_fairseq.models.options import attention_settings
 
 _PATHS = (
     "checkpoint.save_dir",
@@ -79,11 +82,17 @@ def complete(config: DictConfig) -> DictConfig:
 
 
 def _check_options(config: DictConfig) -> None:
-    """Raise for an option that fairseq would refuse when it builds the model, the task or the optimizer."""
+    """Raise for an option that would be refused when the model, the task or the optimizer is built."""
     try:
-        with_defaults(config)
+        name, options = resolved_model(with_defaults(config))
+        if name == MODEL:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # building the model repeats them
+                attention_settings(options)
     except OmegaConfBaseException as error:
         raise UserError(plain(error)) from None
+    except ValueError as error:
+        raise UserError(str(error)) from None
 
 
 def _make_absolute(config: DictConfig, key: str) -> None:

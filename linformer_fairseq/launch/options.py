@@ -9,18 +9,22 @@ from collections import ChainMap
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from fairseq import utils
 from fairseq.dataclass.initialize import add_defaults
-from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY
 from omegaconf import DictConfig, OmegaConf
 
 import linformer_fairseq.tasks  # noqa: F401 (registers ours; the models are, by their config)
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.models.architectures import MODEL
 from linformer_fairseq.models.config import LinformerRobertaConfig
+from linformer_fairseq.models.options import resolve_options
+from linformer_fairseq.tasks import SENTENCE_PREDICTION
 
 COMPONENTS: dict[str, Collection[str]] = {
     "model": ChainMap(ARCH_MODEL_NAME_REGISTRY, MODEL_REGISTRY),
@@ -61,6 +65,29 @@ def with_defaults(config: DictConfig) -> DictConfig:
     config = copy.deepcopy(config)
     add_defaults(config)
     return config
+
+
+def resolved_model(config: DictConfig) -> tuple[str, Namespace]:
+    """The name of a run's model, that of an architecture replaced, and its options, which for a Linformer are all.
+
+    Args:
+        config: of the run, from `with_defaults`.
+
+    Raises:
+        ValueError: options of a Linformer contradict each other.
+    """
+    given: Any = OmegaConf.to_container(config.model, resolve=True, enum_to_str=True)
+    model = OmegaConf.create(given)
+    architecture = model.get("_name")
+    name = ARCH_MODEL_NAME_REGISTRY.get(architecture, architecture)
+    if architecture in ARCH_CONFIG_REGISTRY:
+        ARCH_CONFIG_REGISTRY[architecture](model)
+    n = config.task.get("tokens_per_sample")
+    if config.task._name in SENTENCE_PREDICTION:
+        n = model.max_positions = config.task.max_positions  # as fairseq's sentence_prediction sets it
+    if name != MODEL:
+        return name, Namespace(**{str(key): value for key, value in model.items()})
+    return name, resolve_options(model, SimpleNamespace(cfg=config.task, max_positions=lambda: n))
 
 
 def model_options(name: str | None) -> set[str]:

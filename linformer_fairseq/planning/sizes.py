@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from argparse import Namespace
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
-from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from linformer_fairseq.core import LinformerSettings, count_projection_parameters
+from linformer_fairseq.launch.options import resolved_model
 from linformer_fairseq.models.architectures import MODEL
-from linformer_fairseq.models.options import attention_settings, resolve_options
+from linformer_fairseq.models.options import attention_settings
 from linformer_fairseq.tasks import SENTENCE_PREDICTION
 
 ROBERTA = "roberta"
@@ -72,25 +71,11 @@ def sizes_of(config: DictConfig, vocabulary: int) -> Sizes:
     Raises:
         ValueError: the model is neither ours nor fairseq's RoBERTa, or options are contradictory.
     """
-    given: Any = OmegaConf.to_container(config.model, resolve=True, enum_to_str=True)
-    model = OmegaConf.create(given)
-    name = given.get("_name")
-    family = ARCH_MODEL_NAME_REGISTRY.get(name, name)
-    if family not in (MODEL, ROBERTA):
+    name, options = resolved_model(config)
+    if name not in (MODEL, ROBERTA):
         raise ValueError(f"model._name is {name!r}: costs are known only for the {MODEL} and {ROBERTA} models")
-    if name in ARCH_CONFIG_REGISTRY:
-        ARCH_CONFIG_REGISTRY[name](model)
     classifies = config.task._name in SENTENCE_PREDICTION
     n = config.task.max_positions if classifies else config.task.tokens_per_sample
-    if classifies:
-        model.max_positions = n  # as fairseq's sentence_prediction sets it
-    settings = None
-    if family == MODEL:
-        task = SimpleNamespace(cfg=config.task, max_positions=lambda: n)
-        options = resolve_options(model, task)
-        settings = attention_settings(options)
-    else:
-        options = Namespace(**model)
     kept: Any = options.encoder_layers_to_keep
     return Sizes(
         layers=len(kept.split(",")) if kept else options.encoder_layers,
@@ -100,6 +85,6 @@ def sizes_of(config: DictConfig, vocabulary: int) -> Sizes:
         n=getattr(options, "max_positions", None) or n,
         vocabulary=vocabulary,
         classes=config.task.num_classes if classifies else 0,
-        settings=settings,
+        settings=attention_settings(options) if name == MODEL else None,
         options=options,
     )

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -113,3 +116,12 @@ def test_graphs(folder: Path, tmp_path: Path) -> None:
     for name, tolerance in (("model.onnx", 1e-4), ("model_int8.onnx", 0.5)):
         (found,) = runtime.InferenceSession(tmp_path / "onnx" / name).run(None, inputs)
         torch.testing.assert_close(torch.from_numpy(found), expected.detach(), atol=tolerance, rtol=0)
+
+
+def test_libraries_do_not_tell_every_step() -> None:
+    """Importing fairseq sets the root logger to DEBUG, and onnxscript then prints thousands of lines."""
+    words = ["export", "torch", "no_such_model", "out"]
+    code = f"import logging; from linformer_fairseq import cli; cli.main({words}); print(logging.getLogger().level)"
+    command = [sys.executable, "-c", f"{code}; import fairseq; print(logging.getLogger().level)"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == [str(logging.WARNING)] * 2 and "no_such_model" in done.stderr

@@ -93,6 +93,9 @@ def test_what_is_wrong_is_said(monkeypatch: pytest.MonkeyPatch, words: list[str]
         ("optimization.lr=[-1]", "optimization.lr: -1.0: expected a number above 0"),
         ("checkpoint.save_interval_updates=-3", "checkpoint.save_interval_updates=-3: expected at least 0"),
         ("model.sharing=foo", "sharing: Invalid value 'foo', expected one of"),
+        ("model.freeze_projection=true", "freeze_projection has nothing to freeze: projection=mean_pool"),
+        ("model.max_positions=100", "task.tokens_per_sample is 512, but model.max_positions (n) is 100"),
+        ("model.encoder_attention_heads=5", "5 attention heads do not divide the width 768"),
         ("task.data=", "task.data=: expected a folder"),
         ("optimization.lr=abc", "optimization.lr=abc: expected a list"),
         ("run.name=''", "run.name=: expected the name of a folder in runs"),
@@ -100,8 +103,9 @@ def test_what_is_wrong_is_said(monkeypatch: pytest.MonkeyPatch, words: list[str]
     ],
 )
 def test_values_that_would_train_nothing_useful_are_refused(own_data: Path, word: str, message: str) -> None:
+    words = [f"task.data={own_data}", "run_config=cpu", "model.projection=mean_pool", word]
     with pytest.raises(UserError, match=f"^{re.escape(message)}"):
-        complete(compose("pretraining", [f"task.data={own_data}", "run_config=cpu", word]))
+        complete(compose("pretraining", words))
 
 
 def test_a_finetuning_wants_a_checkpoint() -> None:
