@@ -60,7 +60,7 @@ def _distinct_name(row: Row, rows: Sequence[Row]) -> str:
             continue
         others = (other.model.options for other in rows if other.model.projection == row.model.projection)
         if any(options.get(option, _BEFORE.get(option, value)) != value for options in others):
-            name += f", {option}={value}"
+            name += f", {option}={value:g}" if isinstance(value, float) else f", {option}={value}"
     if row.stage == "pretraining" and row.pretrained:
         name += f", starting from {row.pretrained.run}"
     if is_untrained(row):

@@ -54,6 +54,18 @@ def test_a_longer_finetuning_is_not_one_more_seed() -> None:
     assert table.rows[3][3] == "-", "the number of updates of other tasks is their own"
 
 
+def test_an_option_that_came_later_is_named_beside_models_without_it() -> None:
+    """Rows from before `kernel_strides` do not have it; they are models with 1."""
+    convolution = dataclasses.replace(SMALL["model"], projection="convolution")
+    models = [dataclasses.replace(convolution, options={"kernel_strides": strides}) for strides in (1, 2.0)]
+    rows = [
+        finetuned("sst2", 76.0, 1, run=f"r{i}", **{**SMALL, "model": m}) for i, m in enumerate([convolution, *models])
+    ]
+    (table,), _ = accuracy_table(rows)
+    name = "Linformer, n = 256, k = 64, layerwise, convolution"
+    assert [row[0] for row in table.rows[1:]] == [name, f"{name}, kernel_strides=2"]
+
+
 def test_controls_stand_above_the_models() -> None:
     (table,), notes = accuracy_table(ROWS, [Control("sst2", 81.9, 50.1), Control("imdb", 88.0, 50.0)])
     assert table.rows[1:3] == [
