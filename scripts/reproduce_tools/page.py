@@ -39,7 +39,7 @@ class Task:
     train: int
     valid: int
     majority: float
-    """Accuracy in percent of always predicting the most frequent label of valid."""
+    """Accuracy in percent of always predicting the most frequent label of train."""
     bag_of_words: float
     """Accuracy in percent of tf-idf with logistic regression."""
 
@@ -59,7 +59,7 @@ def page(work: Path, results: Path, command: str, controls: dict[str, dict[str, 
     rows = read_rows(results / "runs.jsonl")
     pretrainings = [row for row in rows if row.stage == "pretraining" and not _untrained(row)]
     finetunings = [row for row in rows if row.stage == "finetuning"]
-    tasks = {task: read_task(work / task, controls[task]["bag_of_words"]) for task in TASKS}
+    tasks = {task: read_task(work / task, controls[task]) for task in TASKS}
     unigram = unigram_perplexity(work / "bin")
     words = read_object(work / "text" / "manifest.json")["splits"]["train"]["words"]
     hours = sum(row.wall_seconds for row in rows) / 3600
@@ -95,15 +95,10 @@ def _untrained(row: Row) -> bool:
     return row.scale.max_update == 1
 
 
-def read_task(folder: Path, bag_of_words: float) -> Task:
-    """Counts of a prepared task, and the accuracy of its bag of words."""
-    counts = {}
-    for split in ("train", "valid"):
-        dataset = open_dataset(folder / "label" / split)
-        ids = np.fromfile(folder / "label" / f"{split}.bin", dataset.dtype)
-        counts[split] = np.bincount(ids)[FIRST:]
-    train, valid = counts["train"], counts["valid"]
-    return Task(int(train.sum()), int(valid.sum()), 100 * float(valid.max() / valid.sum()), bag_of_words)
+def read_task(folder: Path, control: dict[str, Any]) -> Task:
+    """Counts of a prepared task, and the accuracies of its controls."""
+    train, valid = (open_dataset(folder / "label" / split).items for split in ("train", "valid"))
+    return Task(train, valid, control["majority"], control["bag_of_words"])
 
 
 def unigram_perplexity(folder: Path) -> float:
