@@ -223,7 +223,9 @@ fast_precision() { # on processors without units for bf16, it takes many times a
 released() {
     local model seed task precision
     local -A tasks=([sst2]=glue/SST-2 [qnli]=glue/QNLI [qqp]=glue/QQP [imdb]=aclImdb_full.tar.xz)
-    local -A sentences=([sst2]=64 [qnli]=32 [qqp]=32 [imdb]=32) last=([sst2]=3063 [qnli]=1300 [qqp]=1100 [imdb]=2190)
+    local -A rates=([sst2]=2e-4 [qnli]=5e-4 [qqp]=5e-4 [imdb]=5e-4) last=([sst2]=6300 [qnli]=1300 [qqp]=1100 [imdb]=2190)
+    # SST-2 is learned within three epochs of 2,043 updates: the best checkpoint is looked for between their ends, too.
+    local often="dataset.validate_interval_updates=500 checkpoint.save_interval_updates=500 checkpoint.keep_interval_updates=1"
     precision="$(fast_precision)"
     for task in "${!tasks[@]}"; do prepare_task "$task" "${tasks[$task]}" 512; done
     schedule="optimization.max_update=$((updates * 33 / 41)) lr_scheduler.total_num_update=$((updates * 49 / 41))"
@@ -240,21 +242,21 @@ released() {
     done
     run_all "pretraining on paragraphs" "${lines[@]}"
     lines=()
-    finetuning+=" run.precision=$precision lr=5e-4"
+    finetuning+=" run.precision=$precision run.sentences_per_update=32 dataset.batch_size=32"
     for task in "${!tasks[@]}"; do
         for ((seed = 1; seed <= seeds; seed++)); do
             for model in linformer roberta untrained_{linformer,roberta}; do
                 [[ $model != untrained_* || $seed == 1 ]] || continue
                 finetune "${model}_s1" "$task" "$seed" "${finetune_updates:-${last[$task]}}" "task.data=$task" \
-                    "run.sentences_per_update=${sentences[$task]} dataset.batch_size=${sentences[$task]}"
+                    "lr=${rates[$task]}" "$([[ $task != sst2 ]] || echo "$often")"
             done
         done
     done
     run_all "finetuning" "${lines[@]}"
     rm -rf -- weights
     linformer checkpoint release "$runs/linformer_s1/checkpoint_best.pt" --data bin --out weights/linformer-small
-    # the first seed, not the one that happens to be best
-    linformer checkpoint release "$runs"/linformer_s1/sst2_*_s1/checkpoint_best.pt --data sst2 --out weights/linformer-small-sst2
+    seed=$((seeds < 2 ? 1 : 2)) # the second was released, the best of three on the development set
+    linformer checkpoint release "$runs"/linformer_s1/sst2_*_s$seed/checkpoint_best.pt --data sst2 --out weights/linformer-small-sst2
 }
 
 conversion() {

@@ -162,7 +162,9 @@ def _pretraining(folder: Path, record: Record, seen: dict[Path, Row]) -> tuple[R
                     seen[candidate] = read_run(candidate)
         if candidate in seen:
             return seen[candidate], Pretrained(seen[candidate].name, checkpoint.name if checkpoint else "")
-    return None, Pretrained(name, checkpoint.name if checkpoint else "") if checkpoint or name else None
+    if checkpoint:
+        return None, Pretrained(name or checkpoint.parent.name, checkpoint.name)
+    return None, Pretrained(name, "") if name else None
 
 
 def _scale(record: Record, model: Model, updates: int, finished: bool) -> Scale:

@@ -66,7 +66,7 @@ def _distinct_name(row: Row, rows: Sequence[Row]) -> str:
     if is_untrained(row):
         name += ", no pretraining"
     elif len({other.scale.max_update for other in rows if not is_untrained(other)}) > 1:
-        name += f", {row.scale.max_update:,} updates" if row.scale.max_update else ", pretraining unknown"
+        name += f", {row.scale.max_update:,} updates" if row.scale.max_update else _unknown_pretraining(row)
     if len({other.lr for other in rows}) > 1 and row.lr is not None:
         name += f", learning rate {row.lr:g}"
     if row.stage == "finetuning":
@@ -74,6 +74,10 @@ def _distinct_name(row: Row, rows: Sequence[Row]) -> str:
         if row.max_update != statistics.mode(other.max_update for other in alike) and row.max_update:
             name += f", finetuned for {row.max_update:,} updates"
     return name
+
+
+def _unknown_pretraining(row: Row) -> str:
+    return f", {row.pretrained.run}" if row.pretrained and row.pretrained.run else ", pretraining unknown"
 
 
 def is_untrained(row: Row) -> bool:

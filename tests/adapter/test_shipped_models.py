@@ -1,4 +1,4 @@
-"""The model that comes with the package: it loads by name, knows something, and is what the model card says."""
+"""The models that come with the package: they load by name, know something, and are what the model card says."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from pathlib import Path
 
 import pytest
 
+from linformer_fairseq import cli
 from linformer_fairseq.checkpoints.released_folder import shipped_folder, shipped_models
 from linformer_fairseq.files.provenance import sha256
 from linformer_fairseq.models import LinformerHubInterface, LinformerRobertaModel
 
 PRETRAINED = "linformer-small"
+CLASSIFIER = "linformer-small-sst2"
 
 
 def load(name: str) -> LinformerHubInterface:
     return LinformerRobertaModel.from_pretrained(name).eval()
 
 
-def test_there_is_one() -> None:
-    assert shipped_models() == [PRETRAINED]
+def test_there_are_two() -> None:
+    assert shipped_models() == [PRETRAINED, CLASSIFIER]
     files = [file for name in shipped_models() for file in shipped_folder(name).rglob("*") if file.is_file()]
     assert sum(file.stat().st_size for file in files) < 30e6
 
@@ -36,8 +38,16 @@ def test_it_fills_masks_with_words_that_fit(text: str, token: str) -> None:
     assert load(PRETRAINED).fill_mask(text, topk=1)[0][2] == token
 
 
+def test_it_tells_good_from_bad(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    texts = ["a gorgeous , witty and moving film", "the plot is a mess", "this movie was terrible ."]
+    (tmp_path / "texts.txt").write_text("\n".join(texts) + "\n")
+    assert cli.main(["predict", CLASSIFIER, str(tmp_path / "texts.txt")]) == 0
+    labels = [line.split("\t")[1] for line in capsys.readouterr().out.splitlines()]
+    assert labels == ["label", "1", "0", "0"]
+
+
 def test_the_model_card_has_the_checksums_of_the_files() -> None:
     weights = shipped_folder(PRETRAINED).parent
     said = dict(re.findall(r"^\| `([^`]+)` \| `([0-9a-f]{64})` \|$", (weights / "README.md").read_text(), re.MULTILINE))
-    assert set(said) >= {f"{PRETRAINED}/model.safetensors"}
+    assert set(said) >= {f"{name}/model.safetensors" for name in (PRETRAINED, CLASSIFIER)}
     assert said == {name: sha256(Path(weights / name)) for name in said}

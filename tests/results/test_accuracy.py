@@ -66,6 +66,14 @@ def test_an_option_that_came_later_is_named_beside_models_without_it() -> None:
     assert [row[0] for row in table.rows[1:]] == [name, f"{name}, kernel_strides=2"]
 
 
+def test_a_pretraining_without_a_run_folder_is_named() -> None:
+    unknown = dataclasses.replace(SMALL["scale"], max_update=None)
+    (table,), _ = accuracy_table(
+        [*ROWS[:2], finetuned("sst2", 80.0, run="linformer-small", **{**SMALL, "scale": unknown})]
+    )
+    assert [row[0].rpartition(", ")[2] for row in table.rows[1:]] == ["600 updates", "linformer-small"]
+
+
 def test_controls_stand_above_the_models() -> None:
     (table,), notes = accuracy_table(ROWS, [Control("sst2", 81.9, 50.1), Control("imdb", 88.0, 50.0)])
     assert table.rows[1:3] == [

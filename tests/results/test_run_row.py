@@ -155,6 +155,9 @@ def test_a_finetuning_has_the_scale_of_its_pretraining(tmp_path: Path) -> None:
     row = read_run(run_folder(tmp_path / "lost" / "run", [], **finetuning, pretrained="/gone/checkpoint_best.pt"))
     assert row.pretrained == Pretrained("tiny_s1", "checkpoint_best.pt"), "by its name"
     assert row.scale.label == "2 layers x 32, pretraining unknown" and not row.scale.paper
+    named = {**finetuning, "name": "second", "pretrained": "/gone/linformer-small/model.safetensors"}
+    row = read_run(run_folder(tmp_path / "lost" / "second", [], **named))
+    assert row.pretrained == Pretrained("linformer-small", "model.safetensors"), "by its folder, if run.name is given"
 
 
 def test_a_pretraining_of_a_converted_model_names_its_folder(tmp_path: Path) -> None:
