@@ -12,6 +12,7 @@ from fairseq.models.roberta import RobertaHubInterface
 from omegaconf import OmegaConf
 from torch import Tensor
 
+from linformer_fairseq import register
 from linformer_fairseq.checkpoints.released_folder import CHECKPOINT, WEIGHTS
 from linformer_fairseq.files.dictionary import find_dictionary, read_symbols
 from linformer_fairseq.files.gpt2_bpe import read_bpe
@@ -141,6 +142,7 @@ def load_hub_interface(
     model_class: Any, model_path: str, checkpoint_file: str | None, data_path: str, bpe: str | None, **overrides: Any
 ) -> LinformerHubInterface:
     """See `LinformerRobertaModel.from_pretrained`."""
+    register()  # with the tasks, one of which a finetuned checkpoint names
     models = model_class.hub_models()
     if model_path in models and checkpoint_file is not None:  # fairseq would load the model and ignore the file
         raise ValueError(

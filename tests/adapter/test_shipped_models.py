@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from linformer_fairseq import cli
 from linformer_fairseq.checkpoints.released_folder import shipped_folder, shipped_models
 from linformer_fairseq.files.provenance import sha256
 from linformer_fairseq.models import LinformerHubInterface, LinformerRobertaModel
+from tests.conftest import REPOSITORY
 
 PRETRAINED = "linformer-small"
 CLASSIFIER = "linformer-small-sst2"
@@ -44,6 +47,18 @@ def test_it_tells_good_from_bad(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     assert cli.main(["predict", CLASSIFIER, str(tmp_path / "texts.txt")]) == 0
     labels = [line.split("\t")[1] for line in capsys.readouterr().out.splitlines()]
     assert labels == ["label", "1", "0", "0"]
+
+
+def test_a_program_that_imports_the_models_only_loads_the_classifier() -> None:
+    """The task that the checkpoint names is registered by another part of the package."""
+    lines = [
+        "from linformer_fairseq.models import LinformerRobertaModel",
+        f"model = LinformerRobertaModel.from_pretrained({CLASSIFIER!r}).eval()",
+        "print([found.label for found in model.classify(['a gorgeous , witty and moving film', 'dull'])])",
+    ]
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, cwd=REPOSITORY)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "['1', '0']"
 
 
 def test_the_model_card_has_the_checksums_of_the_files() -> None:
