@@ -77,7 +77,7 @@ INFERENCE_DEFAULTS: dict[str, Any] = {
     "long_rounds": 5,
 }
 
-TRAINED = ["linformer", "linformer_convolution", "roberta_sdpa_core", "roberta_fairseq"]
+TRAINED = ["linformer", "linformer_convolution", *DENSE[:2], "roberta_fairseq"]
 """Default models of `training`."""
 TRAINING: dict[str, dict[str, Any]] = {
     "short": {"lengths": [16, 28, 64, 128, 256], "positions": 512, "projected_dims": [128, 256], "padded": True},

@@ -69,6 +69,19 @@ def test_stored_and_fused_attention_are_the_same_model(name, monkeypatch):
     torch.testing.assert_close(first[1, :8], models[0](tokens[1:, :8])[0])
 
 
+def test_both_forms_of_the_dense_rival_have_the_same_gradients():
+    """Of the output and of the weights of the layers."""
+    names = ("roberta_sdpa_core", "roberta_sdpa_core_blocks")
+    plain, blocks = (build(name, TINY, 12, None, torch.float64, torch.device("cpu")) for name in names)
+    blocks.load_state_dict(in_blocks(plain.state_dict()))
+    tokens = torch.randint(4, 49, (2, 12), generator=torch.Generator().manual_seed(1))
+    tokens[1, 8:] = 1
+    for model in (plain, blocks):
+        model(tokens)[tokens.ne(1)].square().sum().backward()
+    wanted = in_blocks({name: parameter.grad for name, parameter in plain.named_parameters()})
+    torch.testing.assert_close({name: parameter.grad for name, parameter in blocks.named_parameters()}, wanted)
+
+
 OTHER_ATTENTION = ["linformer_core_mean_pool", "performer", "nystrom", "recurrent"]
 
 

@@ -106,7 +106,9 @@ def test_the_loop_learns(name, dtype):
         torch.testing.assert_close(parameter, copy.to(dtype), rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("name", ["linformer_core", "roberta_sdpa_core", "roberta_materialised"])
+@pytest.mark.parametrize(
+    "name", ["linformer_core", "roberta_sdpa_core", "roberta_sdpa_core_blocks", "roberta_materialised"]
+)
 def test_models_of_torch_alone_drop_what_fairseqs_drop(name, monkeypatch):
     """Embeddings, and in each layer attention probabilities, attention output and feed-forward output."""
     dropped = []

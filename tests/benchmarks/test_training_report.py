@@ -15,7 +15,10 @@ from tests.benchmarks.test_report import PROVENANCE
 SETTINGS = {
     **{"preset": None, "dtype": "bfloat16", "positions": None, "padded": False, "tokens": 512, "threads": 1},
     **{"optimizer": "adam", "rounds": 3, "updates": 2, "warm_up": 1, "layers": 3, "width": 96},
-    "models": ["linformer", "linformer_compiled", "roberta_sdpa_core", "roberta_sdpa_core_compiled", "roberta_fairseq"],
+    "models": [
+        *("linformer", "linformer_compiled", "roberta_sdpa_core", "roberta_sdpa_core_blocks"),
+        *("roberta_sdpa_core_compiled", "roberta_fairseq"),
+    ],
 }
 
 
@@ -55,6 +58,13 @@ def test_ratios_are_medians_over_the_rounds_within_a_loop_and_a_dropout():
     assert bare["GiB"] == "3"
     text = "\n".join(tables.training(made))
     assert "vocabulary of 50,265, parameters in bfloat16, updated in float32" in text
+
+
+def test_the_dense_rival_counts_in_its_faster_form():
+    forms = cell("roberta_sdpa_core", [4.0] * 3), cell("roberta_sdpa_core_blocks", [3.0] * 3)
+    for cells in (forms, forms[::-1]):
+        (ours,) = rows_of(result(cell("linformer", [1.0] * 3), *cells), "ours")
+        assert ours["times the dense rival's speed"] == "3"
 
 
 def test_compiled_is_held_against_compiled():

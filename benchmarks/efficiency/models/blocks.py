@@ -45,11 +45,15 @@ class HeadMaps(nn.Module):
 class RowsSelfAttention(HeadMaps):
     """Softmax attention to the rows that `project` of a subclass returns."""
 
+    dropout = 0.0
+    """Of the attention weights, in training."""
+
     def attend(self, x: Tensor, projected: ProjectedSequence) -> Tensor:
         """Attention of any positions (B, t, C) to all: (B, t, C)."""
         keys, values, mask, _ = projected
         query = self.split(self.q_proj(x))
-        mixed, _ = dot_product_attention(query, keys, values, mask, scale=query.size(-1) ** -0.5)
+        scale, dropout = query.size(-1) ** -0.5, self.dropout if self.training else 0.0
+        mixed, _ = dot_product_attention(query, keys, values, mask, scale=scale, dropout=dropout)
         return self.join(mixed)
 
 
@@ -74,14 +78,16 @@ class SharedLayer(nn.Module):
         self.fc1, self.fc2 = nn.Linear(sizes.width, sizes.ffn), nn.Linear(sizes.ffn, sizes.width)
         self.final_layer_norm = nn.LayerNorm(sizes.width)
         self.activation_fn = F.gelu
-        self.dropout_module = self.activation_dropout_module = nn.Identity()
+        self.dropout_module: nn.Module = nn.Identity()
+        self.activation_dropout_module = nn.Identity()
 
     def forward(self, x: Tensor, padding: Tensor | None) -> Tensor:
-        """(B, T, C) to (B, T, C), which overwrites the input."""
+        """(B, T, C) to (B, T, C), which without gradients overwrites the input."""
         return encoder_layer(cast(LayerParts, self), x, padding, overwrite=True)
 
 
 def sdpa_in_blocks(sizes: Sizes, n: int, k: int | None) -> Encoder:
-    """The dense rival in blocks of positions, with attention in steps where that is faster, both as in our layer."""
+    """The dense rival with attention in steps where that is faster and, without gradients, in blocks of positions, as
+    in our layer."""
     attention = (DenseSelfAttention(sizes.width, sizes.heads) for _ in range(sizes.layers))
     return Encoder(sizes, n, (SharedLayer(sizes, one) for one in attention))

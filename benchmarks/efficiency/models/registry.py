@@ -59,7 +59,7 @@ MODELS: dict[str, Known] = {  # in the order of the tables
     "nystrom": Known("nystrom:nystrom", "Nystrom, our layer", trains=False, projection="nystrom"),
     "recurrent": Known("recurrent:recurrent", "LSTM", projects=False, trains=False, projection="recurrent"),
     "roberta_sdpa_core": Known("plain:sdpa", "dense rival", projects=False),
-    "roberta_sdpa_core_blocks": Known("blocks:sdpa_in_blocks", "dense rival in blocks", projects=False, trains=False),
+    "roberta_sdpa_core_blocks": Known("blocks:sdpa_in_blocks", "dense rival in blocks", projects=False),
     "roberta_sdpa_core_compiled": Known("plain:sdpa_compiled", "dense rival, compiled", projects=False, compiled=True),
     "roberta_hf": Known("peers:hugging_face", "Hugging Face's RoBERTa", HUGGING_FACE, projects=False, trains=False),
     "roberta_fairseq": Known("fairseq_own:roberta", "fairseq's RoBERTa", FAIRSEQ, projects=False),

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from benchmarks.efficiency.models.blocks import SharedLayer
 from benchmarks.efficiency.models.build import build
 from benchmarks.efficiency.models.registry import FAIRSEQ, MODELS
 from benchmarks.efficiency.sizes import Sizes
@@ -77,6 +78,9 @@ def _set_dropout(encoder: Any, dropout: float) -> None:
         if isinstance(layer, LinformerEncoderLayer):
             layer.dropout_module = nn.Dropout(dropout)  # type: ignore[assignment]
             layer.self_attn.settings = replace(layer.self_attn.settings, attention_dropout=dropout)
+        elif isinstance(layer, SharedLayer):
+            layer.dropout_module = nn.Dropout(dropout)
+            layer.self_attn.dropout = dropout  # type: ignore[assignment]
         else:
             layer.attention.dropout = dropout
             layer.attention.out_proj = nn.Sequential(layer.attention.out_proj, nn.Dropout(dropout))
