@@ -49,10 +49,10 @@ def run(arguments: argparse.Namespace) -> int:
         found = predict(classifier, split, arguments.batch_size, show_progress=True)
         identifiers = data.identifiers(split, len(found.predicted))
         scores = score(data, found)
-        for line in report(split, data, found, scores):
-            print(line)
         if arguments.out:
             write_predictions(arguments.out, identifiers, data.labels, found)
+        for line in report(split, data, found, scores):
+            print(line)
         if arguments.results:
             write_evaluation(arguments.results, _record(arguments, finetuned.path, data, split, found, scores))
         if submission:

@@ -135,11 +135,14 @@ class Convolution(WindowProjection):
         if sizes is None or padding is None or not _cpu_inference(x):
             return self._project(x, padding, size, sizes)
         # Kernels of each size in turn: faster than a kernel for each sequence.
-        rows = x.new_zeros(x.size(0), self.rows, x.size(2))
+        rows = None
         for one in torch.unique(sizes).tolist():
             same, longest = sizes == one, one * self.rows
             some = self._project(x[same, :longest], padding[same, :longest], one, None)
-            rows[same, : some.size(1)] = some
+            if rows is None:
+                rows = some.new_zeros(x.size(0), self.rows, x.size(2))
+            rows[same, : some.size(1)] = some.to(rows.dtype)  # autocast decides the type of each
+        assert rows is not None
         return rows
 
     def _project(self, x: Tensor, padding: Tensor | None, size: int, sizes: Tensor | None) -> Tensor:
@@ -193,7 +196,8 @@ class Convolution(WindowProjection):
         inside = (position >= 0) & (position < tokens.view(-1, 1, 1))
         if isinstance(taps, Tensor):
             inside &= place < taps.unsqueeze(-1)
-        rows[torch.arange(x.size(0), device=x.device).unsqueeze(1), chosen] = self._weighted(x, start, kernel, inside)
+        ends = self._weighted(x, start, kernel, inside).to(rows.dtype)  # autocast has computed the other rows
+        rows[torch.arange(x.size(0), device=x.device).unsqueeze(1), chosen] = ends
         return rows[:, :count]
 
     def _weighted(self, x: Tensor, start: Tensor, kernel: Tensor, inside: Tensor) -> Tensor:

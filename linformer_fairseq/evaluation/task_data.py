@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from linformer_fairseq.files import dictionary
 from linformer_fairseq.files.dictionary import read_labels, read_vocabulary
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import read_object, shortened
 from linformer_fairseq.files.mmap_check import check
-from linformer_fairseq.files.mmap_dataset import idx_of, open_dataset
+from linformer_fairseq.files.mmap_dataset import Dataset, bin_of, idx_of, open_dataset
 from linformer_fairseq.files.text import read_text
 
 _MANIFEST = "manifest.json"
@@ -70,10 +72,32 @@ class TaskData:
             raise UserError(f"{self.folder}: no split {split!r}; it has: {', '.join(splits) or 'none'}")
         words = len(read_vocabulary(self.folder / "input0" / dictionary.NAME))
         classes = len(read_vocabulary(self.folder / "label" / dictionary.NAME))
+        examples = 0
         for part, symbols in (("input0", words), ("input1", words), ("label", classes)):
             prefix = self.folder / part / split
-            if idx_of(prefix).is_file():  # no second text, or numbers in place of classes
-                check(open_dataset(prefix), symbols)
+            if not idx_of(prefix).is_file():  # no second text, or numbers in place of classes
+                continue
+            dataset = open_dataset(prefix)
+            if not dataset.items:
+                raise UserError(f"{prefix}: the split has no examples")
+            examples = examples or dataset.items
+            if dataset.items != examples:
+                raise UserError(f"{prefix}: {dataset.items:,} examples, but input0 has {examples:,}; {_HINT}")
+            check(dataset, symbols)
+            if part == "label":
+                self._check_labels(dataset)
+
+    def _check_labels(self, dataset: Dataset) -> None:
+        """Raise unless each example has one class of the dictionary, which fairseq-preprocess does not ensure."""
+        ids = np.fromfile(bin_of(dataset.prefix), dataset.dtype).astype(np.int64)
+        first = ids[dataset.offsets // dataset.dtype.itemsize]
+        bad = (dataset.sizes != 2) | (first < dictionary.FIRST) | (first >= dictionary.FIRST + len(self.labels))
+        if bad.any():
+            names = ", ".join(self.labels[:5])
+            raise UserError(
+                f"{dataset.prefix}: {int(bad.sum()):,} examples without one of the classes {names} (the first: example "
+                f"{int(bad.argmax()):,}, counted from 0); {_HINT}"
+            )
 
     def identifiers(self, split: str, count: int) -> list[str]:
         """Each example's number in GLUE's files; its row, from 0, if the folder has no numbers.

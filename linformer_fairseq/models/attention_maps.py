@@ -48,12 +48,13 @@ class AttentionMaps(TextStreams):
         with torch.inference_mode(), utils.model_eval(self.model):
             tokens = self._padded(rows[:1])
             # in training, iterating would leave out layers (LayerDrop)
-            attention = list(self.model.encoder.sentence_encoder.layers)[layer].self_attn
+            chosen = list(self.model.encoder.sentence_encoder.layers)[layer]
             _, extra = self.model(tokens, features_only=True, return_all_hiddens=True)
             x = extra["inner_states"][layer].transpose(0, 1)
-            weights = attention(x, need_weights=True)[1]
+            source = chosen.self_attn_layer_norm(x) if chosen.normalize_before else x
+            weights = chosen.self_attn(source, need_weights=True)[1]
         length = len(rows[0])
-        projection = attention.key_projection(head)
+        projection = chosen.self_attn.key_projection(head)
         shown = weights[0, head, :, : projection.count(length)].float().cpu().numpy()
         names = [self._token(symbol) for symbol in rows[0].tolist()]
         return AttentionMap(names, shown, projection.size(length), is_long, len(rows))

@@ -45,6 +45,9 @@ class TextEncoder:
             text: the text. It is divided at spaces if it is long, which does not change the tokens; a word of more than
                 10,000 characters is divided, too.
             at_most: stop after so many ids, or some more; None: the whole text.
+
+        Raises:
+            ValueError: as for `pieces`.
         """
         found: list[Ids] = []
         count = start = 0
@@ -53,7 +56,7 @@ class TextEncoder:
             piece = text[start:end]
             if start and text[start] == " ":
                 piece = self._blank + piece[1:]
-            ids = [self._indices.get(symbol, self._unknown) for symbol in self._bpe.encode(piece).split()]
+            ids = [self._indices.get(symbol, self._unknown) for symbol in pieces(piece, self._bpe)]
             found.append(np.array(ids, dtype=np.int64))
             count += len(ids)
             start = end
@@ -78,18 +81,49 @@ def masked_pieces(text: str, bpe: Any) -> list[str]:
     Args:
         text: the text.
         bpe: fairseq's tokenizer.
+
+    Raises:
+        ValueError: as for `pieces`.
     """
     first, *others = text.split(MASK)
-    pieces = str(bpe.encode(first.rstrip())).split()
+    found = pieces(first.rstrip(), bpe)
     for part in others:
-        pieces += [MASK, *_pieces_after(part.rstrip(), bpe)]
-    return pieces
+        found += [MASK, *_pieces_after(part.rstrip(), bpe)]
+    return found
+
+
+def pieces(text: str, bpe: Any) -> list[str]:
+    """The pieces of a text.
+
+    Args:
+        text: the text.
+        bpe: fairseq's tokenizer; None if the model was loaded without one.
+
+    Raises:
+        ValueError: as for `require_tokenizer`, or the text has half of a surrogate pair, which is no character.
+    """
+    require_tokenizer(bpe)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{text[error.start]!r} at character {error.start:,} is half of a surrogate pair") from None
+    return str(bpe.encode(text)).split()
+
+
+def require_tokenizer(bpe: Any) -> None:
+    """Raise if a model was loaded without a tokenizer.
+
+    Raises:
+        ValueError: it was.
+    """
+    if bpe is None:
+        raise ValueError("the model was loaded without a tokenizer (bpe=None), so it takes token ids only")
 
 
 def _pieces_after(text: str, bpe: Any) -> list[str]:
     if not isinstance(bpe, SentencepieceBPE):
-        return str(bpe.encode(text)).split()
-    return str(bpe.encode(_ANCHOR + text)).split()[len(str(bpe.encode(_ANCHOR)).split()) :]
+        return pieces(text, bpe)
+    return pieces(_ANCHOR + text, bpe)[len(pieces(_ANCHOR, bpe)) :]
 
 
 def token_text(symbol: int, bpe: Any, dictionary: Dictionary) -> str:

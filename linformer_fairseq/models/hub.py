@@ -20,6 +20,7 @@ from linformer_fairseq.files.sentencepiece_model import load_processor
 from linformer_fairseq.files.tokenizers import find_tokenizer
 
 from .attention_maps import AttentionMaps
+from .encoding import require_tokenizer
 from .stored import robertas_only
 
 Tokens = Tensor | Sequence[Tensor]
@@ -35,6 +36,10 @@ class LinformerHubInterface(AttentionMaps, RobertaHubInterface):
     ``attention``.
     """
 
+    def __init__(self, cfg: Any, task: Any, model: Any) -> None:
+        super().__init__(cfg, task, model)
+        self._stored_heads = frozenset(model.classification_heads)
+
     def encode(self, sentence: str | Sequence[str], *addl_sentences: str, no_separator: bool = False) -> Tensor:
         """Token ids with ``<s>`` and ``</s>``: (T,) for a text, (B, T) for a list of texts.
 
@@ -42,8 +47,12 @@ class LinformerHubInterface(AttentionMaps, RobertaHubInterface):
             sentence: text, or a list of texts.
             addl_sentences: further segments of a single text, each after a separator.
             no_separator: omit the separators.
+
+        Raises:
+            ValueError: the model was loaded without a tokenizer, or the list is empty.
         """
         if isinstance(sentence, str):
+            require_tokenizer(self.bpe)
             return super().encode(sentence, *addl_sentences, no_separator=no_separator)
         if not sentence:
             raise ValueError("an empty list of texts was given; expected at least one")
@@ -76,14 +85,21 @@ class LinformerHubInterface(AttentionMaps, RobertaHubInterface):
     def _as_rows(self, tokens: Tokens) -> Tensor:
         if isinstance(tokens, Tensor):
             return (tokens.unsqueeze(0) if tokens.dim() == 1 else tokens).to(self.device)
+        if not len(tokens):
+            raise ValueError("an empty list of token tensors was given; expected at least one")
         return collate_tokens(list(tokens), self._padding_idx).to(self.device)
 
     def decode(self, tokens: Tensor) -> str | list[Any]:
-        """The text of tokens (T,), or a list of texts if there are several segments; a list of these for (B, T)."""
+        """The text of tokens (T,), or a list of texts if there are several segments; a list of these for (B, T).
+
+        Raises:
+            ValueError: the model was loaded without a tokenizer.
+        """
+        require_tokenizer(self.bpe)
         if tokens.dim() == 2:
             return [self.decode(row) for row in tokens]
-        tokens = tokens.cpu()
-        return super().decode(tokens[tokens != self._padding_idx])
+        tokens = tokens[tokens != self._padding_idx].cpu()
+        return super().decode(tokens) if len(tokens) else ""
 
     def extract_features(self, tokens: Tokens, return_all_hiddens: bool = False) -> Tensor | list[Tensor]:
         """The output of the last layer (B, T, C), or a list of the embeddings and the outputs of all layers."""

@@ -104,7 +104,8 @@ class LinformerRobertaModel(RobertaModel):
         model = cls(args, LinformerRobertaEncoder(args, task.source_dictionary, attention_settings(args)))
         if args.attention_start == "neighbours":  # after fairseq's initialization, which `cls` includes
             encoder = model.encoder.sentence_encoder
-            attentions = [layer.self_attn for layer in encoder.layers]
+            # `children`: iterating over the list would leave out layers at random with LayerDrop
+            attentions = [layer.self_attn for layer in encoder.layers.children()]
             look_at_neighbours(encoder.embed_tokens, encoder.embed_positions, attentions, task.source_dictionary.bos())
         return model
 

@@ -131,8 +131,10 @@ def check_sizes(options: Mapping[str, Any], weights: Mapping[str, Tensor]) -> No
         if value is not None and (type(value) is not int or not 0 < value <= largest):
             raise ValueError(f"its option {option} is {shortened(value)}; its weights are those of at most {largest:,}")
     if options.get("projected_dim") is not None:
-        found = [tensor.shape for name, tensor in weights.items() if name.endswith("proj_k.weight")]
-        largest = max((most["max_positions"], *(size for shape in found for size in shape)))
+        largest = _MOST  # pooling and convolution have no weight with k rows
+        if options.get("projection", "linear") == "linear":
+            found = [tensor.shape for name, tensor in weights.items() if name.endswith("proj_k.weight")]
+            largest = max((most["max_positions"], *(size for shape in found for size in shape)))
         if (rows := _largest(parse_projected_dim(options["projected_dim"]))) > largest:
             raise ValueError(f"its option projected_dim is {rows:,}; its weights are those of at most {largest:,}")
 

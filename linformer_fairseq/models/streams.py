@@ -53,6 +53,8 @@ class TextStreams:
     model: Any
     bpe: Any
     device: torch.device
+    _stored_heads: frozenset[str]
+    """The classification heads that the checkpoint has, which predict the classes of the task."""
 
     def classify(
         self,
@@ -95,14 +97,16 @@ class TextStreams:
         yield from _results(entries, classification, keep_errors)
 
     def labels(self, head: str) -> list[str]:
-        """The names of a head's classes, in the order of its outputs: those of the label dictionary, or numbers.
+        """The names of a head's classes, in the order of its outputs: those of the label dictionary, or numbers, which
+        a head has that was registered later.
 
         Raises:
             ValueError: the label dictionary has another number of classes.
         """
         classes = int(self.model.classification_heads[head].out_proj.out_features)
         dictionary = getattr(self.task, "label_dictionary", None)
-        if dictionary is None or dictionary is self.task.source_dictionary:
+        is_stored = head in self._stored_heads
+        if not is_stored or dictionary is None or dictionary is self.task.source_dictionary:
             return list(map(str, range(classes)))
         labels = classes_of(dictionary.symbols[dictionary.nspecial :])
         if len(labels) != classes:
@@ -215,7 +219,11 @@ class TextStreams:
             parts = [text] if isinstance(text, str) else text
             if not 1 <= len(parts) <= 2:
                 raise ValueError(f"expected a text or a pair of texts, found {len(parts)} texts")
-            return fit([encoder(part, at_most) for part in parts], frame, n, long)
+            tokens = [encoder(part, at_most) for part in parts]
+            for part, found in zip(parts, tokens, strict=True):
+                if not len(found):
+                    raise ValueError(f"expected a text, found one without tokens: {part[:60]!r}")
+            return fit(tokens, frame, n, long)
 
         return fitted
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from linformer_fairseq.files.cutting import Ids, cut, positions, shares
+from linformer_fairseq.files.cutting import Ids, cut, positions, shares, smallest
 from linformer_fairseq.files.dictionary import EOS
 from linformer_fairseq.prediction.options import WINDOWS
 
@@ -40,7 +40,12 @@ def fit(texts: Sequence[Ids], frame: Frame, limit: int, long: str) -> Fitted:
         long: one of `options.LONG`. Of a pair, the longer text is truncated first, as in `linformer data task`. Windows
             have the length of a truncated text and are spread evenly over the whole text; of a pair, over the longer
             text, each with the other text, which is truncated at its end if it takes more than half of the positions.
+
+    Raises:
+        ValueError: ``limit`` leaves no room for a token of each text.
     """
+    if limit < (least := smallest(len(texts))):
+        raise ValueError(f"a model with n = {limit} has no room for an input, which has at least {least} tokens")
     lengths = [len(text) for text in texts]
     if positions(lengths) <= limit:
         return Fitted([_framed(texts, frame)], False)

@@ -56,7 +56,14 @@ def compute_in_order(
     Yields:
         For each text, in order: what ``encode`` made of it and the results of its rows; or the ValueError that
         ``encode`` raised.
+
+    Raises:
+        ValueError: ``texts`` is a single text, or a batch has no room for a token.
     """
+    if isinstance(texts, str):
+        raise ValueError(f"expected a list of texts, found a single one: [{texts[:60]!r}]")
+    if batching.tokens < 1:
+        raise ValueError(f"batch_tokens={batching.tokens}: expected at least 1")
     for pool in _pools(texts, encode, batching.tokens * batching.batches):
         rows = [row for entry in pool if not isinstance(entry, ValueError) for row in entry.rows]
         results = iter(_in_batches(rows, compute, batching.tokens))

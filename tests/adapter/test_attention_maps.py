@@ -16,6 +16,7 @@ from tests.models import LONG, TEXTS, K, N, make_classifier, make_pretrained
 KINDS = {
     "default": ["--projected-dim", str(K)],
     "linear": ["--projection", "linear", "--projected-dim", "[8, 4]"],
+    "prenorm": ["--encoder-normalize-before", "--projected-dim", str(K)],
     "heads": ["--projection", "mean_pool", "--sharing", "none", "--projected-dim", "[[8, 4], [2, 16]]"],
 }
 
@@ -33,8 +34,9 @@ def test_it_is_p_of_the_layer_and_head(kind: str, tmp_path: Path) -> None:
     with torch.no_grad():
         states = hub.extract_features(tokens, return_all_hiddens=True)
     encoder = hub.model.encoder.sentence_encoder
-    for layer, attention in enumerate(one.self_attn for one in encoder.layers):
-        _, [heads] = reference_attention(attention, states[layer])
+    for layer, one in enumerate(encoder.layers):
+        source = one.self_attn_layer_norm(states[layer]) if kind == "prenorm" else states[layer]
+        _, [heads] = reference_attention(one.self_attn, source)
         for head, expected in enumerate(heads):
             hub.train()
             found = hub.attention(text, layer, head)

@@ -222,6 +222,17 @@ def test_attention_can_start_at_the_neighbours(data: Path, size: dict[str, int])
     assert encoder.layers[0].fc1.weight.std().item() == pytest.approx(0.02, rel=0.15), "the rest is as it was"
 
 
+def test_attention_starts_at_the_neighbours_in_every_layer_with_layerdrop(data: Path) -> None:
+    """In training mode, iterating over the layers leaves out some of them."""
+    torch.manual_seed(1)
+    model = build(data, attention_start="neighbours", projection="convolution", encoder_layers=6, encoder_layerdrop=0.5)
+    layers = [layer.self_attn for layer in model.encoder.sentence_encoder.layers.children()]
+    assert len(layers) == 6
+    for layer in layers:
+        half = layer.q_proj.weight.size(0) // 2
+        torch.testing.assert_close(layer.k_proj.weight[:half], layer.q_proj.weight[:half])
+
+
 @pytest.mark.parametrize(
     ("sharing", "keys"),
     [

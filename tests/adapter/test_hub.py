@@ -156,6 +156,15 @@ def test_missing_files_are_named(folders: tuple[Path, Path], tmp_path: Path) -> 
     assert "Give the data folder, which has them, as the third argument of from_pretrained" in str(caught.value)
     without = LinformerRobertaModel.from_pretrained(str(model), "model.pt", str(tmp_path), bpe=None)
     assert without.extract_features(torch.tensor([0, 5, 2])).shape == (1, 3, 64)
+    calls = [
+        lambda: without.encode("a text"),
+        lambda: without.decode(torch.tensor([0, 5, 2])),
+        lambda: next(without.embed(["a text"])),
+        lambda: without.fill_mask("a <mask>"),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match="bpe=None"):
+            call()
     with pytest.raises(OSError, match=r"absent.pt"):
         LinformerRobertaModel.from_pretrained(str(model), "absent.pt", str(data))
     with pytest.raises(FileNotFoundError, match=r"nowhere"):

@@ -15,7 +15,7 @@ from linformer_fairseq.models.encoding import TextEncoder
 from linformer_fairseq.prediction.fitting import Frame, fit
 from linformer_fairseq.prediction.options import POOLINGS
 from tests.data_prep.small_tokenizers import lines, make_gpt2, make_sentencepiece
-from tests.models import LONG, N, make_classifier, write_checkpoint
+from tests.models import LONG, N, make_classifier, make_pretrained, write_checkpoint
 
 SIZES = ("--max-positions", "512", "--tokens-per-sample", "512")
 TEXTS = lines(60)
@@ -122,6 +122,14 @@ def test_errors_are_raised_or_kept(hub: Any) -> None:
         (lambda hub: hub.classify(["a"], head="topic"), f"'topic'.*{HEAD}"),
         (lambda hub: hub.classify(["a"], long="middle"), "long=middle"),
         (lambda hub: hub.embed(["a"], pooling="sum"), "pooling=sum"),
+        (lambda hub: hub.classify("good"), "list of texts"),
+        (lambda hub: hub.embed("good"), "list of texts"),
+        (lambda hub: hub.fill_masks("<mask>"), "list of texts"),
+        (lambda hub: hub.embed(["a"], batch_tokens=0), "batch_tokens=0"),
+        (lambda hub: hub.classify(["\u3000"]), "without tokens"),
+        (lambda hub: hub.classify([("a", "")]), "without tokens"),
+        (lambda hub: hub.classify(["ab\ud800"]), "character 2 is half of a surrogate pair"),
+        (lambda hub: hub.fill_masks(["\ud800 <mask>"]), "surrogate"),
         (lambda hub: hub.embed(["a"], pooling="tokens", long="windows"), "pooling=tokens with long=windows"),
         (lambda hub: hub.fill_masks(["<mask>"], topk=0), "topk=0"),
         (lambda hub: hub.fill_masks(["<mask>"], topk=hub.candidates + 1), "topk=.*expected 1 to"),
@@ -142,6 +150,29 @@ def test_a_head_without_names_has_numbers(hub: Any) -> None:
     model.register_classification_head("number", num_classes=1)
     with pytest.raises(ValueError, match="'number' has a single output"):
         next(model.classify(["a text"], head="number"))
+
+
+def test_nothing_and_padding(hub: Any) -> None:
+    padding = hub.task.source_dictionary.pad()
+    assert hub.decode(torch.full((3,), padding)) == hub.decode(torch.tensor([], dtype=torch.long)) == ""
+    with pytest.raises(ValueError, match="empty list"):
+        hub.extract_features([])
+
+
+@pytest.mark.filterwarnings("ignore:.*not below max_positions")
+@pytest.mark.parametrize("projection", ["linear", "mean_pool", "max_pool", "convolution"])
+def test_a_model_with_k_above_n_can_be_loaded(projection: str, tmp_path: Path) -> None:
+    folder = make_pretrained(tmp_path, "--projection", projection, "--projected-dim", str(2 * N))
+    model = LinformerRobertaModel.from_pretrained(folder)
+    assert model.attention_settings.projected_dim == 2 * N
+
+
+def test_a_new_head_of_a_finetuned_model_has_numbers() -> None:
+    """The label dictionary is that of the head that the checkpoint has."""
+    model = LinformerRobertaModel.from_pretrained("linformer-small-sst2")
+    model.register_classification_head("topic", num_classes=4)
+    assert model.labels("topic") == ["0", "1", "2", "3"]
+    assert model.labels(HEAD) == ["0", "1"]
 
 
 @pytest.fixture(params=[make_sentencepiece, make_gpt2])

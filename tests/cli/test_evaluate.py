@@ -23,6 +23,7 @@ from linformer_fairseq.checkpoints import writing
 from linformer_fairseq.core import layer
 from linformer_fairseq.evaluation import f1, majority
 from linformer_fairseq.files import dictionary
+from tests.binarised import write_items
 from tests.checkpoint_files import damage
 from tests.conftest import REPOSITORY
 from tests.data_prep.small_tokenizers import lines, make_gpt2, make_sentencepiece
@@ -148,6 +149,32 @@ def test_the_model_sees_what_it_saw_in_training(data: Path, tmp_path: Path, task
         expected.append(str(int(hub.predict("sentence_classification_head", tokens).argmax())))
     assert cli.main(["evaluate", str(checkpoint), str(data), "--out", str(tmp_path / "out.tsv")]) == 0
     assert [row[1] for row in table(tmp_path / "out.tsv")[1:]] == expected
+
+
+@pytest.mark.parametrize(
+    ("part", "items", "words"),
+    [
+        ("label", [[4, 2], [3, 2], [5, 2]], ("label/few", "1 examples without one of the classes", "example 1")),
+        ("label", [[4, 2], [4, 5, 2], [2]], ("label/few", "2 examples", "example 1")),
+        ("label", [[4, 2]] * 2, ("label/few", "2 examples, but input0 has 3")),
+        ("input1", [[7, 2]] * 4, ("input1/few", "4 examples, but input0 has 3")),
+        ("input0", [], ("input0/few", "no examples")),
+    ],
+)
+def test_examples_without_a_class_or_of_another_number_are_refused_before_the_work(
+    data: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    part: str,
+    items: list[list[int]],
+    words: tuple[str, ...],
+) -> None:
+    shutil.copytree(data, tmp_path / "task")
+    for name in ("input0", "input1", "label"):
+        write_items(tmp_path / "task" / name / "few", [[4, 2]] * 3)
+    write_items(tmp_path / "task" / part / "few", items)
+    assert cli.main(["evaluate", str(tmp_path / "no.pt"), str(tmp_path / "task"), "--split", "few"]) == 1
+    assert says(capsys.readouterr().err, *words)
 
 
 def test_a_folder_for_the_predictions_is_refused_before_the_work(

@@ -452,13 +452,19 @@ def test_compiles_as_one_graph(case: str) -> None:
     torch._dynamo.reset()
 
 
-def test_autocast_gives_the_layer_one_dtype() -> None:
+@pytest.mark.parametrize("grad", [True, False], ids=["gradients", "inference"])
+def test_autocast_gives_the_layer_one_dtype(grad: bool) -> None:
     for case in EVERY_CASE:
         layers, _ = _layers(case)
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            out, _ = layers[0](torch.randn(2, N, WIDTH), padding_mask([N, 3], N))
-        assert out.dtype == torch.bfloat16
-        assert torch.isfinite(out).all()
+        for length in (N, N - 1):  # without and with a last window that is not full
+            x = torch.randn(3, length, WIDTH)
+            for mask in (None, padding_mask([length, length // 2 + 1, 3], length)):
+                with torch.set_grad_enabled(grad):
+                    exact, _ = layers[0](x, mask)
+                    with torch.autocast("cpu", dtype=torch.bfloat16):
+                        out, _ = layers[0](x, mask)
+                assert out.dtype == torch.bfloat16, case
+                torch.testing.assert_close(out.float(), exact, atol=0.2, rtol=0.1, msg=case)
 
 
 def test_k_above_n_is_allowed_with_a_warning() -> None:

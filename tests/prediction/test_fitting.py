@@ -40,6 +40,13 @@ def test_a_long_text_is_truncated(how: str, kept: list[int]) -> None:
     assert not fit([ids(4)], FRAME, 6, how).long
 
 
+@pytest.mark.parametrize(("texts", "limit"), [(1, 2), (2, 5)])
+@pytest.mark.parametrize("how", LONG)
+def test_a_model_without_room_for_a_token_is_refused(texts: int, limit: int, how: str) -> None:
+    with pytest.raises(ValueError, match=f"n = {limit} .* at least {limit + 1} tokens"):
+        fit([ids(3)] * texts, FRAME, limit, how)
+
+
 def test_windows_are_full_and_spread_evenly() -> None:
     fitted = fit([ids(10)], FRAME, 6, WINDOWS)
     assert rows(fitted) == [[0, *range(start, start + 4), 2] for start in (100, 103, 106)] and fitted.long
