@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from linformer_fairseq.results.paper import PANELS, PAPER_LAYERS, PAPER_UPDATES, PAPER_WIDTH, SHARINGS, SOURCE
 from linformer_fairseq.results.rows import Row
-from linformer_fairseq.results.selection import model_name, newest, provenance
+from linformer_fairseq.results.selection import distinct_names, model_name, newest, provenance
 
 FIRST_SHARE = 0.2
 """The first fraction of the updates, in which curves may exceed the axes."""
@@ -115,8 +115,8 @@ def _order(row: Row) -> tuple[object, ...]:
 
 def _curves(runs: Sequence[Row]) -> list[Curve]:
     models: dict[str, list[Row]] = {}
-    for row in runs:
-        models.setdefault(model_name(row.model, with_n=True), []).append(row)
+    for row, name in zip(runs, distinct_names(runs), strict=True):
+        models.setdefault(name, []).append(row)
     return [
         Curve(_label(name, group) if row is group[0] else None, name, row.model.family == "roberta", points(row))
         for name, group in models.items()

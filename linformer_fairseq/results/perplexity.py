@@ -23,7 +23,7 @@ _LEGEND = (
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ only in their seed."""
+    """Runs that differ only in their seed, as far as rows tell."""
 
     name: str
     rows: list[Row]

@@ -171,7 +171,7 @@ def _scale(record: Record, model: Model, updates: int, finished: bool) -> Scale:
     size = f"{model.layers} layers x {model.width}"
     if record.stage == "finetuning":
         return Scale(model.layers, model.width, None, None, None, False, f"{size}, pretraining unknown")
-    done = "" if finished else f"{updates:,} of "
+    done = "" if finished and updates >= record.max_update else f"{updates:,} of "
     tokens = f" of {record.tokens_per_update:,} tokens" if record.tokens_per_update else ""
     return Scale(
         layers=model.layers,

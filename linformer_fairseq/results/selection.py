@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from linformer_fairseq.results.rows import Model, Row
@@ -45,8 +46,41 @@ def model_name(model: Model, with_n: bool = False) -> str:
 
 
 def distinct_names(rows: Sequence[Row]) -> list[str]:
-    """For each row, its model's name and what distinguishes it from rows that differ in more than the seed."""
-    return [_distinct_name(row, rows) for row in rows]
+    """For each row, its model's name and what distinguishes it from rows that differ in more than the seed.
+
+    Rows do not have every option of a run. If several of one name have the same seed, the names of the runs are added.
+    """
+    names = [_distinct_name(row, rows) for row in rows]
+    for detail in (_heads, _architecture, _tokens_per_update, _start):
+        found: dict[str, set[str]] = {}
+        for row, name in zip(rows, names, strict=True):
+            found.setdefault(name, set()).add(detail(row))
+        names = [
+            f"{name}, {detail(row)}" if len(found[name]) > 1 and detail(row) else name
+            for row, name in zip(rows, names, strict=True)
+        ]
+    starts = [row.pretrained.run if row.pretrained else "" for row in rows]
+    keys = [(n, row.stage, row.task, row.seed, start) for n, row, start in zip(names, rows, starts, strict=True)]
+    repeated = {key[0] for key, count in Counter(keys).items() if count > 1}
+    return [f"{name}, run {row.name}" if name in repeated else name for row, name in zip(rows, names, strict=True)]
+
+
+def _heads(row: Row) -> str:
+    return f"{row.model.heads} heads"
+
+
+def _architecture(row: Row) -> str:
+    return row.model.architecture
+
+
+def _tokens_per_update(row: Row) -> str:
+    tokens = row.scale.tokens_per_update
+    return f"{tokens:,} tokens per update" if tokens else ""
+
+
+def _start(row: Row) -> str:
+    """The model that a finetuning started from, if nothing else is known of it."""
+    return row.pretrained.run if row.pretrained and row.scale.max_update is None else ""
 
 
 def _distinct_name(row: Row, rows: Sequence[Row]) -> str:

@@ -27,7 +27,7 @@ def runs(tmp_path: Path) -> Path:
     run_folder(folder / "one", LOG, name="one")
     tuned = {"stage": "finetuning", "name": "one/sst2_s1", "task": "sst2", "pretrained": str(folder / "one" / "x.pt")}
     run_folder(folder / "one" / "sst2_s1", [validation(20, accuracy=61.5)], **tuned, lr=1e-5)
-    run_folder(folder / "two", LOG, name="two", attempts=[attempt(status="stopped", updates_at_end=10)])
+    run_folder(folder / "two", LOG, name="two", seed=2, attempts=[attempt(status="stopped", updates_at_end=10)])
     return folder
 
 

@@ -74,6 +74,19 @@ def test_a_pretraining_without_a_run_folder_is_named() -> None:
     assert [row[0].rpartition(", ")[2] for row in table.rows[1:]] == ["600 updates", "linformer-small"]
 
 
+def test_models_of_unknown_pretraining_are_apart() -> None:
+    unknown = {**SMALL, "scale": dataclasses.replace(SMALL["scale"], max_update=None)}
+    (table,), _ = accuracy_table([finetuned("sst2", 80.0 + i, run=f"model-{x}", **unknown) for i, x in enumerate("ab")])
+    assert [row[0].rpartition(", ")[2] for row in table.rows[1:]] == ["model-a", "model-b"]
+    assert [row[1] for row in table.rows[1:]] == ["80.0", "81.0"]
+
+
+def test_seeds_of_finetuning_are_counted_for_each_seed_of_pretraining() -> None:
+    rows = [finetuned("sst2", 70.0 + run + seed, seed, run=f"s{run}", **SMALL) for run in (1, 2) for seed in (1, 2)]
+    (table,), _ = accuracy_table(rows)
+    assert [row[1] for row in table.rows[1:]] == ["73.0 (72.0 to 74.0, 4)"]
+
+
 def test_controls_stand_above_the_models() -> None:
     (table,), notes = accuracy_table(ROWS, [Control("sst2", 81.9, 50.1), Control("imdb", 88.0, 50.0)])
     assert table.rows[1:3] == [

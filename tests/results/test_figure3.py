@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,16 @@ def test_panels_hold_the_runs_that_name_them_in_the_order_of_n_k_and_sharing() -
     ]
     assert [curve.is_baseline for curve in figure.panels[0].curves] == [True, False, False, False]
     assert notes == []
+
+
+def test_runs_that_differ_in_more_than_the_seed_are_curves_of_their_own() -> None:
+    rows = []
+    for seed, weights in enumerate(("affine", "free")):
+        one = small(weights, "a", seed=seed)
+        rows.append(replace(one, model=replace(one.model, options={"row_weights": weights})))
+    (figure,), _ = figures(rows)
+    name = "Linformer, n = 128, k = 32, layerwise, row_weights="
+    assert labels(figure)[0] == [f"{name}affine (5)", f"{name}free (5)"]
 
 
 def test_runs_of_different_scale_are_never_in_one_figure() -> None:

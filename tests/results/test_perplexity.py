@@ -51,6 +51,35 @@ def test_seeds_stand_together_and_the_roberta_at_the_same_time() -> None:
     assert "4 runs" in notes[-1]
 
 
+@pytest.mark.parametrize(
+    ("changes", "details"),
+    [
+        (
+            {"scale": dataclasses.replace(ROWS[0].scale, tokens_per_update=900), "tokens_per_update": 900},
+            ["8,192 tokens per update", "900 tokens per update"],
+        ),
+        ({"model": dataclasses.replace(ROWS[0].model, heads=4)}, ["2 heads", "4 heads"]),
+        (
+            {"model": dataclasses.replace(ROWS[0].model, architecture="linformer_roberta_prenorm")},
+            ["linformer_roberta_base", "linformer_roberta_prenorm"],
+        ),
+    ],
+)
+def test_runs_that_differ_in_more_than_the_seed_are_apart(changes: dict[str, Any], details: list[str]) -> None:
+    other = dataclasses.replace(ROWS[0], name="other_s4", seed=4, **changes)
+    (table,), _ = perplexity_table([*ROWS, other])
+    found = {line[0].rpartition("layerwise, ")[2]: line[2] for line in table.rows[2:]}
+    assert found == {details[0]: "120.0 (100.0 to 140.0, 3)", details[1]: "100.0"}
+
+
+def test_runs_of_the_same_seed_are_not_seeds() -> None:
+    """They differ in something that rows do not have, such as the data."""
+    again = dataclasses.replace(ROWS[0], name="others")
+    (table,), _ = perplexity_table([*ROWS[:2], again])
+    names = [line[0].rpartition(", ")[2] for line in table.rows[1:]]
+    assert sorted(names) == ["run linformer_s1", "run linformer_s2", "run others"]
+
+
 def test_models_of_two_sizes_are_apart() -> None:
     deep = dataclasses.replace(ROWS[0].model, layers=6)
     (table,), _ = perplexity_table([*ROWS, dataclasses.replace(ROWS[0], name="deep_s1", model=deep)])

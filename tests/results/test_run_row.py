@@ -74,6 +74,7 @@ def test_the_best_is_the_first_of_the_best(tmp_path: Path) -> None:
         ((12, 768), 249_999, "stopped", False, "12 layers x 768, 249,999 of 250,000 updates of 256 tokens"),
         ((12, 512), 250_000, "finished", False, "12 layers x 512, 250,000 updates of 256 tokens"),
         ((6, 768), 250_000, "finished", False, "6 layers x 768, 250,000 updates of 256 tokens"),
+        ((6, 768), 9, "finished", False, "6 layers x 768, 9 of 250,000 updates of 256 tokens"),  # by max_epoch
     ],
 )
 def test_the_papers_scale(tmp_path: Path, size: tuple, updates: int, status: str, paper: bool, label: str) -> None:
