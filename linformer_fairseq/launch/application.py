@@ -184,7 +184,9 @@ def _submit(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | No
         *([] if sweep else ["hydra.sweeper.params=null"]),
     ]
     sys.argv = [f"linformer {COMMANDS[stage]}", *words]
-    main = hydra.main(version_base=VERSION_BASE, config_path=str(folder or config_dir()), config_name=stage)
+    # Hydra takes a relative folder as one beside this module.
+    configs = str((folder or config_dir()).absolute())
+    main = hydra.main(version_base=VERSION_BASE, config_path=configs, config_name=stage)
     main(_submitted)()
     return 0
 

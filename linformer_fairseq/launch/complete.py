@@ -19,6 +19,7 @@ from linformer_fairseq.models.architectures import MODEL
 from linformer_fairseq.models.options import attention_settings
 
 _PATHS = (
+    "checkpoint.finetune_from_model",
     "checkpoint.save_dir",
     "common.log_file",
     "common.tensorboard_logdir",
@@ -120,10 +121,20 @@ def _check_numbers(config: DictConfig) -> None:
             raise UserError(f"{key}={value}: expected at least {least}")
     if not config.optimization.max_update and not config.optimization.max_epoch:
         raise UserError("optimization.max_update=0, and no max_epoch: the run would never end; set one of them")
-    if wrong := [rate for rate in config.optimization.lr if not rate > 0]:
+    rates = list(config.optimization.lr)
+    if wrong := [rate for rate in rates if not rate > 0]:
         raise UserError(f"optimization.lr: {wrong[0]}: expected a number above 0")
+    if config.lr is not None and rates != [config.lr]:
+        # lr is in the name of a finetuning's folder, and in its grid
+        right = "lr=VALUE" if config.run.stage == "finetuning" else "optimization.lr=[VALUE]"
+        raise UserError(f"lr={config.lr:g}, but optimization.lr={rates}: set the learning rate with {right} alone")
     scheduler = config.lr_scheduler
     last = scheduler.get("total_num_update")
+    if scheduler._name == "polynomial_decay" and not float(last or 0) > 0:
+        raise UserError(
+            f"lr_scheduler.total_num_update={last}: expected the update at which the learning rate is 0; it is "
+            "optimization.max_update unless it is set"
+        )
     if last and scheduler.warmup_updates >= float(last):
         raise UserError(
             f"lr_scheduler.warmup_updates={scheduler.warmup_updates}, but the run ends after {float(last):,.0f} "

@@ -105,6 +105,8 @@ def _as_hydra_takes_them(stage: str, overrides: Sequence[str], folder: Path) -> 
     # The chosen configs, the names of components and a user's own plugin determine which options exist.
     components = {*(f"{part}._name" for part in COMPONENTS), "common.user_dir"}
     choices = [o for o in given if o.is_delete() or _is_choice(o, groups)]
+    if empty := [o for o in choices if not o.is_delete() and o.value() is None]:
+        raise UserError(f"{empty[0].input_line}: expected the name of a config; leave it out for the default")
     named = [o for o in given if o.key_or_group in components and not o.is_delete()]
     words = [*map(_first_value, choices), *(_forced(_first_value(o)) for o in named)]
     config = hydra_compose(stage, overrides=words)

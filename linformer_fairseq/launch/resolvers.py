@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
+from omegaconf import ListConfig, OmegaConf
 
 from linformer_fairseq.checkpoints.released_folder import find_weights
 from linformer_fairseq.files.mmap_dataset import open_dataset
@@ -75,6 +75,15 @@ def run_of(checkpoint: str | None) -> str:
     return Path(find_weights(checkpoint)).absolute().parent.name
 
 
+def range_of(projected_dim: Any) -> str:
+    """k in the name of a folder: the smallest and the largest of several, as in "64to128"."""
+    found = [projected_dim]
+    while any(isinstance(entry, ListConfig) for entry in found):
+        found = [k for entry in found for k in (entry if isinstance(entry, ListConfig) else [entry])]
+    values = sorted({int(k) for k in found})
+    return "to".join(str(k) for k in dict.fromkeys([values[0], values[-1]]))
+
+
 def updates(epochs: int, data: str, sentences: int) -> int:
     """Updates of ``sentences`` examples each in ``epochs`` passes over the training examples of a task, at least 1.
 
@@ -105,5 +114,6 @@ def slurm_tasks() -> int:
 
 def register() -> None:
     """Register the resolvers with omegaconf; another call has no effect."""
-    for function in (multiply, divide, update_freq, is_precision, choose, run_of, updates, percent, slurm_tasks):
+    functions = (multiply, divide, update_freq, is_precision, choose, run_of, range_of, updates, percent, slurm_tasks)
+    for function in functions:
         OmegaConf.register_new_resolver(function.__name__, function, replace=True)

@@ -1,9 +1,10 @@
 """The folder of a run: its record, and a lock against a second process.
 
 ``config.yaml`` is the config, ``console.log`` a copy of the log, ``run.json`` one object: properties of the run
-(schema, stage, name, experiment, seed, task, data, lr, pretrained, paper, overrides, model, parameters, max_update,
-warmup_updates, tokens_per_update, commit, versions), and ``attempts``, an entry for each start: start, end, status
-(running, finished, stopped, failed), updates_at_start, updates_at_end, world_size, hardware, slurm_job, error.
+(schema, stage, name, experiment, seed, task, data, lr, pretrained, finetune_from_model, paper, overrides, model,
+parameters, max_update, stops, warmup_updates, tokens_per_update, commit, versions), and ``attempts``, an entry for
+each start: start, end, status (running, finished, stopped, failed), updates_at_start, updates_at_end, world_size,
+hardware, slurm_job, error.
 """
 
 from __future__ import annotations
@@ -92,6 +93,7 @@ def read_record(path: Path) -> dict[str, Any] | None:
     if not (path / run_record.NAME).exists():
         return None
     try:
+        run_record.read_record(path)  # its form
         return run_record.read(path)
     except UserError as error:
         raise UserError(f"{error}; move it away to continue without it") from None
@@ -102,7 +104,26 @@ def updates_done(record: Mapping[str, Any]) -> int:
     return max((attempt.get("updates_at_end") or 0 for attempt in record.get("attempts", [])), default=0)
 
 
-def has_finished(record: Mapping[str, Any], max_update: int) -> bool:
-    """Whether the last attempt finished, and its max_update was at least the given one."""
+def stops(config: DictConfig) -> dict[str, Any]:
+    """The options that end a run before max_update."""
+    optimization, checkpoint = config.optimization, config.checkpoint
+    found = {name: optimization[name] for name in ("max_epoch", "stop_time_hours", "stop_min_lr")}
+    return found | {"patience": checkpoint.patience}
+
+
+def has_finished(record: Mapping[str, Any], facts: Mapping[str, Any]) -> bool:
+    """Whether a run has nothing left to do: its last attempt ended by itself, and either made all of the updates that
+    are wanted now, or ended early for a reason that still holds.
+
+    Args:
+        record: content of the folder's run.json; empty without one.
+        facts: properties of the run that starts, as in run.json.
+    """
     attempts: Sequence[Mapping[str, Any]] = record.get("attempts", [])
-    return bool(attempts) and attempts[-1]["status"] == "finished" and record.get("max_update", 0) >= max_update
+    if not attempts or attempts[-1]["status"] != "finished":
+        return False
+    wanted = facts["max_update"]
+    if 0 < wanted <= updates_done(record):
+        return True
+    # Records of earlier versions have no `stops`.
+    return record.get("max_update", 0) >= wanted and record.get("stops", facts["stops"]) == facts["stops"]

@@ -20,7 +20,7 @@ from linformer_fairseq.files import provenance
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch.pretrained import all_options
 from linformer_fairseq.launch.processes import RankInfo
-from linformer_fairseq.launch.run_folder import CONSOLE_LOG, RunFolder, has_finished, read_record, updates_done
+from linformer_fairseq.launch.run_folder import CONSOLE_LOG, RunFolder, has_finished, read_record, stops, updates_done
 from linformer_fairseq.launch.run_identity import check_same_run
 from linformer_fairseq.training import signals
 from linformer_fairseq.training.joining import join
@@ -58,7 +58,7 @@ def train(config: DictConfig, rank_info: RankInfo, overrides: Sequence[str]) -> 
     folder = RunFolder(path) if rank_info.rank == 0 else None
     record = read_record(path) or {}
     check_same_run(path, record, facts)
-    if has_finished(record, config.optimization.max_update):
+    if has_finished(record, facts):
         logger.info("%s: already finished, after %d updates", path, updates_done(record))
         return
     hosts = _meet(config, rank_info)
@@ -180,11 +180,13 @@ def _facts(config: DictConfig, overrides: Sequence[str]) -> dict[str, Any]:
         "data": config.task.data,
         "lr": config.optimization.lr[0],
         "pretrained": config.pretrained,
+        "finetune_from_model": config.checkpoint.finetune_from_model,
         "paper": OmegaConf.to_container(run.paper),
         "overrides": list(overrides),
         "model": _model(OmegaConf.to_container(config.model, enum_to_str=True)),
         "parameters": None,
         "max_update": config.optimization.max_update,
+        "stops": stops(config),
         "warmup_updates": config.lr_scheduler.warmup_updates,
         "tokens_per_update": run.tokens_per_update,
         "commit": provenance.commit(Path(__file__).resolve().parents[2]),

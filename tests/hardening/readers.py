@@ -138,7 +138,7 @@ def _run(path: Path, out: Path) -> None:
     to_line(read_run(path.parent))
     record = run_folder.read_record(path.parent) or {}
     run_folder.updates_done(record)
-    run_folder.has_finished(record, 3)
+    run_folder.has_finished(record, {"max_update": 3, "stops": {}})
 
 
 def _rows(path: Path, out: Path) -> None:

@@ -8,7 +8,9 @@ import shutil
 import sys
 from argparse import ArgumentParser
 from pathlib import Path
+from unittest.mock import Mock
 
+import hydra
 import pytest
 import torch
 from fairseq.models.roberta import RobertaModel
@@ -29,6 +31,14 @@ def test_the_papers_run_by_one_experiment() -> None:
     assert list(config.optimization.update_freq) == [1]
     assert config.run.name == "linformer_base_n512_k128_layerwise_s1"
     assert config.checkpoint.save_dir == "runs/linformer_base_n512_k128_layerwise_s1"
+
+
+@pytest.mark.parametrize(
+    ("k", "name"), [("64", "64"), ("[64,128,128]", "64to128"), ("[[128,64],[32,64]]", "32to128"), ("[64,64]", "64")]
+)
+def test_a_folder_has_the_smallest_and_the_largest_k_in_its_name(k: str, name: str) -> None:
+    config = resolved(compose("pretraining", ["task.data=x", "run_config=cpu", f"model.projected_dim={k}"]))
+    assert config.run.name == f"linformer_base_n512_k{name}_layerwise_s1"
 
 
 @pytest.mark.parametrize(("length", "world_size"), [(512, 64), (1024, 8), (2048, 1), (4096, 64)])
@@ -98,6 +108,10 @@ def test_what_is_wrong_is_said(monkeypatch: pytest.MonkeyPatch, words: list[str]
         ("model.encoder_attention_heads=5", "5 attention heads do not divide the width 768"),
         ("task.data=", "task.data=: expected a folder"),
         ("optimization.lr=abc", "optimization.lr=abc: expected a list"),
+        ("lr=0.1", "lr=0.1, but optimization.lr=[0.0005]: set the learning rate with optimization.lr=[VALUE] alone"),
+        ("lr_scheduler.total_num_update=0", "lr_scheduler.total_num_update=0: expected the update"),
+        ("experiment=null", "experiment=null: expected the name of a config"),
+        ("run_config=null", "run_config=null: expected the name of a config"),
         ("run.name=''", "run.name=: expected the name of a folder in runs"),
         ("run.name=../../evil", "run.name=../../evil: expected the name of a folder in runs"),
     ],
@@ -123,6 +137,23 @@ def test_without_a_slurm_nothing_is_submitted(own_data: Path, tmp_path: Path, mo
     sinfo.chmod(0o755)
     with pytest.raises(UserError, match="run_config=slurm: SLURM does not answer: sinfo: error: nobody is there"):
         launch("pretraining", words, sweep=False)
+
+
+def test_a_relative_folder_of_configs_is_submitted_as_a_path(
+    own_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hydra takes a relative one as a module beside its caller."""
+    sinfo = tmp_path / "sinfo"
+    sinfo.write_text("#!/bin/sh\n")
+    sinfo.chmod(0o755)
+    shutil.copytree(config_dir(), tmp_path / "own")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(sys, "argv", [])
+    main = Mock()
+    monkeypatch.setattr(hydra, "main", main)
+    assert launch("pretraining", [f"task.data={own_data}", "run_config=slurm"], sweep=False, folder=Path("own")) == 0
+    assert main.call_args.kwargs["config_path"] == str(tmp_path / "own")
 
 
 def test_a_task_has_to_be_chosen() -> None:

@@ -16,6 +16,7 @@ FACTS: dict[str, Any] = {
     "task": None,
     "data": "/data",
     "pretrained": None,
+    "finetune_from_model": None,
     "seed": 1,
     "lr": 0.0005,
     "model": {"_name": "linformer_roberta_tiny", "projection": "linear", "dropout": 0.1, "max_positions": 32},
@@ -66,6 +67,10 @@ def test_how_a_model_is_computed_may_change(option: str) -> None:
     ("change", "message"),
     [
         ({"lr": 0.1}, "^runs/a holds a run with lr 0.0005, but this one has 0.1; choose another run.name"),
+        (
+            {"finetune_from_model": "/runs/other/checkpoint_last.pt"},
+            "finetune_from_model None, but this one has '/runs/other/checkpoint_last.pt'",
+        ),
         ({"seed": 2}, "holds a run with seed 1, but this one has 2"),
         ({"task": "sst2"}, "holds a run with task None, but this one has 'sst2'"),
         ({"data": "/other"}, "holds a run with data '/data', but this one has '/other'"),
@@ -78,3 +83,8 @@ def test_how_a_model_is_computed_may_change(option: str) -> None:
 def test_another_run_is_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         check_same_run(Path("runs/a"), FACTS, {**FACTS, **change})
+
+
+def test_a_run_that_is_older_than_a_fact_goes_on() -> None:
+    older = {name: value for name, value in FACTS.items() if name != "finetune_from_model"}
+    check_same_run(Path("runs/a"), older, {**FACTS, "finetune_from_model": "/runs/other/checkpoint_last.pt"})

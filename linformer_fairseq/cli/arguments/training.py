@@ -65,7 +65,10 @@ def _training(parser: argparse.ArgumentParser) -> None:
         help="check config and data, print estimates of time and memory; start nothing",
     )
     parser.add_argument(
-        "-m", "--multirun", action="store_true", help="run every combination of comma-separated values (lr=1e-5,2e-5)"
+        "-m",
+        "--multirun",
+        action="store_true",
+        help="run every combination of comma-separated values (common.seed=1,2)",
     )
     parser.add_argument("--config-dir", type=Path, metavar="DIR", help="configs of your own in place of the project's")
     parser.set_defaults(takes_more="overrides")

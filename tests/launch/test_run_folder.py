@@ -1,0 +1,59 @@
+"""When a run has nothing left to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from linformer_fairseq.launch.run_folder import has_finished
+
+STOPS = {"max_epoch": 0, "stop_time_hours": 0, "stop_min_lr": -1.0, "patience": -1}
+
+
+def record(updates: int, max_update: int, status: str = "finished", **more: Any) -> dict[str, Any]:
+    """A run.json with a failed attempt and another one."""
+    ends = [("failed", 1), (status, updates)]
+    attempts = [{"status": status, "updates_at_end": end} for status, end in ends]
+    return {"max_update": max_update, "stops": STOPS, "attempts": attempts, **more}
+
+
+def wanted(max_update: int, **stops: Any) -> dict[str, Any]:
+    return {"max_update": max_update, "stops": {**STOPS, **stops}}
+
+
+@pytest.mark.parametrize(
+    ("earlier", "now", "expected"),
+    [
+        ({}, wanted(5), False),
+        (record(5, 5), wanted(5), True),
+        (record(5, 5, "stopped"), wanted(5), False),
+        (record(5, 5, "failed"), wanted(5), False),
+        (record(5, 5), wanted(3), True),
+        (record(5, 5), wanted(6), False),
+        # ended early, by max_epoch=1
+        (record(5, 9, stops=STOPS | {"max_epoch": 1}), wanted(9, max_epoch=1), True),
+        (record(5, 9, stops=STOPS | {"max_epoch": 1}), wanted(9, max_epoch=2), False),
+        (record(5, 9, stops=STOPS | {"max_epoch": 1}), wanted(9), False),
+        (record(5, 9, stops=STOPS | {"max_epoch": 1}), wanted(5, max_epoch=2), True),
+        # without a number of updates
+        (record(5, 0, stops=STOPS | {"max_epoch": 1}), wanted(0, max_epoch=1), True),
+        (record(5, 0, stops=STOPS | {"max_epoch": 1}), wanted(0, max_epoch=2), False),
+        # by time, by the learning rate, or because it did not get better
+        (record(5, 9, stops=STOPS | {"stop_time_hours": 1}), wanted(9, stop_time_hours=2), False),
+        (record(5, 9, stops=STOPS | {"stop_min_lr": 1e-5}), wanted(9, stop_min_lr=1e-6), False),
+        (record(5, 9, stops=STOPS | {"patience": 3}), wanted(9, patience=4), False),
+        (record(5, 9, stops=STOPS | {"patience": 3}), wanted(9, patience=3), True),
+    ],
+)
+def test_a_run_that_ended_early_goes_on_if_its_reason_has_gone(
+    earlier: dict[str, Any], now: dict[str, Any], expected: bool
+) -> None:
+    assert has_finished(earlier, now) is expected
+
+
+def test_a_record_from_before_these_options_were_recorded() -> None:
+    earlier = record(5, 9)
+    del earlier["stops"]
+    assert has_finished(earlier, wanted(9, max_epoch=1))
+    assert not has_finished(earlier, wanted(10, max_epoch=1))
