@@ -28,7 +28,8 @@ class Part:
     start: int
     end: int
     continues: bool
-    """Whether it begins within a document that begins in an earlier part."""
+    """Whether it begins where the part before it ends, without an empty line between them, so that it usually begins
+    within a document."""
 
     @property
     def size(self) -> int:

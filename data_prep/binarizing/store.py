@@ -5,6 +5,7 @@ resumed, files are truncated to these lengths. The sizes of items are kept in a 
 written.
 """
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -56,12 +57,13 @@ class Store:
         """Add a part's items to dataset ``name``, after an empty line's item unless it ``continues`` a document."""
         count = self.counts[name]
         separate = count["items"] > 0 and not continues
+        inside = count["items"] > 0 and continues and self._last_size(name) > 1
         for path, array in zip(self._lengths(name, self.counts), (encoded.tokens, encoded.sizes), strict=True):
             with path.open("ab") as stream:
                 if separate:
                     stream.write(np.array([EOS if array is encoded.tokens else 1], dtype=array.dtype).tobytes())
                 stream.write(array.tobytes())
-        count["documents"] += _documents(encoded.sizes, continues)
+        count["documents"] += _documents(encoded.sizes, inside)
         count["items"] += len(encoded.sizes) + separate
         count["tokens"] += len(encoded.tokens) + separate
         count["unknown"] += encoded.unknown
@@ -74,6 +76,12 @@ class Store:
         for name in self.counts:
             sizes = np.memmap(self._sizes / name, dtype=np.int32, mode="r")
             write_index(self._outputs / f"{name}.idx", sizes, self._dtype)
+
+    def _last_size(self, name: str) -> int:
+        """Tokens of the last item; 1 if it is an empty line's."""
+        with (self._sizes / name).open("rb") as stream:
+            stream.seek(-4, os.SEEK_END)
+            return int(np.frombuffer(stream.read(4), dtype=np.int32)[0])
 
     def _lengths(self, name: str, counts: dict[str, dict[str, int]]) -> dict[Path, int]:
         """The two files of a dataset, and how many bytes they have."""
@@ -92,7 +100,12 @@ class Store:
         )
 
 
-def _documents(sizes: npt.NDArray[np.int32], continues: bool) -> int:
-    """How many documents begin in a part: runs of items that are more than </s> alone."""
-    text = np.concatenate([[continues], sizes > 1])
+def _documents(sizes: npt.NDArray[np.int32], inside: bool) -> int:
+    """How many documents begin in a part: runs of items that are more than </s> alone.
+
+    Args:
+        sizes: tokens of the part's items.
+        inside: whether the item before them belongs to a document, which they then continue.
+    """
+    text = np.concatenate([[inside], sizes > 1])
     return int(np.count_nonzero(text[1:] & ~text[:-1]))

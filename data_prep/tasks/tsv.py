@@ -1,11 +1,11 @@
 """A user's own task: one file per split, with a label, a tab and a text on each line."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from data_prep.tasks.lines import read_lines
 from data_prep.tasks.rows import Facts, Reject, Row, strip
-from linformer_fairseq.files.dictionary import MASK, SPECIAL
+from linformer_fairseq.files.dictionary import SPECIAL, classes_of
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.provenance import sha256
 
@@ -31,6 +31,7 @@ class TsvSource:
         self._errors = errors
         self.facts = Facts({"kind": "tsv", "files": {str(path): sha256(path) for path in paths}})
         rows = list(self._table(paths[0]))
+        _require_no_header(rows)
         self.labels = tuple(sorted({row.label for row in rows if isinstance(row, Row) and row.label is not None}))
         if not self.labels:
             raise UserError(f"{rows[0]}: no line of the file is an example: a label, one tab and a text")
@@ -47,9 +48,10 @@ class TsvSource:
                 if isinstance(row, Row):
                     other = owner.setdefault(strip(row.texts[0]), row)
                     if other.split != row.split:
+                        both = "; if these are headers, remove both" if row.line == other.line == 1 else ""
                         raise UserError(
                             f"{path}, line {row.line}: this text is also in {other.file}, line {other.line}: "
-                            f"{row.texts[0][:60]!r}; the accuracy would be too good, leave it out of one of them"
+                            f"{row.texts[0][:60]!r}; the accuracy would be too good, leave it out of one of them{both}"
                         )
                 yield row
 
@@ -63,10 +65,28 @@ class TsvSource:
                     whole = "_".join(label.split())
                     reason = f"label {label!r} has a blank in it, and must not; write it as {whole!r}, for example"
                     yield Reject(path.stem, str(path), number, reason, line)
-                elif label in (*SPECIAL, MASK):
+                elif label in SPECIAL or not classes_of([label]):
                     # fairseq puts them into every dictionary, and reads none that has them twice.
                     reason = f"{label!r} is a symbol of fairseq's own; give this class another name"
                     yield Reject(path.stem, str(path), number, reason, line)
                 else:
                     place = (number, 0)
                     yield Row(path.stem, place, str(number - 1), (text,), label, str(path), number, line)
+
+
+_HEADERS = ("label", "labels", "class", "category", "sentiment", "target")
+
+
+def _require_no_header(rows: Sequence[Row | Reject]) -> None:
+    """Raise if the first line is the names of the columns, which would be one more class.
+
+    Raises:
+        UserError: it is.
+    """
+    labels = [row.label for row in rows if isinstance(row, Row)]
+    first = rows[0] if rows else None
+    if isinstance(first, Row) and (label := str(first.label)).lower() in _HEADERS and labels.count(label) == 1:
+        raise UserError(
+            f"{first.file}, line {first.line}: {label!r} looks like the name of a column, not a class of which this "
+            "were the only example; remove the line"
+        )

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from linformer_fairseq.analysis.blocks import Chosen
 from linformer_fairseq.analysis.encoder import Attention, Encoder
@@ -104,7 +105,6 @@ def _accumulate(name: str, encoder: Encoder, sums: Sums, batch: int) -> None:
             part = rows[start : start + batch]
             curves: list[Floats] = []
             variances: list[Floats] = []
-            columns: list[int] = []
 
             def see(layer: int, attention: Attention) -> None:
                 # called before the loop goes on, so that the lists are those of this batch
@@ -112,7 +112,6 @@ def _accumulate(name: str, encoder: Encoder, sums: Sums, batch: int) -> None:
                 p = attention.probabilities
                 curves.append(cumulative(p).sum(0).cpu().numpy())  # noqa: B023
                 variances.append(logit_variance(p).sum(0).cpu().numpy())  # noqa: B023
-                columns.append(p.size(-1))  # noqa: B023
 
             encoder.attend(part, see)
             count = len(part)
@@ -121,7 +120,6 @@ def _accumulate(name: str, encoder: Encoder, sums: Sums, batch: int) -> None:
                 {
                     "curves": _of_equal_length(curves, fill=count),
                     "variance": np.stack(variances),
-                    "columns": count * np.array(columns, dtype=np.float64),
                 },
                 count,
             )
@@ -134,16 +132,27 @@ def _of_equal_length(curves: list[Floats], fill: float) -> Floats:
     return np.stack([np.pad(c, ((0, 0), (0, most - c.shape[-1])), constant_values=fill) for c in curves])
 
 
+def _columns(encoder: Encoder, block: Tensor) -> list[list[int]]:
+    """The projected rows of each layer and head, for a block (1, T). P has columns of zeros for those that a head does
+    not have."""
+    columns: list[list[int]] = []
+    encoder.attend(block, lambda _, found: columns.append((found.probabilities.amax((0, 2)) > 0).sum(-1).tolist()))
+    return columns
+
+
 def _found(encoder: Encoder, settings: Settings, sums: Sums) -> dict[str, Any]:
     means = {name: sums.mean(name, "curves") for name in ENCODERS}
     deviations = {name: np.sqrt(sums.mean(name, "variance")) for name in ENCODERS}
-    columns = [round(count) for count in sums.mean("checkpoint", "columns")]
-    random = []
-    for layer, deviation in enumerate(deviations["checkpoint"]):
-        shape = (settings.length, columns[layer])
-        random.append(of_random_logits(torch.from_numpy(deviation), shape, _DRAWS, settings.seed + layer).numpy())
-    means["random_logits"] = _of_equal_length(random, fill=1)
-    means["uniform"] = cumulative(torch.full((1, 1, settings.length, max(columns)), 1 / max(columns))).numpy()
+    columns = _columns(encoder, torch.from_numpy(sums.blocks[:1]))
+    most = max(map(max, columns))
+    means["random_logits"] = np.ones((*deviations["checkpoint"].shape, min(settings.length, most)))
+    for layer, (deviation, found) in enumerate(zip(deviations["checkpoint"], columns, strict=True)):
+        for count in set(found):  # heads with another k have other matrices
+            heads = np.flatnonzero(np.array(found) == count)
+            shape, seed = (settings.length, count), settings.seed + layer
+            curves = of_random_logits(torch.from_numpy(deviation[heads]), shape, _DRAWS, seed).numpy()
+            means["random_logits"][layer, heads, : curves.shape[-1]] = curves
+    means["uniform"] = cumulative(torch.full((1, 1, settings.length, most), 1 / most)).numpy()
     return {
         "encoder": {
             **encoder.described(),

@@ -23,7 +23,7 @@ class ProductErrors(NamedTuple):
     """Errors of P R^T R w for one P, k, and some columns w."""
 
     error: float
-    """|P R^T R w - P w| / |P w|, the median over columns and draws of R."""
+    """|P R^T R w - P w| / |P w|, the median (of two in the middle, the lower one) over columns and draws of R."""
     expected: float
     """The same by the formula above: the root of the mean square, the median over columns."""
     within_product: float

@@ -74,7 +74,20 @@ prepare_text() { # prepare_text [TOKENIZER]: a folder with a tokenizer; without 
     linformer_data binarize --tokenizer "$tokenizer" --out "$out/bin" --workers "$jobs" "$out/text"
 }
 
+check_source() { # check_source NAME SOURCE OPTION...: exits if $out/NAME was made from other data or with other options
+    local stamp="$out/sources/$1" made
+    made="${*:3} $(find -L "$data/$2" -type f -exec sha256sum -- {} + | cut -c 1-64 | sort | sha256sum | cut -c 1-64)"
+    mkdir -p -- "$out/sources"
+    if [[ ! -e $stamp ]]; then
+        printf '%s\n' "$made" >"$stamp.part"
+        mv -- "$stamp.part" "$stamp"
+    elif [[ $(<"$stamp") != "$made" ]]; then
+        die "$out/$1 and the runs on it were made from another $2, or for inputs of another length: choose another --out"
+    fi
+}
+
 cut_task() { # cut_task TASK SOURCE N NAME: truncates its examples to N tokens; writes to $out/NAME
+    check_source "$4" "$2" "$3"
     cmp -s -- "$out/bin/dict.txt" "$out/$4/input0/dict.txt" || linformer_data task "$1" --from "$data/$2" \
         --tokenizer "$out/tokenizer" --max-positions "$3" --cut head+tail --out "$out/$4"
 }

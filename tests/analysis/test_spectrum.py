@@ -117,6 +117,16 @@ def test_a_linformer(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert not (tmp_path / "new").exists()  # refused before any SVD
 
 
+def test_the_control_has_as_many_rows_as_each_head(sample: Path, tmp_path: Path) -> None:
+    k = [[2, 8], [16, 4]]
+    words = ["--projection", "linear", "--sharing", "none", "--projected-dim", str(k)]
+    make_pretrained(tmp_path, *words)
+    record = analyse(tmp_path / "model", sample, tmp_path / "out", "--sentences", 2)
+    needed = np.array(record["needed"]["random_logits"]["0.99"])
+    assert (needed <= k).all() and (needed >= np.array(k) - 1).all()
+    assert (np.array(record["needed"]["checkpoint"]["0.99"]) <= k).all()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -53,10 +53,12 @@ def test_labels_are_those_of_the_first_file(
             "a\tz\n",
             "train.tsv, line 2: label ' a' has a blank in it, and must not; write it as 'a'",
         ),
+        ("label\ttext\na\tx\n", "a\tz\n", "train.tsv, line 1: 'label' looks like the name of a column"),
+        ("Class\tcontent\na\tx\n", "a\tz\n", "train.tsv, line 1: 'Class' looks like the name of a column"),
         ("b c\ty\n", "a\tz\n", "write it as 'b_c', for example: 'b c\\ty': no line of the file is an example"),
         *(
             (f"a\tx\n{label}\ty\n", "a\tz\n", f"train.tsv, line 2: {label!r} is a symbol of fairseq's own")
-            for label in ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
+            for label in ("<s>", "<pad>", "</s>", "<unk>", "<mask>", "madeupword0000")
         ),
         ("a\tx\nb\ty\n", "a\tw\nc\tz\n", "valid.tsv, line 2: label 'c' is none of a, b"),
         ("a\tx\nb\ty\n", "a\tz\nb\tx\n", "valid.tsv, line 2: this text is also in"),
@@ -92,3 +94,8 @@ def test_files_that_are_refused(prepare: Callable[..., Path], tmp_path: Path) ->
         prepare("tsv", tmp_path / "valid.tsv", train)
     with pytest.raises(UserError, match="not distinct"):
         prepare("tsv", train, train)
+
+
+def test_a_class_may_have_the_name_of_a_column(prepare: Callable[..., Path], tmp_path: Path) -> None:
+    files = write(tmp_path, train="class\tthe film\nother\tis good\nclass\tis bad\n", valid="class\ta list\n")
+    assert (prepare("tsv", *files) / "label" / "dict.txt").read_text() == "class 2\nother 1\n"
