@@ -7,7 +7,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 _LARGEST_IN_TRAINING = 1 << 17
-"""Largest number of scores per head and sequence for attention in steps in training."""
+"""Largest number of scores per head and sequence for attention in steps in training without dropout."""
+_MOST_ROWS_IN_TRAINING = 256
+"""The same on processors without AMX: largest number of rows, at any length."""
 _LARGEST_IN_INFERENCE = 3 << 22
 """Largest number of scores for attention in steps without gradients: 24 MiB in bf16, which stay in the last cache."""
 
@@ -36,7 +38,7 @@ def dot_product_attention(
         The output (B, H, t, D), and P (B, H, t, R) if ``stored``, at least in fp32.
     """
     heads, length = query.shape[1:3]
-    in_steps = stored or _faster_in_steps(query, keys)
+    in_steps = stored or _faster_in_steps(query, keys, dropout)
     if keys.size(1) < heads:  # the heads are more positions of a single head
         query = query.flatten(1, 2).unsqueeze(1)
     weights: Tensor | None = None
@@ -68,19 +70,20 @@ def _in_steps(
     return F.dropout(weights, dropout).to(values.dtype) @ values, weights if stored else None
 
 
-def _faster_in_steps(query: Tensor, keys: Tensor) -> bool:
+def _faster_in_steps(query: Tensor, keys: Tensor, dropout: float) -> bool:
     """Whether separate matrix products and softmax are faster than torch's fused kernel.
 
     In bf16 on a CPU, matrix products use the processor's bf16 units better than the fused kernel does, as long as the
     scores stay in the cache (benchmarks/NOTES.md): in the backward pass on any processor, in the forward pass on those
     without AMX, which the fused kernel uses well. With many more rows than positions, copying the keys of each head
-    costs more than that gains.
+    costs more than that gains. With dropout, torch has no fused kernel on a CPU, and computes and stores P in fp32.
     """
     if query.device.type != "cpu" or query.dtype != torch.bfloat16 or torch.compiler.is_compiling():
         return False
     length, rows = query.size(-2), keys.size(-2)
     if query.requires_grad:
-        return length * rows <= _LARGEST_IN_TRAINING
+        few = rows <= _MOST_ROWS_IN_TRAINING and not _has_amx()
+        return dropout > 0 or few or length * rows <= _LARGEST_IN_TRAINING
     if _has_amx():
         return False
     return query.shape[:3].numel() * rows <= _LARGEST_IN_INFERENCE and (

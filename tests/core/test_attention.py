@@ -231,6 +231,7 @@ def test_bf16_is_within_its_rounding(case: str, length: int) -> None:
 @pytest.mark.parametrize("case", ALL_MODES)
 def test_bf16_trains_within_its_rounding(case: str, largest: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("linformer_fairseq.core.dot_product._LARGEST_IN_TRAINING", largest)
+    monkeypatch.setattr("linformer_fairseq.core.dot_product._MOST_ROWS_IN_TRAINING", 0)
     fused = Mock(wraps=torch.nn.functional.scaled_dot_product_attention)
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", fused)
     layers, shared = _layers(case)

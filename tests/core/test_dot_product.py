@@ -79,6 +79,26 @@ def test_large_scores_are_left_to_the_fused_kernel(fused: Mock, monkeypatch: pyt
     assert _LARGEST_IN_INFERENCE * 2 == 24 * 2**20
 
 
+@pytest.mark.parametrize(
+    ("rows", "dropout", "amx", "called"),
+    [
+        (256, 0.0, False, False),
+        (257, 0.0, False, True),  # too many rows, and 257 * 512 > 2^17
+        (256, 0.0, True, False),  # 256 * 512 = 2^17
+        (257, 0.0, True, True),
+        (257, 0.1, True, False),  # no fused kernel has dropout
+        (257, 0.1, False, False),
+    ],
+)
+def test_training_is_in_steps_for_few_rows_and_with_dropout(
+    fused: Mock, monkeypatch: pytest.MonkeyPatch, rows: int, dropout: float, amx: bool, called: bool
+) -> None:
+    monkeypatch.setattr("linformer_fairseq.core.dot_product._has_amx", lambda: amx)
+    query, keys = draw(H, 512, torch.bfloat16).requires_grad_(), draw(H, rows, torch.bfloat16)
+    dot_product_attention(query, keys, keys, scale=SCALE, dropout=dropout)
+    assert fused.called == called
+
+
 @pytest.mark.parametrize("rows", [1, 7, 64, 1000, 5000])
 def test_torch_computes_a_softmax_in_place(rows: int) -> None:
     # torch does not promise this for an output that is the input
