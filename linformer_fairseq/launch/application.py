@@ -32,7 +32,7 @@ from linformer_fairseq.training.signals import STOPPED_STATUS
 logger = logging.getLogger(__name__)
 
 COMMANDS = {"pretraining": "pretrain", "finetuning": "finetune"}
-_FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
+_FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
 
 
 class Run(NamedTuple):
@@ -139,10 +139,13 @@ def _child(command: Sequence[str], environment: Mapping[str, str], torchrun: boo
         def forward(number: int, frame: FrameType | None) -> None:
             received.append(number)
             if len(received) == 1:
-                # torchrun forwards SIGTERM and SIGINT to its workers; SIGUSR1 would end only torchrun itself
-                process.send_signal(signal.SIGTERM if torchrun and number != signal.SIGINT else number)
+                # torchrun forwards SIGTERM and SIGINT to its workers; SIGUSR1 would end only torchrun itself. When the
+                # terminal is closed (SIGHUP), the run is stopped with a checkpoint.
+                as_term = number == signal.SIGHUP or (torchrun and number != signal.SIGINT)
+                process.send_signal(signal.SIGTERM if as_term else number)
 
-        before = {number: signal.signal(number, forward) for number in _FORWARDED}
+        stays_ignored = {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else set()  # by nohup
+        before = {number: signal.signal(number, forward) for number in _FORWARDED if number not in stays_ignored}
         try:
             exit_code = process.wait()
         finally:

@@ -22,13 +22,14 @@ def read_rows(path: Path) -> list[Row]:
         UserError: there is no such file, or a line is not a row; the message names the line.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; make it with: linformer results collect DIR --out {path}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     rows = []
-    for number, line in enumerate(lines, 1):
+    # not splitlines(), which also splits at U+2028 and others, that a text in a row may have
+    for number, line in enumerate(text.removesuffix("\n").split("\n") if text else [], 1):
         try:
             rows.append(from_line(line))
         except ValueError as error:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
 import pytest
 
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.launch import application
 from linformer_fairseq.launch.processes import ALONE, detect_rank, first_host, torchrun_command
 
 TORCHRUN = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "MASTER_ADDR": "a", "MASTER_PORT": "1"}
@@ -88,3 +96,45 @@ def test_torchrun_is_started_with_the_same_words() -> None:
     command, _ = torchrun_command(4, ["pretrain", "task.data=x"])
     assert command[1:3] == ["-m", "torch.distributed.run"] and "--nproc-per-node=4" in command
     assert command[-4:] == ["--module", "linformer_fairseq.cli", "pretrain", "task.data=x"]
+
+
+def _hang_up_when(ready: Path) -> threading.Thread:
+    def wait() -> None:
+        for _ in range(600):
+            if ready.exists():
+                break
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGHUP)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
+
+
+_SLEEPER = """
+import signal, sys, time
+from pathlib import Path
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(85))
+Path(sys.argv[1]).touch()
+time.sleep(float(sys.argv[2]))
+"""
+
+
+def test_a_closed_terminal_stops_the_run_as_sigterm_does(tmp_path: Path) -> None:
+    """The run has a session of its own, so nobody else tells it."""
+    thread = _hang_up_when(tmp_path / "ready")
+    command = [sys.executable, "-c", _SLEEPER, str(tmp_path / "ready"), "60"]
+    assert application._child(command, {}) == (85, signal.SIGHUP)
+    thread.join()
+
+
+def test_nohup_is_respected(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        thread = _hang_up_when(tmp_path / "ready")
+        command = [sys.executable, "-c", _SLEEPER, str(tmp_path / "ready"), "1"]
+        assert application._child(command, {}) == (0, 0)
+        thread.join()
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)

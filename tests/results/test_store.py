@@ -31,6 +31,13 @@ def test_rows_come_back_as_they_were(tmp_path: Path) -> None:
     assert [p.name for p in path.parent.iterdir()] == ["runs.jsonl"], "no lock and no temporary file stay"
 
 
+def test_a_name_with_a_separator_of_lines(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    rows = [row(f"a{separator}b") for separator in ("\u2028", "\x85", "\n")]
+    merge_rows(path, rows)
+    assert {one.name for one in read_rows(path)} == {one.name for one in rows}
+
+
 def test_a_run_collected_again_replaces_its_row(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     merge_rows(path, [row("a", updates=10, finished=False), row("b")])

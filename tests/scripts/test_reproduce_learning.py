@@ -83,6 +83,18 @@ def test_without_data(checkout: Path, data: Path) -> None:
 
 
 @pytest.mark.slow
+def test_runs_on_other_data_of_a_task_are_refused(checkout: Path, data: Path) -> None:
+    words = ("released", "--seeds", "1", "--jobs", "1")
+    for _ in range(2):
+        done, _ = run(checkout, data, *words)
+        assert done.returncode == 0, done.stderr
+    (data / "glue" / "QNLI").write_text("another file")
+    done, told = run(checkout, data, *words)
+    assert done.returncode == 1 and "reproduce_released/qnli and the runs on it were made from another" in done.stderr
+    assert not told[-1].startswith("results")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("study", "pretrained", "finetuned", "second_seed"),
     [("projections", 48, 46, 94), ("length", 6, 14, 20), ("released", 6, 16, 8), ("conversion", 3, 0, 2)],
