@@ -95,14 +95,14 @@ def test_a_stopped_run_goes_on(
     analyse(roberta, edited, tmp_path / "out", status=1)
     assert "the text has changed" in capsys.readouterr().err
     found = analyse(roberta, sample, tmp_path / "out", "--batch", 3)
-    assert calls == 8 + 2  # the other six blocks, three at a time
+    assert calls == 8 + 2 + 1  # the other six blocks, three at a time; and one for the sizes of the control
     for name in whole:
         if name != "provenance":
             np.testing.assert_equal(found[name], whole[name]) if "curves" not in name else np.testing.assert_allclose(
                 found[name], whole[name], atol=2e-5
             )
     analyse(roberta, sample, tmp_path / "out")  # a finished one is only drawn again
-    assert calls == 10
+    assert calls == 11
     analyse(roberta, sample, tmp_path / "out", "--length", 20, status=1)
     assert "with length 24, not 20" in capsys.readouterr().err
 

@@ -120,21 +120,19 @@ time.sleep(float(sys.argv[2]))
 """
 
 
-def test_a_closed_terminal_stops_the_run_as_sigterm_does(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("handler", "seconds", "expected"), [(signal.SIG_DFL, 60, (85, signal.SIGHUP)), (signal.SIG_IGN, 1, (0, 0))]
+)
+def test_a_closed_terminal_stops_the_run_as_sigterm_does_unless_nohup_has_it_ignored(
+    handler: signal.Handlers, seconds: int, expected: tuple[int, int], tmp_path: Path
+) -> None:
     """The run has a session of its own, so nobody else tells it."""
-    thread = _hang_up_when(tmp_path / "ready")
-    command = [sys.executable, "-c", _SLEEPER, str(tmp_path / "ready"), "60"]
-    assert application._child(command, {}) == (85, signal.SIGHUP)
-    thread.join()
-
-
-def test_nohup_is_respected(tmp_path: Path) -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    before = signal.signal(signal.SIGHUP, handler)
     try:
         thread = _hang_up_when(tmp_path / "ready")
-        command = [sys.executable, "-c", _SLEEPER, str(tmp_path / "ready"), "1"]
-        assert application._child(command, {}) == (0, 0)
+        command = [sys.executable, "-c", _SLEEPER, str(tmp_path / "ready"), str(seconds)]
+        assert application._child(command, {}) == expected
         thread.join()
-        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+        assert signal.getsignal(signal.SIGHUP) == handler
     finally:
         signal.signal(signal.SIGHUP, before)
