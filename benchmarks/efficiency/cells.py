@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.efficiency.models.registry import MODELS
+from benchmarks.efficiency.presets import FORMS
 from benchmarks.efficiency.store import Cell
 from benchmarks.efficiency.timing import times_faster
 
 STORED, FUSED, HUGGING_FACE = "roberta_materialised", "roberta_fairseq", "roberta_hf"
-DENSE = {"roberta_sdpa_core": "in one piece", "roberta_sdpa_core_blocks": "in our blocks"}
+DENSE = dict(zip(FORMS, ("in one piece", "in our blocks"), strict=True))
 """The forms of the dense rival: our layer with n x n attention; whichever is faster counts."""
 OURS = ("linformer", "linformer_core", "linformer_convolution", "linformer_core_convolution")
 Result = dict[str, Any]

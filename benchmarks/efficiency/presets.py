@@ -15,7 +15,9 @@ LONG = 8192
 """Inputs with more positions have --long-rounds rounds, because a pass takes long."""
 
 OURS = ["linformer", "linformer_compiled", "linformer_convolution"]
-DENSE = ["roberta_sdpa_core", "roberta_sdpa_core_blocks", "roberta_hf", "roberta_fairseq"]
+FORMS = ["roberta_sdpa_core", "roberta_sdpa_core_blocks"]
+"""The forms of the dense rival: our layer with n x n attention, in one piece and in our blocks."""
+DENSE = [*FORMS, "roberta_hf", "roberta_fairseq"]
 """The baselines that a Linformer has to be compared with."""
 
 INFERENCE: dict[str, dict[str, Any]] = {
@@ -24,7 +26,7 @@ INFERENCE: dict[str, dict[str, Any]] = {
         "projected_dims": [128],
         "models": [
             *("linformer_core", "linformer_core_mean_pool", "performer", "nystrom", "recurrent"),
-            *("roberta_sdpa_core", "roberta_sdpa_core_blocks", "roberta_materialised"),
+            *(*FORMS, "roberta_materialised"),
         ],
         "tokens": DOUBLED[0],  # one sequence of each length
         "max_seconds": 600.0,
@@ -77,7 +79,7 @@ INFERENCE_DEFAULTS: dict[str, Any] = {
     "long_rounds": 5,
 }
 
-TRAINED = ["linformer", "linformer_convolution", *DENSE[:2], "roberta_fairseq"]
+TRAINED = ["linformer", "linformer_convolution", *FORMS, "roberta_fairseq"]
 """Default models of `training`."""
 TRAINING: dict[str, dict[str, Any]] = {
     "short": {"lengths": [16, 28, 64, 128, 256], "positions": 512, "projected_dims": [128, 256], "padded": True},

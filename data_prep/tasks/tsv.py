@@ -9,6 +9,9 @@ from linformer_fairseq.files.dictionary import SPECIAL, classes_of
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.provenance import sha256
 
+_HEADERS = ("label", "labels", "class", "category", "sentiment", "target")
+"""Names of a column of classes."""
+
 
 class TsvSource:
     """Files of labelled text; a split is called by its file's name."""
@@ -72,9 +75,6 @@ class TsvSource:
                 else:
                     place = (number, 0)
                     yield Row(path.stem, place, str(number - 1), (text,), label, str(path), number, line)
-
-
-_HEADERS = ("label", "labels", "class", "category", "sentiment", "target")
 
 
 def _require_no_header(rows: Sequence[Row | Reject]) -> None:

@@ -19,7 +19,7 @@ from linformer_fairseq.analysis.projected_rows import projected_rows
 from linformer_fairseq.conversion.building import build_dense
 from linformer_fairseq.conversion.fairseq_source import read_fairseq
 from linformer_fairseq.conversion.task import masked_lm
-from linformer_fairseq.core import LinformerSelfAttention
+from linformer_fairseq.core import LinformerSelfAttention, attention_input
 from linformer_fairseq.files import dictionary as dict_txt
 from linformer_fairseq.files.cutting import Ids
 from linformer_fairseq.files.dictionary import MASK
@@ -72,7 +72,7 @@ class FairseqEncoder(Encoder):
         encoder = self._model.encoder.sentence_encoder
         x, _ = encoder.forward_embedding(tokens.to(encoder.embed_tokens.weight.device))
         for number, layer in enumerate(encoder.layers):
-            source = layer.self_attn_layer_norm(x) if layer.normalize_before else x
+            source = attention_input(layer, x)
             _, probabilities = layer.self_attn(source, need_weights=True)
             heads = partial(_heads, layer.self_attn, source, probabilities)
             rows = None if self.is_dense else partial(projected_rows, layer.self_attn, source)

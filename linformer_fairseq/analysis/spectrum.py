@@ -91,10 +91,7 @@ def measure(
 
 def count_values(encoder: Encoder, length: int) -> int:
     """How many singular values P has for ``length`` tokens, in the layer that has most; by computing one input."""
-    columns: list[int] = []
-    tokens = torch.full((1, length), encoder.last)
-    encoder.attend(tokens, lambda _, attention: columns.append(attention.probabilities.size(-1)))
-    return max(columns)
+    return max(map(max, _columns(encoder, torch.full((1, length), encoder.last))))
 
 
 def _accumulate(name: str, encoder: Encoder, sums: Sums, batch: int) -> None:

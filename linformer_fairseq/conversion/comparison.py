@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from linformer_fairseq.core import attention_input
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.progress import Progress
 from linformer_fairseq.models import LinformerRobertaModel
@@ -88,6 +89,6 @@ def dense_attention(dense: LinformerRobertaModel, tokens: Tensor) -> Iterator[tu
     for layer, state in zip(encoder.layers, states, strict=False):
         x = state.transpose(0, 1)
         with torch.no_grad():
-            source = layer.self_attn_layer_norm(x) if layer.normalize_before else x
+            source = attention_input(layer, x)
             expected, _ = layer.self_attn(source)
         yield expected, source

@@ -7,7 +7,7 @@ number of projected rows of an input, H heads, D head size, C = H * D. Sequences
 from .attention import LinformerSelfAttention, build_attention_layers
 from .compiling import compile_layers, prepare_compiler
 from .exporting import prepare_export
-from .layer import LinformerEncoderLayer, encoder_layer
+from .layer import LinformerEncoderLayer, attention_input, encoder_layer
 from .projection import Projection
 from .settings import (
     INITIALISATIONS,
@@ -38,6 +38,7 @@ __all__ = [
     "LinformerSettings",
     "ProjectedDim",
     "Projection",
+    "attention_input",
     "build_attention_layers",
     "build_shared_projection",
     "compile_layers",

@@ -94,9 +94,20 @@ def encoder_layer(
     return out
 
 
+def attention_input(layer: Any, x: Tensor) -> Tensor:
+    """What a layer's attention reads: the layer's input, in a pre-norm layer after the layer norm.
+
+    Args:
+        layer: ours, or fairseq's.
+        x: (B, T, C) or (T, B, C).
+    """
+    source: Tensor = layer.self_attn_layer_norm(x) if layer.normalize_before else x
+    return source
+
+
 def _project(parts: LayerParts, x: Tensor, padding: Tensor | None) -> tuple[Tensor, ProjectedSequence]:
     """The input of the attention, (B, T, C), and the projected keys and values."""
-    source = parts.self_attn_layer_norm(x) if parts.normalize_before else x
+    source = attention_input(parts, x)
     return source, parts.self_attn.project(source, padding)
 
 

@@ -135,14 +135,11 @@ class Convolution(WindowProjection):
         if sizes is None or padding is None or not _cpu_inference(x):
             return self._project(x, padding, size, sizes)
         # Kernels of each size in turn: faster than a kernel for each sequence.
-        rows = None
+        rows = x.new_zeros(x.size(0), self.rows, x.size(2))
         for one in torch.unique(sizes).tolist():
             same, longest = sizes == one, one * self.rows
             some = self._project(x[same, :longest], padding[same, :longest], one, None)
-            if rows is None:
-                rows = some.new_zeros(x.size(0), self.rows, x.size(2))
-            rows[same, : some.size(1)] = some.to(rows.dtype)  # autocast decides the type of each
-        assert rows is not None
+            rows[same, : some.size(1)] = some.to(rows.dtype)  # autocast may have computed some in half precision
         return rows
 
     def _project(self, x: Tensor, padding: Tensor | None, size: int, sizes: Tensor | None) -> Tensor:

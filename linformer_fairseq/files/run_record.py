@@ -87,9 +87,18 @@ def read_record(folder: Path) -> Record:
     Raises:
         UserError: see `read`; or a field is missing or has another type.
     """
+    return typed(folder, read(folder))
+
+
+def typed(folder: Path, value: dict[str, Any]) -> Record:
+    """The fields of what `read` returned.
+
+    Raises:
+        UserError: a field is missing or has another type.
+    """
     path = folder / NAME
     try:
-        record: Record = load(Record, read(folder))
+        record: Record = load(Record, value)
     except ValueError as error:
         raise UserError(f"{path}: {error}") from None
     if record.stage not in ("pretraining", "finetuning"):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
-from omegaconf import ListConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from linformer_fairseq.checkpoints.released_folder import find_weights
 from linformer_fairseq.files.mmap_dataset import open_dataset
@@ -77,11 +78,9 @@ def run_of(checkpoint: str | None) -> str:
 
 def range_of(projected_dim: Any) -> str:
     """k in the name of a folder: the smallest and the largest of several, as in "64to128"."""
-    found = [projected_dim]
-    while any(isinstance(entry, ListConfig) for entry in found):
-        found = [k for entry in found for k in (entry if isinstance(entry, ListConfig) else [entry])]
-    values = sorted({int(k) for k in found})
-    return "to".join(str(k) for k in dict.fromkeys([values[0], values[-1]]))
+    values = [int(k) for k in re.findall(r"\d+", str(projected_dim))]
+    least, most = min(values), max(values)
+    return f"{least}" if least == most else f"{least}to{most}"
 
 
 def updates(epochs: int, data: str, sentences: int) -> int:

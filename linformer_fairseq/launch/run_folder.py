@@ -93,10 +93,11 @@ def read_record(path: Path) -> dict[str, Any] | None:
     if not (path / run_record.NAME).exists():
         return None
     try:
-        run_record.read_record(path)  # its form
-        return run_record.read(path)
+        value = run_record.read(path)
+        run_record.typed(path, value)  # for its errors: fields that others do not read are kept
     except UserError as error:
         raise UserError(f"{error}; move it away to continue without it") from None
+    return value
 
 
 def updates_done(record: Mapping[str, Any]) -> int:

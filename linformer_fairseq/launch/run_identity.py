@@ -10,10 +10,9 @@ from linformer_fairseq.core import projection_defaults
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.models.config import DEFAULTS, Role, with_role
 
-# in addition to the options of its model
-_FACTS = ("stage", "task", "data", "pretrained", "seed", "lr")
 _START = "finetune_from_model"
-"""checkpoint.finetune_from_model, which run.json of earlier versions lacks."""
+# in addition to the options of its model
+_FACTS = ("stage", "task", "data", "pretrained", _START, "seed", "lr")
 
 
 def check_same_run(path: Path, record: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
@@ -32,8 +31,7 @@ def check_same_run(path: Path, record: Mapping[str, Any], facts: Mapping[str, An
     known = {"_name", *DEFAULTS}
     of_plugins = {key for one in (facts, record) for key in one.get("model", {}) if key not in known}
     options = sorted(with_role(Role.MODEL, Role.TRAINING) | of_plugins)
-    if _START not in record:
-        record = {**record, _START: facts.get(_START)}
+    record = {_START: facts.get(_START), **record}  # run.json of earlier versions lacks it
     for (key, ours), (_, theirs) in zip(_identity(facts, options), _identity(record, options), strict=True):
         if ours != theirs:
             raise UserError(
@@ -43,7 +41,7 @@ def check_same_run(path: Path, record: Mapping[str, Any], facts: Mapping[str, An
 
 
 def _identity(facts: Mapping[str, Any], options: Collection[str]) -> Iterator[tuple[str, Any]]:
-    for key in (*_FACTS, _START):
+    for key in _FACTS:
         yield key, facts.get(key)
     given = {key: value for key, value in facts.get("model", {}).items() if value is not None}
     # A run.json that is older than an option lacks it. Before the options whose defaults depend on the projection, all

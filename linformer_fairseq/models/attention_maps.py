@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from fairseq import utils
 
-from linformer_fairseq.core import LinformerSettings
+from linformer_fairseq.core import LinformerSettings, attention_input
 from linformer_fairseq.files.dictionary import MASK
 from linformer_fairseq.modules import LinformerEncoder
 from linformer_fairseq.prediction.results import AttentionMap
@@ -51,7 +51,7 @@ class AttentionMaps(TextStreams):
             chosen = list(self.model.encoder.sentence_encoder.layers)[layer]
             _, extra = self.model(tokens, features_only=True, return_all_hiddens=True)
             x = extra["inner_states"][layer].transpose(0, 1)
-            source = chosen.self_attn_layer_norm(x) if chosen.normalize_before else x
+            source = attention_input(chosen, x)
             weights = chosen.self_attn(source, need_weights=True)[1]
         length = len(rows[0])
         projection = chosen.self_attn.key_projection(head)

@@ -51,7 +51,7 @@ def distinct_names(rows: Sequence[Row]) -> list[str]:
     Rows do not have every option of a run. If several of one name have the same seed, the names of the runs are added.
     """
     names = [_distinct_name(row, rows) for row in rows]
-    for detail in (_heads, _architecture, _tokens_per_update, _start):
+    for detail in (_heads, _architecture, _tokens_per_update):
         found: dict[str, set[str]] = {}
         for row, name in zip(rows, names, strict=True):
             found.setdefault(name, set()).add(detail(row))
@@ -99,8 +99,9 @@ def _distinct_name(row: Row, rows: Sequence[Row]) -> str:
         name += f", starting from {row.pretrained.run}"
     if is_untrained(row):
         name += ", no pretraining"
-    elif len({other.scale.max_update for other in rows if not is_untrained(other)}) > 1:
-        name += f", {row.scale.max_update:,} updates" if row.scale.max_update else _unknown_pretraining(row)
+    elif len({(other.scale.max_update, _start(other)) for other in rows if not is_untrained(other)}) > 1:
+        updates = row.scale.max_update
+        name += f", {updates:,} updates" if updates else f", {_start(row) or 'pretraining unknown'}"
     if len({other.lr for other in rows}) > 1 and row.lr is not None:
         name += f", learning rate {row.lr:g}"
     if row.stage == "finetuning":
@@ -108,10 +109,6 @@ def _distinct_name(row: Row, rows: Sequence[Row]) -> str:
         if row.max_update != statistics.mode(other.max_update for other in alike) and row.max_update:
             name += f", finetuned for {row.max_update:,} updates"
     return name
-
-
-def _unknown_pretraining(row: Row) -> str:
-    return f", {row.pretrained.run}" if row.pretrained and row.pretrained.run else ", pretraining unknown"
 
 
 def is_untrained(row: Row) -> bool:
