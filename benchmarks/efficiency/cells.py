@@ -60,6 +60,11 @@ def rival_of(result: Result, **wanted: Any) -> Cell | None:
     return min(cells, key=lambda cell: cell["seconds"] or math.inf, default=None)
 
 
+def both_forms(result: Result) -> bool:
+    """Whether the dense rival was measured in both forms: only then is its faster form known."""
+    return all(cells_of(result, model=name) for name in DENSE)
+
+
 def fewer_operations(base: Cell, other: Cell) -> float:
     """How many times fewer operations a token takes, by formula: the gain of the method in any implementation."""
     return float(base["operations"] / base["tokens"] / (other["operations"] / other["tokens"]))

@@ -16,6 +16,7 @@ from benchmarks.efficiency.cells import (
     Base,
     Ratio,
     Result,
+    both_forms,
     cell_of,
     cells_of,
     faster,
@@ -239,8 +240,11 @@ def outliers_note(result: Result) -> list[str]:
 
 
 def training(result: Result) -> list[str]:
-    """Tokens per second of the bare loop and of fairseq's trainer; ratios to the baselines in time and operations."""
+    """Tokens per second of the bare loop and of fairseq's trainer; ratios to the baselines in time and operations. In
+    training, which form of the dense rival is faster depends on the dropout: without both there is no ratio to it."""
     settings = result["settings"]
+    known = both_forms(result)
+    one_form = "" if known or rival_of(result) is None else _ONE_FORM
     order = settings["models"].index
     cells = sorted(
         result["cells"], key=lambda c: (c["length"], c["dropout"], c["path"], order(c["model"]), c["k"] or 0)
@@ -263,7 +267,7 @@ def training(result: Result) -> list[str]:
                 *name,
                 number(cell["tokens_per_second"]),
                 quartiles_text(cell),
-                number(faster(rival, cell)),
+                number(faster(rival, cell) if known else None),
                 number(faster(fairseqs, cell)),
                 number(base["operations"] / cell["operations"] if base else None),
                 f"{100 * cell['share_of_limit']:.0f} %",
@@ -293,8 +297,8 @@ def training(result: Result) -> list[str]:
         f"{n}. {settings['rounds']} rounds; in each, every model and loop has {settings['warm_up']} untimed and "
         f"{settings['updates']} timed updates in a process of its own. Ratios are medians over the rounds, for the "
         "same loop and dropout, and between compiled models if ours is compiled; the ratio of operations is by "
-        f"formula. GiB is the peak memory of training. {_limit(result)} The share of it is the model FLOPs utilisation "
-        "(MFU), relative to this measured limit instead of a data sheet's peak.",
+        f"formula. {one_form}GiB is the peak memory of training. {_limit(result)} The share of it is the model FLOPs "
+        "utilisation (MFU), relative to this measured limit instead of a data sheet's peak.",
         "",
         *markdown_table(_without_empty([head, *rows]), left=range(5)),
         "",
@@ -302,6 +306,7 @@ def training(result: Result) -> list[str]:
     ]
 
 
+_ONE_FORM = "There is no ratio to the dense rival, because it was not measured in both of its forms. "
 _DENSE = (*DENSE, "roberta_sdpa_core_compiled")
 """The same layer as ours with dense attention."""
 

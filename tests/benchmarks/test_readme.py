@@ -12,7 +12,7 @@ from benchmarks.__main__ import main
 from benchmarks.efficiency import readme
 from benchmarks.measuring import ROOT
 from linformer_fairseq.files.errors import UserError
-from tests.benchmarks.test_report import cell, result
+from tests.benchmarks.test_report import PROVENANCE, cell, result
 
 PAGE = "before\n<!-- figure2 -->\nold\n<!-- /figure2 -->\nbetween\n<!-- mine -->\nkept\n<!-- /mine -->\n"
 
@@ -59,6 +59,25 @@ def test_the_short_table_has_how_many_times_faster_ours_is(tmp_path):
     assert head == "| times as fast as | forward pass, n = 512 |"
     assert rows[:2] == ["| dense rival | 1.50 |", "| Hugging Face's RoBERTa | - |"]
     assert "some machine" in rows[-1]
+
+
+def test_the_short_table_is_of_a_machine_that_has_training_with_both_forms_of_the_dense_rival(tmp_path):
+    folder = tmp_path / "efficiency"
+    folder.mkdir()
+    forms = "roberta_sdpa_core", "roberta_sdpa_core_blocks"
+    for machine, factor, measured in (("a", 1.0, forms[:1]), ("b", 2.0, forms)):
+        made = {**PROVENANCE, "hardware": machine}
+        cells = [cell("linformer", 512, 128, 1.0, 1024), *(cell(form, 512, None, factor, 1024) for form in forms)]
+        figure = result(cells, preset="figure2", projected_dims=[128]) | {"provenance": made}
+        (folder / f"inference_{machine}.json").write_text(json.dumps(figure))
+        kind = {"path": "bare", "dropout": 0.0}
+        cells = [cell("linformer", 512, 128, 1.0, 1024, **kind)]
+        cells += [cell(form, 512, None, 3 * factor, 1024, **kind) for form in measured]
+        trained = result(cells, preset=None, dropouts=[0.0]) | {"provenance": made, "kind": "training"}
+        (folder / f"training_{machine}.json").write_text(json.dumps(trained))
+    head, _, dense, *_ = readme.speed(tmp_path)
+    assert head == "| times as fast as | forward pass, n = 512 | training, n = 512 |"
+    assert dense == "| dense rival | 2.00 | 6.00 |"
 
 
 def test_a_marker_without_its_other_half_is_said(tmp_path):

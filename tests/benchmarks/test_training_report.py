@@ -44,6 +44,7 @@ def test_ratios_are_medians_over_the_rounds_within_a_loop_and_a_dropout():
     made = result(
         cell("linformer", [2.0, 3.0, 4.0]),
         cell("roberta_sdpa_core", [6.0, 12.0, 8.0], 1.5e9),
+        cell("roberta_sdpa_core_blocks", [9.0, 12.0, 9.0], 1.5e9),
         cell("roberta_fairseq", [9.0, 9.0, 9.0], 1.5e9),
         cell("linformer", [1.0, 1.0, 1.0], dropout=0.1),
         cell("linformer", [4.0, 4.0, 4.0], path="trainer", times_bare=1.25),
@@ -67,11 +68,20 @@ def test_the_dense_rival_counts_in_its_faster_form():
         assert ours["times the dense rival's speed"] == "3"
 
 
+@pytest.mark.parametrize("form", ["roberta_sdpa_core", "roberta_sdpa_core_blocks"])
+def test_one_form_of_the_dense_rival_gives_no_ratio(form):
+    made = result(cell("linformer", [1.0] * 3), cell(form, [4.0] * 3), cell("roberta_fairseq", [5.0] * 3))
+    (ours,) = rows_of(made, "ours")
+    assert "times the dense rival's speed" not in ours and ours["times fairseq's RoBERTa's"] == "5"
+    assert "not measured in both of its forms" in tables.training(made)[0]
+
+
 def test_compiled_is_held_against_compiled():
     made = result(
         cell("linformer", [1.0] * 3),
         cell("linformer_compiled", [1.0] * 3),
         cell("roberta_sdpa_core", [4.0] * 3),
+        cell("roberta_sdpa_core_blocks", [5.0] * 3),
         cell("roberta_sdpa_core_compiled", [2.0] * 3),
     )
     (plain,), (compiled,) = rows_of(made, "ours"), rows_of(made, "ours, compiled")
