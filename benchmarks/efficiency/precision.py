@@ -49,7 +49,8 @@ def run(args: argparse.Namespace) -> int:
     if min(args.rounds, args.batch_size) < 1:
         raise UserError("expected --rounds and --batch-size of at least 1")
     from linformer_fairseq.checkpoints.released_folder import existing_weights
-    from linformer_fairseq.evaluation import load_classifier, read_finetuned, read_task
+    from linformer_fairseq.evaluation import load_classifier, read_finetuned
+    from linformer_fairseq.files.task_data import read_task
 
     device, used = device_of("cpu"), threads(args.threads)
     try:

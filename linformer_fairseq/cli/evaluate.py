@@ -13,20 +13,19 @@ from linformer_fairseq.checkpoints.released_folder import existing_weights
 from linformer_fairseq.cli.devices import device_of
 from linformer_fairseq.evaluation import (
     Predictions,
-    TaskData,
     accuracy,
     f1,
     load_classifier,
     majority,
     predict,
     read_finetuned,
-    read_task,
     write_predictions,
     write_submission,
 )
 from linformer_fairseq.files import provenance
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.evaluation_record import SCHEMA, EvaluationRecord, write_evaluation
+from linformer_fairseq.files.task_data import TaskData, read_task
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -11,9 +11,10 @@ import torch
 from linformer_fairseq.checkpoints.reading import read_checkpoint
 from linformer_fairseq.checkpoints.released_folder import existing_weights, training_data
 from linformer_fairseq.cli.devices import device_of
-from linformer_fairseq.evaluation import load_classifier, read_finetuned, read_task
+from linformer_fairseq.evaluation import load_classifier, read_finetuned
 from linformer_fairseq.files.dictionary import find_dictionary
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.task_data import read_task
 from linformer_fairseq.files.weight_names import HEADS
 from linformer_fairseq.models import LinformerHubInterface, LinformerRobertaModel, hub_interface, quantize
 

@@ -10,20 +10,17 @@ from linformer_fairseq.evaluation.predictions import (
     write_predictions,
     write_submission,
 )
-from linformer_fairseq.evaluation.task_data import TaskData, read_task
 
 __all__ = [
     "Classifier",
     "Finetuned",
     "Predictions",
-    "TaskData",
     "accuracy",
     "f1",
     "load_classifier",
     "majority",
     "predict",
     "read_finetuned",
-    "read_task",
     "write_predictions",
     "write_submission",
 ]

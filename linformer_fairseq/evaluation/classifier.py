@@ -12,9 +12,9 @@ from omegaconf import open_dict
 from torch import nn
 
 from linformer_fairseq import models  # noqa: F401  registers them, for fairseq to build the checkpoint's
-from linformer_fairseq.evaluation.task_data import TaskData
 from linformer_fairseq.files.dictionary import embedding_rows, read_labels, read_vocabulary, without_padding
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.task_data import TaskData
 from linformer_fairseq.files.weight_names import TOKENS, head_output
 from linformer_fairseq.models.stored import read_roberta
 from linformer_fairseq.tasks import SENTENCE_PREDICTION

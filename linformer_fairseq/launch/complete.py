@@ -11,6 +11,7 @@ from omegaconf.errors import OmegaConfBaseException
 import linformer_fairseq
 from linformer_fairseq.checkpoints.released_folder import find_weights
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.task_data import read_task
 from linformer_fairseq.launch.compose import plain, resolved
 from linformer_fairseq.launch.data import TASKS, check_pretraining_data, check_task_data, prepared
 from linformer_fairseq.launch.options import import_user_dir, resolved_model, with_defaults
@@ -159,12 +160,23 @@ def _continue_pretraining(config: DictConfig, data: Path) -> None:
         config.checkpoint.finetune_from_model = str(checkpoint)
 
 
+def _check_ids(folder: Path) -> None:
+    """Raise if an id is not in its dictionary or an example has no class: fairseq would stop at its batch."""
+    data = read_task(folder)
+    for split in ("train", "valid"):
+        try:
+            data.require(split)
+        except UserError as error:
+            raise UserError(f"task.data: {error}") from None
+
+
 def _complete_finetuning(config: DictConfig) -> None:
     folder = Path(config.task.data)
     checkpoint = Path(config.pretrained)
     labels = check_task_data(folder)
     pretrained = read_pretrained(checkpoint)
     pretrained.check_dictionary(folder / "input0" / "dict.txt")
+    _check_ids(folder)
     manifest = prepared(folder)
     _check_task(config, folder, manifest.get("task"))
     given = config.task.max_positions

@@ -13,7 +13,8 @@ pytest.importorskip("sentencepiece")
 
 from linformer_fairseq import cli
 from linformer_fairseq.analysis import insertion, sums
-from linformer_fairseq.evaluation import load_classifier, read_finetuned, read_task
+from linformer_fairseq.evaluation import load_classifier, read_finetuned
+from linformer_fairseq.files.task_data import read_task
 from tests.data_prep.small_tokenizers import make_sentencepiece
 from tests.messages import says
 from tests.models import write_checkpoint

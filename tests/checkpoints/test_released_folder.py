@@ -15,8 +15,9 @@ from linformer_fairseq.checkpoints.folder import State, examine
 from linformer_fairseq.checkpoints.reading import CheckpointError, read_checkpoint
 from linformer_fairseq.checkpoints.released_file import read_released, released
 from linformer_fairseq.cli import main
-from linformer_fairseq.evaluation import load_classifier, predict, read_finetuned, read_task
+from linformer_fairseq.evaluation import load_classifier, predict, read_finetuned
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.task_data import read_task
 from linformer_fairseq.launch.pretrained import read_pretrained
 from linformer_fairseq.launch.resolvers import run_of
 from linformer_fairseq.models import LinformerRobertaModel

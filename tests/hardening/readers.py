@@ -29,11 +29,11 @@ from linformer_fairseq.checkpoints import released_file
 from linformer_fairseq.checkpoints.reading import read_checkpoint
 from linformer_fairseq.conversion.convert import Choices, convert
 from linformer_fairseq.conversion.huggingface_source import FILES
-from linformer_fairseq.evaluation.task_data import read_task
 from linformer_fairseq.files import dictionary
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.mmap_check import check
 from linformer_fairseq.files.mmap_dataset import bin_of, idx_of, open_dataset
+from linformer_fairseq.files.task_data import read_task
 from linformer_fairseq.files.tokenizers import ENCODER, MERGES, SENTENCEPIECE, find_tokenizer
 from linformer_fairseq.launch import run_folder
 from linformer_fairseq.launch.compose import compose, config_dir, resolved

@@ -30,11 +30,12 @@ from linformer_fairseq.checkpoints.reading import read_checkpoint
 from linformer_fairseq.checkpoints.released_file import released
 from linformer_fairseq.checkpoints.writing import write_checkpoint
 from linformer_fairseq.conversion.fairseq_source import read_fairseq
-from linformer_fairseq.evaluation import load_classifier, read_finetuned, read_task
+from linformer_fairseq.evaluation import load_classifier, read_finetuned
 from linformer_fairseq.exporting.trained import read_trained
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import parse
 from linformer_fairseq.files.mmap_dataset import idx_of, open_dataset
+from linformer_fairseq.files.task_data import read_task
 from linformer_fairseq.launch.compose import compose
 from linformer_fairseq.launch.pretrained import read_pretrained
 from linformer_fairseq.models import LinformerRobertaModel

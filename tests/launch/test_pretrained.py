@@ -12,6 +12,7 @@ from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.mmap_dataset import open_dataset
 from linformer_fairseq.launch import complete, compose
 from linformer_fairseq.launch.pretrained import Pretrained
+from tests.binarised import write_items
 
 pytestmark = pytest.mark.slow
 
@@ -86,6 +87,18 @@ def test_another_dictionary_is_refused(words: list[str], task_data: Path, tmp_pa
     with (other / "input0" / "dict.txt").open("a") as stream:
         stream.write("more 1\n")
     with pytest.raises(UserError, match="65 symbols.* 66"):
+        complete(compose("finetuning", [*words, f"task.data={other}"]))
+
+
+@pytest.mark.parametrize("split", ["train", "valid"])
+def test_examples_without_a_class_are_refused_before_training(
+    words: list[str], task_data: Path, tmp_path: Path, split: str
+) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(task_data, other)
+    examples = open_dataset(other / "label" / split).items
+    write_items(other / "label" / split, [[dictionary.FIRST, 2]] * (examples - 1) + [[dictionary.UNK, 2]])
+    with pytest.raises(UserError, match=f"task.data: .*label/{split}: 1 examples without one of the classes"):
         complete(compose("finetuning", [*words, f"task.data={other}"]))
 
 
