@@ -125,9 +125,14 @@ def _plain(options: Any) -> Any:
     return options if isinstance(options, dict) or options is None else dict(vars(options))
 
 
-def _without_paths(options: Any) -> Any:
-    """Return the options with "." in place of paths, which are meaningless on another machine."""
+def _without_paths(options: Any, name: str | None = None) -> Any:
+    """Return options with "." in place of paths, which are meaningless on another machine.
+
+    ``data`` always is one; a classification head may have a slash in its name.
+    """
     if isinstance(options, dict):
-        return {key: _without_paths(value) for key, value in options.items()}
-    is_path = isinstance(options, str) and (PurePath(options).is_absolute() or len(PurePath(options).parts) > 1)
+        return {key: _without_paths(value, key) for key, value in options.items()}
+    if not isinstance(options, str) or name == "classification_head_name":
+        return options
+    is_path = name == "data" or PurePath(options).is_absolute() or len(PurePath(options).parts) > 1
     return "." if is_path else options

@@ -97,7 +97,7 @@ def existing_weights(name_or_path: str) -> Path:
         UserError: there is no such file or folder, or it is a folder of Hugging Face's transformers.
     """
     path = Path(find_weights(name_or_path))
-    if (Path(name_or_path) / TRANSFORMERS_CONFIG).is_file():
+    if name_or_path not in shipped_models() and (Path(name_or_path) / TRANSFORMERS_CONFIG).is_file():
         raise UserError(
             f"{name_or_path}: is a folder of Hugging Face's transformers (it has {TRANSFORMERS_CONFIG}), which must be "
             f"converted first: a Linformer with `linformer import hf {name_or_path} OUT`, a RoBERTa with `linformer "

@@ -46,7 +46,8 @@ class Projection(nn.Module):
         return self.rows
 
     def size(self, length: int) -> int | None:
-        """Number of neighbouring positions that a row is made of, for T = ``length``; None: of all positions."""
+        """Number of neighbouring positions that a row is made of, for T = ``length``; windows that overlap have others
+        around them, too. None: of all positions."""
         return None
 
     def extra_repr(self) -> str:

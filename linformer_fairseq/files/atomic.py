@@ -94,8 +94,8 @@ def new_folder(path: Path) -> Iterator[Path]:
     """
     if path.exists():
         raise ValueError(f"{path}: already exists; remove it, or choose another folder")
-    temporary = path.with_name(path.name + ".tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")  # as in atomic_open: no name of a user's own folder
+    shutil.rmtree(temporary, ignore_errors=True)  # of a killed process
     with _folders_above(path):
         try:
             temporary.mkdir()

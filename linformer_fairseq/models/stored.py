@@ -36,6 +36,7 @@ _MOST = 1_000_000
 """Largest size of what a checkpoint has no weight of, such as sinusoidal position embeddings."""
 _MOST_LAYERS = 1_000
 """The same of layers, of which ``encoder_layers_to_keep`` leaves out some."""
+_LINEAR = re.compile(r"\bproj_k\.(heads\.\d+\.)?weight$")
 _LAYER = re.compile(r"\blayers\.(\d+)\.")
 # Option, end of a weight's name, its dimension, and how much larger that is than the option.
 _SIZES = (
@@ -133,7 +134,7 @@ def check_sizes(options: Mapping[str, Any], weights: Mapping[str, Tensor]) -> No
     if options.get("projected_dim") is not None:
         largest = _MOST  # pooling and convolution have no weight with k rows
         if options.get("projection", "linear") == "linear":
-            found = [tensor.shape for name, tensor in weights.items() if name.endswith("proj_k.weight")]
+            found = [tensor.shape for name, tensor in weights.items() if _LINEAR.search(name)]
             largest = max((most["max_positions"], *(size for shape in found for size in shape)))
         if (rows := _largest(parse_projected_dim(options["projected_dim"]))) > largest:
             raise ValueError(f"its option projected_dim is {rows:,}; its weights are those of at most {largest:,}")

@@ -31,7 +31,8 @@ class AttentionMap(NamedTuple):
     probabilities: npt.NDArray[np.float32]
     """P, (T, R): from each token to each projected row. Each row of P sums to 1."""
     window: int | None
-    """Projected row i is made of tokens i * window to (i + 1) * window - 1; None: of all tokens."""
+    """Projected row i is made of tokens i * window to (i + 1) * window - 1, and with ``kernel_strides`` > 1 also of
+    tokens around them; None: of all tokens."""
     long: bool
     """As in `Classification`."""
     parts: int

@@ -169,5 +169,18 @@ def test_missing_files_are_named(folders: tuple[Path, Path], tmp_path: Path) -> 
         LinformerRobertaModel.from_pretrained(str(model), "absent.pt", str(data))
     with pytest.raises(FileNotFoundError, match=r"nowhere"):
         LinformerRobertaModel.from_pretrained(str(tmp_path / "nowhere"), "model.pt", str(data))
+    with pytest.raises(ValueError, match=r"a:b: .*colon"):
+        LinformerRobertaModel.from_pretrained("a:b")
     with pytest.raises(ValueError, match=r"linformer-small .* model.pt"):
         LinformerRobertaModel.from_pretrained("linformer-small", "model.pt")
+
+
+@pytest.mark.parametrize("rows", [70, [[70, 4], [8, 70]]])
+def test_a_model_with_more_rows_than_positions_is_loaded(folders: tuple[Path, Path], tmp_path: Path, rows: Any) -> None:
+    options = {**MODEL, "projection": "linear", "sharing": "none", "projected_dim": rows, "encoder_attention_heads": 2}
+    with pytest.warns(UserWarning, match="70"):
+        cfg, _, model = from_hydra(folders[1], options, {"tokens_per_sample": 64})
+    save(tmp_path / "model.pt", 0, model.state_dict(), cfg, checksum=False)
+    with pytest.warns(UserWarning, match="70"):
+        loaded = LinformerRobertaModel.from_pretrained(str(tmp_path), "model.pt", str(folders[1]))
+    assert loaded.model.encoder.settings == model.encoder.settings

@@ -60,6 +60,16 @@ def test_a_folder_has_all_that_is_needed_and_nothing_of_this_machine(folders: Fo
     assert len(content) < 2 * sum(parameters.values()) + 10_000, "half precision, and each tensor once"
 
 
+def test_the_folder_of_the_data_is_forgotten_and_the_name_of_the_head_kept(folders: Folders) -> None:
+    state = read_checkpoint(folders[1])
+    task, criterion = state["cfg"]["task"], state["cfg"]["criterion"]
+    task["data"] = "task"
+    task["classification_head_name"] = criterion["classification_head_name"] = "topic/a"
+    cfg = read_released(io.BytesIO(released(state)))["cfg"]
+    assert cfg.task.data == "."
+    assert cfg.task.classification_head_name == cfg.criterion.classification_head_name == "topic/a"
+
+
 def test_copies_are_stored_once_and_other_types_apart(folders: Folders) -> None:
     """A checkpoint of half precision training has a copy of the embedding for the output layer."""
     state = read_checkpoint(folders[1])
@@ -93,7 +103,11 @@ def test_it_classifies_as_the_checkpoint_does(folders: Folders) -> None:
 
 
 def test_the_package_s_models_have_names(
-    folders: Folders, shipped: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    folders: Folders,
+    shipped: Path,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert released_folder.shipped_models() == ["small"]
     hub = LinformerRobertaModel.from_pretrained("small").eval()
@@ -104,6 +118,12 @@ def test_the_package_s_models_have_names(
     assert released_folder.find_weights("small") == str(shipped)
     assert released_folder.find_weights("other/small.pt") == "other/small.pt"
     assert run_of("small") == "small"
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "small").mkdir()
+    (tmp_path / "small" / "config.json").write_text("{}")
+    assert released_folder.existing_weights("small") == shipped, "the name, not a folder of transformers"
+    with pytest.raises(UserError, match=r"\./small: is a folder of Hugging Face's transformers"):
+        released_folder.existing_weights("./small")
     capsys.readouterr()
     assert main(["evaluate", "small", str(folders[0]), "--device", "cpu"]) == 0
     assert "accuracy" in capsys.readouterr().out

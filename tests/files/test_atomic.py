@@ -2,6 +2,7 @@
 
 import errno
 import os
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,16 @@ def test_what_ends_the_making_of_a_folder_leaves_nothing(tmp_path: Path, error: 
         (folder / "file").write_text("x")
         raise error
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("error", [None, ValueError])
+def test_a_folder_with_tmp_after_the_name_is_the_users_own(tmp_path: Path, error: type[Exception] | None) -> None:
+    (tmp_path / "out.tmp").mkdir()
+    (tmp_path / "out.tmp" / "mine").touch()
+    with pytest.raises(error) if error else nullcontext(), new_folder(tmp_path / "out"):
+        if error:
+            raise error
+    assert (tmp_path / "out.tmp" / "mine").exists()
 
 
 def test_a_folder_that_exists_is_not_replaced(tmp_path: Path) -> None:
