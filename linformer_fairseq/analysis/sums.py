@@ -34,8 +34,7 @@ class Sums:
     def __init__(self, path: Path, settings: dict[str, Any], blocks: Ids, about: dict[str, Any]) -> None:
         self.settings, self.blocks, self.about = settings, blocks, about
         self._path = path
-        self._arrays: dict[str, Floats] = {}
-        self._counts: dict[str, int] = {}
+        self._sums: tuple[dict[str, Floats], dict[str, int]] = {}, {}
         self._written = time.monotonic()
 
     @classmethod
@@ -50,27 +49,28 @@ class Sums:
                 stored = {name: found[name] for name in found.files}
             head = json.loads(str(stored.pop("head")))
             sums = cls(path, head["settings"], stored.pop("blocks"), head["about"])
-            sums._counts, sums._arrays = head["counts"], stored
+            sums._sums = stored, head["counts"]
         except (OSError, ValueError, KeyError, BadZipFile) as error:
             raise UserError(f"{path}: damaged ({error}); remove it to begin again") from None
         return sums
 
     def count(self, name: str) -> int:
         """How many blocks the sums under a name have."""
-        return self._counts.get(name, 0)
+        return self._sums[1].get(name, 0)
 
     def add(self, name: str, parts: dict[str, Floats], blocks: int) -> None:
         """Add the next ``blocks``; all parts together, so that the file never has half of them."""
-        for part, value in parts.items():
-            key = f"{name}.{part}"
-            self._arrays[key] = self._arrays[key] + value if key in self._arrays else value
-        self._counts[name] = self.count(name) + blocks
+        arrays, counts = self._sums
+        sums = {f"{name}.{part}": value for part, value in parts.items()}
+        sums = {key: arrays[key] + value if key in arrays else value for key, value in sums.items()}
+        # at once: what is written after an interrupt has all of the blocks or nothing
+        self._sums = arrays | sums, counts | {name: self.count(name) + blocks}
         if time.monotonic() - self._written >= SECONDS_BETWEEN_WRITES:
             self.write()
 
     def mean(self, name: str, part: str) -> Floats:
         """The mean over the blocks so far."""
-        found: Floats = self._arrays[f"{name}.{part}"] / self.count(name)
+        found: Floats = self._sums[0][f"{name}.{part}"] / self.count(name)
         return found
 
     def write(self) -> None:
@@ -79,7 +79,8 @@ class Sums:
         Raises:
             OSError: it cannot be written.
         """
-        head = json.dumps({"settings": self.settings, "about": self.about, "counts": self._counts})
+        arrays, counts = self._sums
+        head = json.dumps({"settings": self.settings, "about": self.about, "counts": counts})
         with atomic_open(self._path, "wb") as stream:
-            np.savez(stream, head=np.array(head), blocks=self.blocks, **self._arrays)  # type: ignore[arg-type]
+            np.savez(stream, head=np.array(head), blocks=self.blocks, **arrays)  # type: ignore[arg-type]
         self._written = time.monotonic()

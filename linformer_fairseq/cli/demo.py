@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 
@@ -28,5 +29,9 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             server.serve_forever()
         except KeyboardInterrupt:
-            server.finish()
+            try:
+                server.finish()
+            except KeyboardInterrupt:  # the answer takes too long for the user; torch would abort in a normal end
+                sys.stderr.flush()
+                os._exit(128 + signal.SIGINT)
     return 0

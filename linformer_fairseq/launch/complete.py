@@ -120,6 +120,15 @@ def _check_numbers(config: DictConfig) -> None:
         value = OmegaConf.select(config, key)
         if value is not None and value < least:
             raise UserError(f"{key}={value}: expected at least {least}")
+    sequences, tokens = config.dataset.batch_size, config.dataset.max_tokens
+    if config.run.stage == "pretraining" and None not in (sequences, tokens):
+        blocks = config.task.get("sample_break_mode") in (None, "none")
+        if blocks and tokens < sequences * (length := config.task.tokens_per_sample):
+            raise UserError(
+                f"dataset.max_tokens={tokens}, but a batch has {sequences} blocks of {length} tokens "
+                "(dataset.batch_size), so updates would be smaller than run.tokens_per_update; lower "
+                "run.tokens_per_batch instead"
+            )
     if not config.optimization.max_update and not config.optimization.max_epoch:
         raise UserError("optimization.max_update=0, and no max_epoch: the run would never end; set one of them")
     rates = list(config.optimization.lr)

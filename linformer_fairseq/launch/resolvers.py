@@ -34,12 +34,17 @@ def divide(total: int, part: int, what: str) -> int:
     return total // part
 
 
-def update_freq(total: int, batch: int, length: int, world_size: int) -> int:
+def update_freq(total: int, batch: int | None, length: int, world_size: int) -> int:
     """Batches per process in an update of ``total`` tokens (or sentences, if ``length`` is 1).
 
     Raises:
-        ValueError: ``total`` is not a multiple of one batch on each process.
+        ValueError: ``total`` is not a multiple of one batch on each process, or the size of a batch is not given.
     """
+    if batch is None:
+        raise ValueError(
+            "dataset.batch_size=null: the number of batches in an update is computed from it; for batches of "
+            "dataset.max_tokens, set optimization.update_freq=[1], too"
+        )
     unit = "tokens" if length > 1 else "sentences"
     each = f"dataset.batch_size {batch} x {length} tokens" if length > 1 else f"dataset.batch_size {batch}"
     what = (
@@ -77,8 +82,14 @@ def run_of(checkpoint: str | None) -> str:
 
 
 def range_of(projected_dim: Any) -> str:
-    """k in the name of a folder: the smallest and the largest of several, as in "64to128"."""
+    """k in the name of a folder: the smallest and the largest of several, as in "64to128".
+
+    Raises:
+        ValueError: it has no number.
+    """
     values = [int(k) for k in re.findall(r"\d+", str(projected_dim))]
+    if not values:
+        raise ValueError(f"model.projected_dim={projected_dim}: expected k, or a list of k for each layer and head")
     least, most = min(values), max(values)
     return f"{least}" if least == most else f"{least}to{most}"
 

@@ -46,7 +46,7 @@ def _look(cfg: Any, trainer: Any, task: Any) -> None:
     loss = metrics.get_smoothed_value("train", "loss")
     if loss < _LEARNED * math.log2(task.cfg.num_classes) / 2:  # far below the entropy of usual frequencies
         return
-    guessing = entropy(_labels(task.dataset("train")))
+    guessing = entropy(_labels(task.dataset(cfg.dataset.train_subset)))
     if loss >= _LEARNED * guessing:
         LOG.warning(
             f"update {trainer.get_num_updates()}: the training loss is {loss:.3f}, and the entropy of the class "

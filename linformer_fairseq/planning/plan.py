@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 
@@ -89,7 +90,7 @@ def plan(config: DictConfig) -> Plan:
     world_size = config.distributed_training.distributed_world_size
     batch = _batch(config, length)
     sequences = int(batch * config.optimization.update_freq[0] * world_size)
-    updates = config.optimization.max_update
+    updates = _updates(config, data, length, sequences)
     flops = flops_of(sizes, length, masked)
     epochs = _epochs(data, length, sequences * updates)
     # A batch of a task is as long as its longest example.
@@ -125,6 +126,26 @@ def _batch(config: DictConfig, length: float) -> float:
     raise ValueError("neither dataset.batch_size nor dataset.max_tokens is set: the size of an update is not known")
 
 
+def _updates(config: DictConfig, data: Data, length: float, sequences: int) -> int:
+    """Updates until max_update or max_epoch, whichever comes first; max_update alone if the data are not known.
+
+    Raises:
+        ValueError: there is only max_epoch, and the data are not known.
+    """
+    most, epochs = config.optimization.max_update, config.optimization.max_epoch
+    share = _epochs(data, length, sequences)
+    if epochs and share:
+        shards = len(str(config.task.data).split(":"))  # fairseq's epoch is a pass over one of them
+        updates = math.ceil(round(epochs / shards / share, 6))
+        return min(most, updates) if most else updates
+    if not most:
+        raise ValueError(
+            f"optimization.max_epoch={epochs} without max_update, and the data of task.data cannot be counted: the "
+            "number of updates is not known"
+        )
+    return int(most)
+
+
 def _epochs(data: Data, length: float, sequences: int) -> float | None:
     if data.tokens is None:
         return None
@@ -135,6 +156,9 @@ def _epochs(data: Data, length: float, sequences: int) -> float | None:
 
 def _time(config: DictConfig, sequences: int, length: float, flops: Flops, world_size: int) -> Time | None:
     options = config.run.plan
+    for name in ("tokens_per_second", "mfu", "peak_tflops"):
+        if (value := options[name]) is not None and not value >= 0:
+            raise ValueError(f"run.plan.{name}={value}: expected a positive number")
     if options.tokens_per_second:
         hours = sequences * length / (options.tokens_per_second * world_size) / 3600
         return Time(hours, f"at {options.tokens_per_second:,.0f} tokens/s each (run.plan.tokens_per_second)")

@@ -48,6 +48,27 @@ def test_it_answers_and_ends(number: signal.Signals, start_fairseq: Callable[...
 
 
 @pytest.mark.slow
+def test_a_second_interrupt_does_not_wait_for_a_long_answer(
+    start_fairseq: Callable[..., Forked], tmp_path: Path
+) -> None:
+    words = ("demo", "linformer-small-sst2", "--port", "0")
+    with start_fairseq("linformer", *words, cwd=tmp_path) as process:
+        port = int(address_of(process).rstrip("/").rpartition(":")[2])
+        body = json.dumps({"text": "good " * 400_000, "long": "windows"}).encode()  # minutes
+        head = f"Host: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall(f"POST /api/classify HTTP/1.0\r\n{head}".encode() + body)
+            time.sleep(2)
+            process.send_signal(signal.SIGINT)
+            end = time.monotonic() + 60
+            while "waiting for the answer" not in process.printed:
+                assert time.monotonic() < end, process.printed
+                time.sleep(0.05)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 128 + signal.SIGINT, process.printed
+
+
+@pytest.mark.slow
 def test_a_classifier_has_its_classes(tmp_path: Path, start_fairseq: Callable[..., Forked]) -> None:
     folder = make_classifier(tmp_path)
     words = ("demo", folder, "--port", "0", "--host", "0.0.0.0", "--int8")

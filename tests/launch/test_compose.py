@@ -85,6 +85,8 @@ def test_cpu_takes_what_fairseq_needs_there() -> None:
             "this is not a SLURM job: SLURM_NTASKS is not set; run_config=srun is for",
         ),
         (["task.data=x", "run.tokens_per_batch=0"], "0 and 512, but both must be at least 1"),
+        (["task.data=x", "model.projected_dim=abc"], "model.projected_dim=abc: expected k"),
+        (["task.data=x", "dataset.batch_size=null"], "dataset.batch_size=null: .*optimization.update_freq"),
         (["a b"], "a b"),
     ],
 )
@@ -98,6 +100,7 @@ def test_what_is_wrong_is_said(monkeypatch: pytest.MonkeyPatch, words: list[str]
     ("word", "message"),
     [
         ("optimization.max_update=0", "optimization.max_update=0, and no max_epoch: the run would never end"),
+        ("dataset.max_tokens=512", "dataset.max_tokens=512, but a batch has 32 blocks of 512 tokens"),
         ("optimization.max_update=-5", "optimization.max_update=-5: expected at least 0"),
         ("dataset.num_workers=-2", "dataset.num_workers=-2: expected at least 0"),
         ("optimization.lr=[-1]", "optimization.lr: -1.0: expected a number above 0"),

@@ -28,13 +28,15 @@ def validated(caplog: pytest.LogCaptureFixture) -> Callable[..., bool]:
         task = SimpleNamespace(
             cfg=SimpleNamespace(num_classes=2),
             label_dictionary=None,
-            dataset=lambda split: [{"target": label} for label in LABELS] if split == "train" else None,
+            dataset={"part1": [{"target": label} for label in LABELS]}.__getitem__,
         )
         criterion = SentencePredictionCriterion(SentencePredictionConfig(regression_target=regression), task)
         trainer = SimpleNamespace(
             get_criterion=lambda: criterion, get_num_updates=lambda: updates, is_data_parallel_master=True
         )
-        cfg = SimpleNamespace(lr_scheduler=SimpleNamespace(warmup_updates=10))
+        cfg = SimpleNamespace(
+            lr_scheduler=SimpleNamespace(warmup_updates=10), dataset=SimpleNamespace(train_subset="part1")
+        )
         program: Any = SimpleNamespace(validate_and_save=lambda *_: ([valid], False))
         for _, name, make in not_learning.REPLACED:
             replace(program, name, make)

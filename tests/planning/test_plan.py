@@ -114,6 +114,30 @@ def test_data_give_vocabulary_and_epochs(run, tmp_path):
     assert "12,200 tokens: less than 0.01 epochs" in text
 
 
+def test_a_run_ends_after_its_epochs_if_they_come_first(run, tmp_path):
+    for shard in "01":
+        (tmp_path / shard).mkdir()
+        (tmp_path / shard / "dict.txt").write_text("a 3\nb 2\n<mask> 1\n")
+        write_split(tmp_path / shard / "train", [100 * (N - 1)])
+    options = {"dataset.batch_size": 10, "optimization.update_freq": [1], "task.data": str(tmp_path / "0")}
+    for most, epochs, updates in ((50, 0, 50), (50, 2, 20), (15, 2, 15), (0, 2, 20)):
+        found, text = run(**options, **{"optimization.max_update": most, "optimization.max_epoch": epochs})
+        assert found.updates == updates
+        assert f"{updates} updates" in text
+    options["task.data"] = f"{tmp_path / '0'}:{tmp_path / '1'}"
+    assert run(**options, **{"optimization.max_update": 50, "optimization.max_epoch": 2})[0].updates == 20
+    unknown = {"task.data": str(tmp_path / "none"), "optimization.max_epoch": 2}
+    assert run(**unknown, **{"optimization.max_update": 50})[0].updates == 50
+    with pytest.raises(ValueError, match="max_epoch=2"):
+        run(**unknown, **{"optimization.max_update": 0})
+
+
+@pytest.mark.parametrize("name", ["tokens_per_second", "mfu", "peak_tflops"])
+def test_a_negative_speed_is_refused(run, name):
+    with pytest.raises(ValueError, match=f"run.plan.{name}=-5"):
+        run(**{f"run.plan.{name}": -5})
+
+
 def test_damaged_data_are_a_warning(run, tmp_path):
     (tmp_path / "dict.txt").write_text("a 3\n")
     write_split(tmp_path / "train", [500])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from linformer_fairseq.cli.arguments import add_device
+from linformer_fairseq.cli.arguments import add_device, seed
 
 _ANALYSED = (
     "a Linformer, fairseq's RoBERTa (checkpoint, or folder with one), a folder of Hugging Face's RoBERTa or BERT, or a "
@@ -142,7 +142,7 @@ def analyse(parser: argparse.ArgumentParser) -> None:
     for one in (values, theorems, bounds, shifted):
         one.add_argument(
             "--seed",
-            type=int,
+            type=seed,
             default=1,
             help="seed for the choice of blocks or examples, and for what is drawn (default: 1)",
         )

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from linformer_fairseq.cli.arguments import add_device
+from linformer_fairseq.cli.arguments import add_device, seed
 
 
 def card(parser: argparse.ArgumentParser) -> None:
@@ -165,7 +165,7 @@ def convert(parser: argparse.ArgumentParser) -> None:
         help="number of tokens to compare on; least_squares fits E and F to those after them (default: %(default)s)",
     )
     parser.add_argument(
-        "--seed", type=int, default=1, help="seed of random E and F, and of the choice of masked tokens (default: 1)"
+        "--seed", type=seed, default=1, help="seed of random E and F, and of the choice of masked tokens (default: 1)"
     )
     add_device(parser)
 
