@@ -186,6 +186,14 @@ def test_inputs_of_a_linformer(sample: Path, tmp_path: Path) -> None:
         assert own["error"] == pytest.approx(float((attention(x)[0] - exact).norm() / exact.norm()), rel=1e-3)
 
 
+@pytest.mark.slow
+def test_a_layer_whose_heads_differ_in_k_has_no_error_at_its_own(sample: Path, tmp_path: Path) -> None:
+    make_pretrained(tmp_path, "--sharing", "none", "--projected-dim", "[[8, 4], [4, 4]]", n=32)
+    words = ["--checkpoint", tmp_path / "model", "--text", sample, "--lengths", 16, 32, "--projected-dims", 4]
+    found = [(cell["input"], cell["n"], cell["k"]) for cell in analyse(tmp_path / "out", *words)["trained"]]
+    assert found == [("layer 2", 16, 4), ("layer 2", 32, 4)]
+
+
 def test_other_approximations_are_left_out_where_they_cost_more(tmp_path: Path) -> None:
     words = ["--lengths", 16, "--projected-dims", 9, 12]
     assert analyse(tmp_path, *words)["approximations"] == []
