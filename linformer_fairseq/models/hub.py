@@ -166,9 +166,9 @@ def load_hub_interface(
             f"./{model_path} for a folder of that name"
         )
     for path in (model_path, data_path):
-        if ":" in path:
-            raise ValueError(f"{path}: fairseq cannot use a path with a colon; choose another folder")
         if path in models or path.startswith(".") or Path(path).is_dir():
+            if ":" in path:
+                raise ValueError(f"{path}: fairseq cannot use a path with a colon; choose another folder")
             continue
         # fairseq would unpack an archive wherever its names lead to, and put the folder in its place
         what = "is a file; unpack an archive first" if Path(path).exists() else "does not exist"

@@ -169,8 +169,9 @@ def test_missing_files_are_named(folders: tuple[Path, Path], tmp_path: Path) -> 
         LinformerRobertaModel.from_pretrained(str(model), "absent.pt", str(data))
     with pytest.raises(FileNotFoundError, match=r"nowhere"):
         LinformerRobertaModel.from_pretrained(str(tmp_path / "nowhere"), "model.pt", str(data))
+    (tmp_path / "a:b").mkdir()
     with pytest.raises(ValueError, match=r"a:b: .*colon"):
-        LinformerRobertaModel.from_pretrained("a:b")
+        LinformerRobertaModel.from_pretrained(str(tmp_path / "a:b"))
     with pytest.raises(ValueError, match=r"linformer-small .* model.pt"):
         LinformerRobertaModel.from_pretrained("linformer-small", "model.pt")
 
