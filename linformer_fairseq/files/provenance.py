@@ -30,9 +30,10 @@ def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
 
 
 def commit(repository: Path) -> str:
-    """The commit of the source tree, and whether files differ from it."""
+    """The commit of the source tree, and whether files differ from it. An installed package has none, also if it is in
+    a folder of another repository, which does not track its files."""
     found = git(repository, "rev-parse", "--short=12", "HEAD")
-    if found is None:
+    if found is None or not git(repository, "ls-files", "--", "."):
         return "unknown (no git checkout)"
     changed = git(repository, "status", "--porcelain", "--untracked-files=no")
     return f"{found} with uncommitted changes" if changed else found

@@ -34,7 +34,7 @@ def divide(total: int, part: int, what: str) -> int:
     return total // part
 
 
-def update_freq(total: int, batch: int | None, length: int, world_size: int) -> int:
+def update_freq(total: int | None, batch: int | None, length: int, world_size: int) -> int:
     """Batches per process in an update of ``total`` tokens (or sentences, if ``length`` is 1).
 
     Raises:
@@ -46,6 +46,8 @@ def update_freq(total: int, batch: int | None, length: int, world_size: int) -> 
             "dataset.max_tokens, set optimization.update_freq=[1], too"
         )
     unit = "tokens" if length > 1 else "sentences"
+    if total is None:
+        raise ValueError(f"run.{unit}_per_update=null: expected a number of {unit}")
     each = f"dataset.batch_size {batch} x {length} tokens" if length > 1 else f"dataset.batch_size {batch}"
     what = (
         f"run.{unit}_per_update is {total:,}, but one batch on each of {world_size} devices ({each}, "
@@ -94,12 +96,15 @@ def range_of(projected_dim: Any) -> str:
     return f"{least}" if least == most else f"{least}to{most}"
 
 
-def updates(epochs: int, data: str, sentences: int) -> int:
+def updates(epochs: int, data: str, sentences: int | None) -> int:
     """Updates of ``sentences`` examples each in ``epochs`` passes over the training examples of a task, at least 1.
 
     Raises:
         UserError: the task's data are not there, or are damaged.
+        ValueError: ``sentences`` is not at least 1.
     """
+    if sentences is None or sentences < 1:
+        raise ValueError(f"run.sentences_per_update={sentences}: expected at least 1")
     check_task_data(Path(data))
     return -(-epochs * open_dataset(Path(data, "label", "train")).items // sentences)
 

@@ -84,7 +84,9 @@ check_headers() {
 }
 
 check_compiler() {
-    command -v "${CXX:-g++}" >/dev/null ||
+    local words
+    read -ra words <<<"${CXX:-g++}" # such as "ccache g++"
+    command -v "${words[0]}" >/dev/null ||
         need "no C++ compiler: ${CXX:-g++} is not on the PATH (fairseq is compiled during set-up)" \
             "sudo apt-get install g++"
 }
@@ -102,6 +104,10 @@ check_disk() { # check_disk GIB_FOR_VENV GIB_FOR_TEMPORARY_FILES BUILD_OF_TORCH
     ((free >= $1)) ||
         need "not enough disk for $repo: $free GiB free, $1 GiB needed with the $3 build of torch" \
             "df -h '$repo'   (then free some space, or move the repository to a larger disk)"
+    if [[ ! -d ${TMPDIR:-/tmp} || ! -w ${TMPDIR:-/tmp} ]]; then
+        need "TMPDIR=${TMPDIR:-/tmp}: no folder that can be written to" "export TMPDIR=/tmp"
+        return
+    fi
     free="$(free_gib "${TMPDIR:-/tmp}")"
     ((free >= $2)) ||
         need "not enough disk for temporary files in ${TMPDIR:-/tmp}: $free GiB free, $2 GiB needed" \

@@ -16,6 +16,12 @@ def test_the_commit_says_whether_files_differ_from_it(tmp_path: Path) -> None:
         subprocess.run(["git", "-C", tmp_path, *words], check=True)
     commit = provenance.commit(tmp_path)
     assert len(commit) == 12 and commit == provenance.git(tmp_path, "rev-parse", "--short=12", "HEAD")
+    installed = tmp_path / ".venv" / "site-packages"
+    installed.mkdir(parents=True)
+    (installed / "y").write_text("1")
+    assert provenance.commit(installed) == "unknown (no git checkout)", (
+        "the commit of the project that uses the package"
+    )
     (tmp_path / "x").write_text("2")
     assert provenance.commit(tmp_path) == f"{commit} with uncommitted changes"
 

@@ -87,6 +87,7 @@ def test_cpu_takes_what_fairseq_needs_there() -> None:
         (["task.data=x", "run.tokens_per_batch=0"], "0 and 512, but both must be at least 1"),
         (["task.data=x", "model.projected_dim=abc"], "model.projected_dim=abc: expected k"),
         (["task.data=x", "dataset.batch_size=null"], "dataset.batch_size=null: .*optimization.update_freq"),
+        (["task.data=x", "run.tokens_per_update=null"], "run.tokens_per_update=null: expected a number of tokens"),
         (["a b"], "a b"),
     ],
 )

@@ -130,6 +130,8 @@ def test_ten_epochs_of_ones_own_texts(words: list[str], task_data: Path) -> None
     assert config.run.name.endswith("/mine_lr1e-05_s1")
     with pytest.raises(UserError, match="absent: no such folder"):
         complete(compose("finetuning", [*words, *more, "task.data=absent"]))
+    with pytest.raises(UserError, match="run.sentences_per_update=0: expected at least 1"):
+        complete(compose("finetuning", [*words, *more, "run.sentences_per_update=0"]))
 
 
 def test_data_of_another_task_are_refused(words: list[str], task_data: Path, tmp_path: Path) -> None:

@@ -77,6 +77,19 @@ def test_no_compiler(machine):
     assert "sudo apt-get install g++" in said
 
 
+def test_a_compiler_with_arguments(machine):
+    machine.environment["CXX"] = "g++ -std=c++17"
+    assert machine.setup("--check").returncode == 0
+    machine.environment["CXX"] = "absent -std=c++17"
+    assert "absent -std=c++17 is not on the PATH" in machine.refusal()
+
+
+def test_a_folder_for_temporary_files_that_is_not_there(machine):
+    machine.environment["TMPDIR"] = "/no/such/folder"
+    said = machine.refusal()
+    assert "TMPDIR=/no/such/folder" in said and "disk" not in said
+
+
 def test_not_linux(machine):
     machine.add("uname", "echo Darwin")
     assert "this is Darwin; only Linux is supported" in machine.refusal()
