@@ -52,9 +52,9 @@ while (($#)); do
     esac
     (($# > 1)) || refuse "$1: expected a value"
     case "$1" in
-        --nodes) number "$1" "$2" && nodes="$2" ;;
-        --tasks-per-node) number "$1" "$2" && tasks_per_node="$2" ;;
-        --gpus-per-node) [[ $2 == 0 ]] || number "$1" "$2" && gpus_per_node="$2" ;;
+        --nodes) (number "$1" "$2") || exit 2; nodes="$2" ;;
+        --tasks-per-node) (number "$1" "$2") || exit 2; tasks_per_node="$2" ;;
+        --gpus-per-node) [[ $2 == 0 ]] || (number "$1" "$2") || exit 2; gpus_per_node="$2" ;;
         --all) read -ra all <<<"$2" ;;
         --pretrain) read -ra pretrain_options <<<"$2" ;;
         --finetune) read -ra finetune_options <<<"$2" ;;
@@ -69,6 +69,7 @@ while (($#)) && [[ $1 != -- ]]; do pretrain_keys+=("$1") && shift; done
 (($#)) || refuse "expected -- and the tasks to finetune on after it, as in: -- sst2=work/sst2"
 shift
 for word in "$@"; do
+    [[ $word == *=* || $word == \~* ]] || refuse "$word behind --: expected TASK=DIR, or a key of the finetunings as KEY=VALUE"
     name="${word%%=*}"
     if [[ $word == *=* && -f $repo/configs/task/$name.yaml ]]; then tasks+=("$word"); else finetune_keys+=("$word"); fi
 done

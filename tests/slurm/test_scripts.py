@@ -129,6 +129,9 @@ def test_a_dry_run_submits_nothing(chain: Chain, tmp_path: Path) -> None:
         (["--", "sst2=x"], "the keys of the pretraining come before --"),
         (["--partition=gpu", "a=b", "--", "sst2=x"], "unknown argument: --partition=gpu"),
         (["--nodes"], "--nodes: expected a value"),
+        (["--nodes", "x", "a=b", "--", "sst2=x"], "--nodes x: expected a whole number"),
+        (["--gpus-per-node", "-1", "a=b", "--", "sst2=x"], "--gpus-per-node -1: expected a whole number"),
+        (["a=b", "--", "sst2=x", "--", "lr=1"], "-- behind --: expected TASK=DIR"),
     ],
 )
 def test_wrong_usage_of_the_chain(chain: Chain, tmp_path: Path, words: list[str], said: str) -> None:
