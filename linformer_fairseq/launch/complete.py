@@ -11,9 +11,8 @@ from omegaconf.errors import OmegaConfBaseException
 import linformer_fairseq
 from linformer_fairseq.checkpoints.released_folder import find_weights
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.files.task_data import read_task
 from linformer_fairseq.launch.compose import plain, resolved
-from linformer_fairseq.launch.data import TASKS, check_pretraining_data, check_task_data, prepared
+from linformer_fairseq.launch.data import TASKS, check_pretraining_data, check_task_data, check_task_examples, prepared
 from linformer_fairseq.launch.options import import_user_dir, resolved_model, with_defaults
 from linformer_fairseq.launch.pretrained import read_pretrained
 from linformer_fairseq.models.architectures import MODEL
@@ -79,6 +78,7 @@ def complete(config: DictConfig) -> DictConfig:
     else:
         _complete_finetuning(config)
     _check_options(config)
+    _check_batch(config)
     _check_numbers(config)
     return config
 
@@ -114,21 +114,26 @@ def _check_task(config: DictConfig, folder: Path, theirs: str | None) -> None:
         raise UserError(f"task={config.run.task}, but {folder} was prepared as {theirs}; change task or task.data")
 
 
+def _check_batch(config: DictConfig) -> None:
+    """Raise if max_tokens makes batches of blocks smaller than update_freq is computed from."""
+    sequences, tokens = config.dataset.batch_size, config.dataset.max_tokens
+    blocks = config.run.stage == "pretraining" and config.task.get("sample_break_mode") in (None, "none")
+    if not blocks or sequences is None or tokens is None:
+        return
+    length = config.task.tokens_per_sample
+    if tokens < sequences * length:
+        raise UserError(
+            f"dataset.max_tokens={tokens}, but a batch has {sequences} blocks of {length} tokens (dataset.batch_size), "
+            "so updates would be smaller than run.tokens_per_update; lower run.tokens_per_batch instead"
+        )
+
+
 def _check_numbers(config: DictConfig) -> None:
     """Raise for values with which a run would be useless, or fail in torch."""
     for key, least in _LEAST.items():
         value = OmegaConf.select(config, key)
         if value is not None and value < least:
             raise UserError(f"{key}={value}: expected at least {least}")
-    sequences, tokens = config.dataset.batch_size, config.dataset.max_tokens
-    if config.run.stage == "pretraining" and None not in (sequences, tokens):
-        blocks = config.task.get("sample_break_mode") in (None, "none")
-        if blocks and tokens < sequences * (length := config.task.tokens_per_sample):
-            raise UserError(
-                f"dataset.max_tokens={tokens}, but a batch has {sequences} blocks of {length} tokens "
-                "(dataset.batch_size), so updates would be smaller than run.tokens_per_update; lower "
-                "run.tokens_per_batch instead"
-            )
     if not config.optimization.max_update and not config.optimization.max_epoch:
         raise UserError("optimization.max_update=0, and no max_epoch: the run would never end; set one of them")
     rates = list(config.optimization.lr)
@@ -169,23 +174,13 @@ def _continue_pretraining(config: DictConfig, data: Path) -> None:
         config.checkpoint.finetune_from_model = str(checkpoint)
 
 
-def _check_ids(folder: Path) -> None:
-    """Raise if an id is not in its dictionary or an example has no class: fairseq would stop at its batch."""
-    data = read_task(folder)
-    for split in ("train", "valid"):
-        try:
-            data.require(split)
-        except UserError as error:
-            raise UserError(f"task.data: {error}") from None
-
-
 def _complete_finetuning(config: DictConfig) -> None:
     folder = Path(config.task.data)
     checkpoint = Path(config.pretrained)
     labels = check_task_data(folder)
     pretrained = read_pretrained(checkpoint)
     pretrained.check_dictionary(folder / "input0" / "dict.txt")
-    _check_ids(folder)
+    check_task_examples(folder)
     manifest = prepared(folder)
     _check_task(config, folder, manifest.get("task"))
     given = config.task.max_positions

@@ -10,6 +10,7 @@ from linformer_fairseq.files.dictionary import read_labels
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import read_object
 from linformer_fairseq.files.mmap_dataset import bin_of, idx_of, open_dataset
+from linformer_fairseq.files.task_data import read_task
 
 _PRETRAINING = "`linformer data pretraining` makes such a folder (DIR/bin)"
 TASKS = ("sst2", "qnli", "qqp", "imdb")
@@ -45,6 +46,20 @@ def check_task_data(folder: Path) -> int:
         for split in ("train", "valid"):
             _require_split(folder / part / split, _TASK)
     return len(read_labels(folder / "label" / "dict.txt"))
+
+
+def check_task_examples(folder: Path) -> None:
+    """Read all of the folder, and raise for what would stop fairseq in the middle of the training.
+
+    Raises:
+        UserError: naming the split with an id that is not in its dictionary, or an example without a class.
+    """
+    data = read_task(folder)
+    for split in ("train", "valid"):
+        try:
+            data.require(split)
+        except UserError as error:
+            raise UserError(f"task.data: {error}") from None
 
 
 def prepared(folder: Path) -> dict[str, Any]:

@@ -40,6 +40,8 @@ refuse() { # refuse WHAT: wrong usage
     exit 2
 }
 
+count() { (number "$@") || exit 2; } # as `number`, which exits with 1
+
 nodes=8 tasks_per_node=8 gpus_per_node="" dry=0 all=() pretrain_options=() finetune_options=()
 while (($#)); do
     case "$1" in
@@ -52,9 +54,9 @@ while (($#)); do
     esac
     (($# > 1)) || refuse "$1: expected a value"
     case "$1" in
-        --nodes) (number "$1" "$2") || exit 2; nodes="$2" ;;
-        --tasks-per-node) (number "$1" "$2") || exit 2; tasks_per_node="$2" ;;
-        --gpus-per-node) [[ $2 == 0 ]] || (number "$1" "$2") || exit 2; gpus_per_node="$2" ;;
+        --nodes) count "$1" "$2" && nodes="$2" ;;
+        --tasks-per-node) count "$1" "$2" && tasks_per_node="$2" ;;
+        --gpus-per-node) [[ $2 == 0 ]] || count "$1" "$2" && gpus_per_node="$2" ;;
         --all) read -ra all <<<"$2" ;;
         --pretrain) read -ra pretrain_options <<<"$2" ;;
         --finetune) read -ra finetune_options <<<"$2" ;;
