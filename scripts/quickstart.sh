@@ -22,8 +22,8 @@ The text is part of every CPython: pydoc_data.topics and the docstrings of the s
 to predict which package of the standard library a docstring belongs to. Nothing but PyPI packages is
 downloaded. After set-up it takes about 10 minutes on two idle cores.
 
-It can be stopped with Ctrl-C at any time: the same command continues where it stopped. Finished steps are
-not repeated unless their input, options or program changed.
+It can be stopped with Ctrl-C or SIGTERM at any time: the same command continues where it stopped. Finished
+steps are not repeated unless their input, options or program changed.
 
   --text FILE...       pretrain on your own UTF-8 text instead; documents are separated by blank lines. The
                        classification task remains that of the standard library
@@ -34,7 +34,8 @@ not repeated unless their input, options or program changed.
   --venv DIR           use this environment as it is instead of setting up .venv
   --help               show this text
 
-Exit status: 0 all models learned; 1 a step failed, or a model did not learn; 130 stopped by Ctrl-C.
+Exit status: 0 all models learned; 1 a step failed, or a model did not learn; 130 stopped by Ctrl-C
+(143 by SIGTERM, 129 by SIGHUP).
 EOF
 }
 
@@ -66,8 +67,10 @@ for file in "${text[@]}"; do
     [[ -f $file && -r $file ]] || die "--text $file: no such file, or not readable"
 done
 
+open_output "${output:-$repo/quickstart}"
+
 if [[ -z $environment ]]; then
-    "$repo/scripts/setup.sh"
+    stoppable "$repo/scripts/setup.sh"
     environment="$venv"
 fi
 for program in fairseq-train linformer; do
@@ -77,7 +80,6 @@ PATH="$environment/bin:$PATH"
 # Waiting threads must not spin: with one of two cores busy, spinning made training 5 times slower.
 export OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-PASSIVE}"
 cd "$repo" # so that python -m finds the programs outside the package
-open_output "${output:-$repo/quickstart}"
 
 # All files of a package, because the files that a step uses change with the code.
 mapfile -d '' -t data_code < <(find data_prep linformer_fairseq/files -name '*.py' -print0 | sort -z)

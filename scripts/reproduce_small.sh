@@ -33,7 +33,8 @@ It can be stopped at any time: the same command continues it and does not repeat
   --jobs N               number of runs at the same time, with one thread each (default: one per core)
   --help                 show this text
 
-Exit status: 0 everything is finished; 1 something failed, after an error message; 130 stopped by Ctrl-C.
+Exit status: 0 everything is finished; 1 something failed, after an error message; 130 stopped by Ctrl-C
+(143 by SIGTERM, 129 by SIGHUP).
 EOT
 }
 

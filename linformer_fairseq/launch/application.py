@@ -24,7 +24,7 @@ from omegaconf import DictConfig, open_dict
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch.complete import complete
 from linformer_fairseq.launch.compose import VERSION_BASE, compose, config_dir, jobs, overrides_for_hydra, register
-from linformer_fairseq.launch.processes import detect_rank, torchrun_command
+from linformer_fairseq.launch.processes import INSTALLED_MODULES_ONLY, detect_rank, kill_tree, torchrun_command
 from linformer_fairseq.launch.run_folder import CONSOLE_LOG, read_record
 from linformer_fairseq.launch.train import EXPLAINED, check_device, train
 from linformer_fairseq.training.signals import STOPPED_STATUS
@@ -115,7 +115,9 @@ def _sweep(stage: str, runs: Sequence[Run], folder: Path | None) -> int:
         said = " ".join(run.overrides)
         print(f"==> run {number} of {len(runs)}: {said}", flush=True)
         words = [COMMANDS[stage], *_folder_option(folder), *run.overrides]
-        exit_code, forwarded_signal = _child([sys.executable, "-m", "linformer_fairseq.cli", *words], {})
+        exit_code, forwarded_signal = _child(
+            [sys.executable, "-m", "linformer_fairseq.cli", *words], INSTALLED_MODULES_ONLY
+        )
         if forwarded_signal:  # however the run ended, no other one is started
             return exit_code or 128 + forwarded_signal
         if exit_code:
@@ -127,7 +129,7 @@ def _sweep(stage: str, runs: Sequence[Run], folder: Path | None) -> int:
 
 
 def _child(command: Sequence[str], environment: Mapping[str, str], torchrun: bool = False) -> tuple[int, int]:
-    """Run a command, and forward the first signal that asks it to stop.
+    """Run a command, and forward the first signal that asks it to stop; a later SIGINT (Ctrl-C) kills it.
 
     Returns:
         its exit code, as in a shell, and the number of the signal that was forwarded, 0 if none was.
@@ -143,6 +145,8 @@ def _child(command: Sequence[str], environment: Mapping[str, str], torchrun: boo
                 # terminal is closed (SIGHUP), the run is stopped with a checkpoint.
                 as_term = number == signal.SIGHUP or (torchrun and number != signal.SIGINT)
                 process.send_signal(signal.SIGTERM if as_term else number)
+            elif number == signal.SIGINT:
+                kill_tree(process.pid)
 
         stays_ignored = {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else set()  # by nohup
         before = {number: signal.signal(number, forward) for number in _FORWARDED if number not in stays_ignored}

@@ -1,4 +1,4 @@
-"""The rank of this process, from the environment of torchrun or SLURM.
+"""The processes of a run: the rank of this one, from the environment of torchrun or SLURM, and the command for several.
 
 The number of processes that were started must be that of the config; otherwise, nothing would be trained, or several
 copies of the run in one folder.
@@ -6,10 +6,14 @@ copies of the run in one folder.
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from torch.distributed import run as torch_run
 
@@ -17,6 +21,9 @@ from linformer_fairseq.files.errors import UserError
 
 # torchrun kills its workers this many seconds after it forwards a signal: time to finish the update and save.
 _SHUTDOWN_SECONDS = 600
+
+INSTALLED_MODULES_ONLY = {"PYTHONSAFEPATH": "1"}
+"""Environment of processes started with ``python -m``: else modules in the current folder would hide installed ones."""
 
 
 @dataclass(frozen=True)
@@ -122,4 +129,15 @@ def torchrun_command(world_size: int, words: Sequence[str]) -> tuple[list[str], 
         *("--module", "linformer_fairseq.cli", *words),
     ]
     # torchrun's own default of one thread per process, set here to avoid its warning
-    return command, {} if "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": "1"}
+    threads = {} if "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": "1"}
+    return command, {**INSTALLED_MODULES_ONLY, **threads}
+
+
+def kill_tree(pid: int) -> None:
+    """Kill a process and its descendants. torchrun's workers are in sessions of their own, so no group has them all."""
+    with contextlib.suppress(ProcessLookupError, FileNotFoundError):  # it has ended
+        os.kill(pid, signal.SIGSTOP)  # so that it starts no more
+        of_threads = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+        os.kill(pid, signal.SIGKILL)
+        for child in itertools.chain.from_iterable(of_threads):
+            kill_tree(int(child))

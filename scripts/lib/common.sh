@@ -30,3 +30,34 @@ show() { # show COMMAND...: prints it as typed in a shell, on several lines if i
     done
     printf '%s\n' "$line"
 }
+
+# bash acts on a signal only when the command in the foreground has ended. So a long command runs in the background, in a
+# session of its own, to which `stop_command` passes the signal on: whoever signals the script may not reach its children.
+command_session=""
+stoppable() { # stoppable COMMAND...: a program, not a function. With stderr redirected here, last words go there, too
+    local status=0
+    (trap - INT && exec setsid "$@") <&0 & # in the background bash ignores SIGINT
+    command_session=$!
+    wait "$command_session" || status=$?
+    command_session=""
+    return "$status"
+}
+
+stop_on_signals() { # stop_on_signals FUNCTION: calls FUNCTION SIGNAL once, at the first of them
+    local signal
+    # shellcheck disable=SC2064 # the names of now
+    for signal in INT TERM HUP; do trap "trap '' INT TERM HUP; $1 $signal" "$signal"; done
+}
+
+stop_command() { # stop_command SIGNAL LOCK: ends the script and what it started; what that wrote is kept
+    local signal="$1" lock="$2"
+    # When a terminal is closed (HUP), a run is to save a checkpoint, as with TERM.
+    [[ -z $command_session ]] ||
+        kill -s "${signal/HUP/TERM}" -- "-$command_session" 2>/dev/null || true # it may have ended
+    # What runs has inherited the lock: it is free when the last of them has ended.
+    exec 9>&-
+    flock -w 60 -- "$lock" true || true
+    local name="SIG$signal"
+    printf '\nStopped by %s. The same command carries on from here: what is finished is kept.\n' "${name/SIGINT/Ctrl-C}" >&2
+    exit "$((128 + $(kill -l "$signal")))"
+}

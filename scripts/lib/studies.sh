@@ -48,22 +48,17 @@ open_study() { # open_study TASK_SOURCE...
     mkdir -p -- "$out/logs"
     exec 9>"$out/.lock"
     flock -n 9 || die "$out: another script is running in this folder"
-    trap interrupted INT
+    stop_on_signals interrupted
 }
 
-interrupted() {
-    trap '' INT
-    # The runs have received the signal, too, and have inherited the lock: it is free when the last of them has ended.
-    exec 9>&-
-    flock -w 60 -- "$out/.lock" true || true
-    printf '\nStopped by Ctrl-C. The same command carries on from here: what is finished is kept.\n' >&2
-    exit 130
+interrupted() { # interrupted SIGNAL
+    stop_command "$1" "$out/.lock"
 }
 
 # ---- Data. Each program skips what it has already finished.
 linformer_data() {
     show linformer data "$@"
-    linformer data "$@"
+    stoppable linformer data "$@"
 }
 
 prepare_text() { # prepare_text [TOKENIZER]: a folder with a tokenizer; without it, one is trained
@@ -100,7 +95,7 @@ prepare_task() { # prepare_task TASK SOURCE N: writes to $out/TASK, and its bag 
 bag_of_words() { # bag_of_words NAME TASK FILE...: writes its accuracy to $out/controls/NAME.json
     mkdir -p -- "$out/controls"
     [[ -f $out/controls/$1.json ]] ||
-        python -m scripts.reproduce_tools.bag_of_words "$2" --from "${@:3}" --out "$out/controls/$1.json"
+        stoppable python -m scripts.reproduce_tools.bag_of_words "$2" --from "${@:3}" --out "$out/controls/$1.json"
 }
 
 text_id() { # identifies text and vocabulary, so that runs with other data are not resumed
@@ -118,7 +113,7 @@ run_all() { # run_all TITLE LINE...
         show linformer "${words[@]}"
     done
     # shellcheck disable=SC2016 # the inner shell expands
-    printf '%s\n' "$@" | xargs -d '\n' -P "$jobs" -I LINE bash -fc '
+    stoppable xargs -d '\n' -P "$jobs" -I LINE bash -fc '
         read -r name words <<<"$1"
         started=$SECONDS
         if linformer $words >"logs/$name.log" 2>&1; then
@@ -126,5 +121,5 @@ run_all() { # run_all TITLE LINE...
         else
             printf "error: %s failed; the end of logs/%s.log:\n%s\n" "$name" "$name" "$(tail -n 3 "logs/$name.log")" >&2
             exit 1
-        fi' - LINE || die "not all runs finished; the same command continues with those that did not"
+        fi' - LINE < <(printf '%s\n' "$@") || die "not all runs finished; the same command continues with those that did not"
 }

@@ -46,8 +46,9 @@ def main() -> None:
     parser.add_argument("--log", type=Path, required=True, help="file for all lines")
     parser.add_argument("--total", type=int, required=True, help="number of updates")
     args = parser.parse_args()
-    # Ctrl-C is sent to the whole process group: fairseq stops, and this program continues to write its last lines.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # A signal is sent to the whole process group: fairseq stops, and this program continues to write its last lines.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     terminal = sys.stdout.isatty()
     moving = False
     with args.log.open("a", encoding="utf-8") as log:

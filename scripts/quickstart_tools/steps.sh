@@ -18,13 +18,10 @@ note_seconds() { # adds the time of the running step to that of its earlier atte
     running=""
 }
 
-interrupted() {
-    trap '' INT
+interrupted() { # interrupted SIGNAL
     note_seconds
-    printf '\nStopped by Ctrl-C. The same command carries on from here: what is finished is kept.\n' >&2
-    exit 130
+    stop_command "$1" "$out/.steps/lock"
 }
-trap interrupted INT
 
 open_output() { # open_output DIR: sets `out` and locks it; exits if it is in use or has other files
     out="$1"
@@ -37,6 +34,7 @@ open_output() { # open_output DIR: sets `out` and locks it; exits if it is in us
     : >>"$out/.linformer-quickstart"
     exec 9>"$out/.steps/lock"
     flock -n 9 || die "$out: another quickstart is running in this folder"
+    stop_on_signals interrupted
 }
 
 quoted() { # a path as a value for Hydra's command line, quoted if needed
@@ -84,7 +82,7 @@ begin() { # begin NAME TITLE INPUT... -- COMMAND...: sets `key`, `command`; retu
 
 finish() { # finish NAME KEY STATUS
     local name="$1" key="$2" status="$3"
-    ((status != 130)) || interrupted
+    ((status != 130)) || interrupted INT
     note_seconds
     ((status == 0)) || exit 1
     { printf '%s\n' "$key" && outputs "$out/$name"; } >"$out/.steps/$name.done.tmp"
@@ -95,7 +93,9 @@ step() { # step NAME TITLE INPUT... -- COMMAND...
     local key command status=0
     begin "$@" || return 0
     step_log="$out/.steps/$1.log" # not in the step's own folder, which is for the files of its program
-    "${command[@]}" 2>"$step_log" || status=$?
+    # Redirected in a shell of its own: what this script says at a signal is not for the log.
+    # shellcheck disable=SC2016 # the inner shell expands
+    stoppable bash -c 'exec "$@" 2>"$0"' "$step_log" "${command[@]}" || status=$?
     if ((status != 0 && status != 130)); then # our programs end with one line that has the error; libraries print more
         grep '^error: ' -- "$step_log" >&2 || tail -n 15 -- "$step_log" >&2
     fi
@@ -106,8 +106,12 @@ training_step() { # training_step NAME TITLE UPDATES INPUT... -- COMMAND...: sho
     local key command status=0 name="$1" title="$2" total="$3"
     shift 3
     begin "$name" "$title" "$@" || return 0
-    "${command[@]}" 2>&1 | python -m scripts.quickstart_tools.progress --log "$step_log" --total "$total" ||
-        status="${PIPESTATUS[0]}"
+    # shellcheck disable=SC2016 # the inner shell expands
+    stoppable bash -c '
+        log="$1" total="$2"
+        shift 2
+        "$@" 2>&1 | python -m scripts.quickstart_tools.progress --log "$log" --total "$total"
+        exit "${PIPESTATUS[0]}"' - "$step_log" "$total" "${command[@]}" || status=$?
     if ((status != 0 && status != 130)); then
         printf 'error: %s failed with status %d; the end of %s:\n' "$title" "$status" "$step_log" >&2
         tail -n 15 -- "$step_log" >&2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -136,3 +137,42 @@ def test_a_closed_terminal_stops_the_run_as_sigterm_does_unless_nohup_has_it_ign
         assert signal.getsignal(signal.SIGHUP) == handler
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+_STUBBORN = """
+import signal, subprocess, sys, time
+from pathlib import Path
+signal.signal(signal.SIGTERM, lambda *_: Path(sys.argv[2]).touch())
+worker = subprocess.Popen(["sleep", "600"], start_new_session=True)  # as torchrun starts its workers
+Path(sys.argv[1]).write_text(str(worker.pid))
+while True:
+    time.sleep(0.05)
+"""
+
+
+def test_ctrl_c_after_another_signal_kills_all_processes(tmp_path: Path) -> None:
+    started, told = tmp_path / "started", tmp_path / "told"
+
+    def send() -> None:
+        for number, path in ((signal.SIGTERM, started), (signal.SIGINT, told)):
+            for _ in range(600):
+                if path.exists() and (path != started or path.read_text()):
+                    break
+                time.sleep(0.05)
+            os.kill(os.getpid(), number)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    command = [sys.executable, "-c", _STUBBORN, str(started), str(told)]
+    assert application._child(command, {}, torchrun=True) == (128 + signal.SIGKILL, signal.SIGTERM)
+    thread.join()
+    stat = Path(f"/proc/{started.read_text()}/stat")
+    assert not stat.exists() or stat.read_text().split()[2] in "ZX"  # nobody may have waited for it yet
+
+
+def test_modules_in_the_current_folder_do_not_hide_ours(tmp_path: Path) -> None:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("raise SystemExit('the wrong torch')")
+    command, environment = torchrun_command(1, ["--version"])
+    done = subprocess.run(command, cwd=tmp_path, env=os.environ | environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
