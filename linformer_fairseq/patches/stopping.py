@@ -73,7 +73,8 @@ def _listening(train: Callable[..., Any]) -> Callable[..., Any]:
             logger.info("nothing is left to do: %d of %d updates are done", updates, cfg.optimization.max_update)
             PROGRESS.last, PROGRESS.complete = updates, True
             return [None], True
-        if number := highest(signals.received()):
+        # Only before the first update: with a signal between two epochs, the run makes another update, and saves it.
+        if updates == PROGRESS.first and (number := highest(signals.received())):
             if trainer.is_data_parallel_master:
                 logger.warning("%s: stopped before update %d", signal.Signals(number).name, updates + 1)
             leave()

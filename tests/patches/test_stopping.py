@@ -1,0 +1,48 @@
+"""A signal between updates: before the first one the run ends, later it goes on to its next checkpoint."""
+
+from __future__ import annotations
+
+import signal
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from linformer_fairseq.patches import replace, stopping
+from linformer_fairseq.training import signals
+from linformer_fairseq.training.run_report import PROGRESS
+from linformer_fairseq.training.signals import Stopped
+
+
+@pytest.fixture
+def program(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """fairseq's training program, whose epochs do nothing, in a process that has just received SIGTERM."""
+    monkeypatch.setattr(signals, "listen", lambda: None)
+    monkeypatch.setattr(signals, "hand_on", lambda number: None)
+    monkeypatch.setattr(signals, "_received", [signal.SIGTERM])
+    for name in ("first", "last", "parameters"):
+        monkeypatch.setattr(PROGRESS, name, None)
+    program: Any = SimpleNamespace(train=lambda *_: ([None], False), validate_and_save=lambda *_: ([None], False))
+    for _, name, make in stopping.REPLACED:
+        replace(program, name, make)
+    return program
+
+
+def _trainer(updates: int) -> Any:
+    model = SimpleNamespace(parameters=list)
+    return SimpleNamespace(get_num_updates=lambda: updates, model=model, is_data_parallel_master=True)
+
+
+CFG = SimpleNamespace(optimization=SimpleNamespace(max_update=100))
+
+
+def test_a_run_that_has_made_no_update_ends(program: Any) -> None:
+    with pytest.raises(Stopped) as stopped:
+        program.train(CFG, _trainer(7), None, None)
+    assert (stopped.value.code, stopped.value.updates, stopped.value.signal) == (143, 7, "SIGTERM")
+
+
+def test_between_epochs_nothing_is_lost(program: Any) -> None:
+    """With ``checkpoint.save_interval`` above 1, the epoch before may not have been saved."""
+    PROGRESS.first = 0
+    assert program.train(CFG, _trainer(7), None, None) == ([None], False)
