@@ -17,9 +17,9 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException, ValidationError
 from yaml import MarkedYAMLError, YAMLError
 
-from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.errors import UserError, nearest
 from linformer_fairseq.launch import resolvers, schema
-from linformer_fairseq.launch.options import COMPONENTS, nearest, no_such_option, option_names
+from linformer_fairseq.launch.options import COMPONENTS, no_such_option, option_names
 
 STAGES = ("pretraining", "finetuning")
 # Applies to the whole process; from 1.2 on, Hydra refuses the call with which fairseq reads the options of

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-import difflib
 from argparse import ArgumentParser, Namespace
 from collections import ChainMap
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +19,7 @@ from fairseq.tasks import TASK_REGISTRY
 from omegaconf import DictConfig, OmegaConf
 
 import linformer_fairseq.tasks  # noqa: F401 (registers ours; the models are, by their config)
-from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.errors import UserError, nearest
 from linformer_fairseq.models.architectures import MODEL
 from linformer_fairseq.models.config import LinformerRobertaConfig
 from linformer_fairseq.models.options import resolve_options
@@ -142,18 +141,6 @@ def no_such_option(name: str, known: Collection[str], config: DictConfig) -> Use
     else:  # the group is misspelled or left out
         near = nearest(name, [other for other in known if other.rpartition(".")[2] == last] or known)
     return UserError(f"{name}: no such option{of}{near}")
-
-
-def nearest(name: str, known: Iterable[str], common: int = 0) -> str:
-    """Return "; did you mean X?" with the known name that is closest to a misspelled one, or "" if none is close.
-
-    Args:
-        name: the misspelled name.
-        known: the existing names.
-        common: length of the prefix that all have in common, which is not compared.
-    """
-    rests = {other[common:]: other for other in sorted(known)}
-    return "".join(f"; did you mean {rests[rest]}?" for rest in difflib.get_close_matches(name[common:], rests, n=1))
 
 
 def _names(node: Any, prefix: str = "") -> Iterator[str]:

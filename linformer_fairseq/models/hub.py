@@ -9,12 +9,13 @@ from typing import Any
 from fairseq import hub_utils
 from fairseq.data.data_utils import collate_tokens
 from fairseq.models.roberta import RobertaHubInterface
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
 from linformer_fairseq import register
 from linformer_fairseq.checkpoints.released_folder import CHECKPOINT, WEIGHTS
 from linformer_fairseq.files.dictionary import find_dictionary, read_symbols
+from linformer_fairseq.files.errors import nearest
 from linformer_fairseq.files.gpt2_bpe import read_bpe
 from linformer_fairseq.files.sentencepiece_model import load_processor
 from linformer_fairseq.files.tokenizers import find_tokenizer
@@ -180,6 +181,7 @@ def load_hub_interface(
     data_folder = model_folder / data_path if data_path.startswith(".") else Path(data_path)
     if (dict_txt := find_dictionary(data_folder)) is not None:
         read_symbols(dict_txt)  # its errors name file and line, fairseq's do not
+    given = set(overrides)
     if bpe == "auto":
         overrides = {**_tokenizer([data_folder, data_folder / "input0", model_folder]), **overrides}
     else:
@@ -194,6 +196,10 @@ def load_hub_interface(
             # Compilation is not worthwhile for a few batches, even if the model was trained with it.
             **{"compile_encoder": False, **overrides},
         )
+    names = {str(name) for part in loaded["args"].values() if isinstance(part, DictConfig) for name in part}
+    if wrong := sorted(given - names):  # fairseq would ignore it
+        message = f"{wrong[0]}: the model, its task and its tokenizer have no such option"
+        raise ValueError(message + nearest(wrong[0], names))
     return LinformerHubInterface(loaded["args"], loaded["task"], loaded["models"][0])
 
 

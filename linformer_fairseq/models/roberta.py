@@ -153,7 +153,8 @@ class LinformerRobertaModel(RobertaModel):
             FileNotFoundError: the checkpoint, dictionary or tokenizer is missing; the message names the files.
             UserError: the dictionary or the tokenizer is damaged.
             ValueError: the checkpoint is damaged, is not a checkpoint of a RoBERTa, or refers to code that is not on
-                the allow-list; or a file was named although the model comes with the package.
+                the allow-list; a file was named although the model comes with the package; or there is no such
+                option.
         """
         model, data = os.fspath(model_name_or_path), os.fspath(data_name_or_path)
         return load_hub_interface(cls, model, checkpoint_file, data, bpe, **overrides)

@@ -185,3 +185,11 @@ def test_a_model_with_more_rows_than_positions_is_loaded(folders: tuple[Path, Pa
     with pytest.warns(UserWarning, match="70"):
         loaded = LinformerRobertaModel.from_pretrained(str(tmp_path), "model.pt", str(folders[1]))
     assert loaded.model.encoder.settings == model.encoder.settings
+
+
+def test_a_misspelled_option_is_refused_with_the_nearest(folders: tuple[Path, Path]) -> None:
+    model, data = map(str, folders)
+    with pytest.raises(ValueError, match="compile_encodr: .* did you mean compile_encoder"):
+        LinformerRobertaModel.from_pretrained(model, "model.pt", data, compile_encodr=True)
+    hub = LinformerRobertaModel.from_pretrained(model, "model.pt", data, dropout=0.3, tokens_per_sample=32)
+    assert (hub.cfg.model.dropout, hub.cfg.task.tokens_per_sample) == (0.3, 32)
