@@ -46,14 +46,13 @@ stoppable() { # stoppable COMMAND...: a program, not a function. With stderr red
 stop_on_signals() { # stop_on_signals FUNCTION: calls FUNCTION SIGNAL once, at the first of them
     local signal
     # shellcheck disable=SC2064 # the names of now
-    for signal in INT TERM HUP; do trap "trap '' INT TERM HUP; $1 $signal" "$signal"; done
+    for signal in INT QUIT TERM HUP; do trap "trap '' INT QUIT TERM HUP; $1 $signal" "$signal"; done
 }
 
 stop_command() { # stop_command SIGNAL LOCK: ends the script and what it started; what that wrote is kept
-    local signal="$1" lock="$2"
-    # When a terminal is closed (HUP), a run is to save a checkpoint, as with TERM.
-    [[ -z $command_session ]] ||
-        kill -s "${signal/HUP/TERM}" -- "-$command_session" 2>/dev/null || true # it may have ended
+    local signal="$1" lock="$2" forwarded=TERM # with which a run saves a checkpoint, also when the terminal was closed
+    [[ $signal != INT ]] || forwarded=INT
+    [[ -z $command_session ]] || kill -s "$forwarded" -- "-$command_session" 2>/dev/null || true # it may have ended
     # What runs has inherited the lock: it is free when the last of them has ended.
     exec 9>&-
     flock -w 60 -- "$lock" true || true

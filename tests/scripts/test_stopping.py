@@ -39,9 +39,10 @@ echo "carried on"
     [
         (signal.SIGINT, "SIGINT", "Stopped by Ctrl-C."),
         (signal.SIGTERM, "SIGTERM", "Stopped by SIGTERM."),
+        (signal.SIGQUIT, "SIGTERM", "Stopped by SIGQUIT."),
         (signal.SIGHUP, "SIGTERM", "Stopped by SIGHUP."),  # a run then saves a checkpoint
     ],
-    ids=["INT", "TERM", "HUP"],
+    ids=["INT", "TERM", "QUIT", "HUP"],
 )
 def test_a_signal_reaches_what_was_started(number: signal.Signals, received: str, said: str, tmp_path: Path) -> None:
     process = subprocess.Popen(
