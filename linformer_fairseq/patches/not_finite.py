@@ -102,10 +102,11 @@ def _with_batches_named(train_step: Callable[..., Any]) -> Callable[..., Any]:
         finally:
             hook.remove()
             vars(self).pop(_UPDATE, None)
-        # In fp16, no output means an overflow, on all processes: rare enough for a collective call.
+        # In fp16, no output means an overflow, on all processes: rare enough for a collective call. So is a reported
+        # loss of 0/0, where no token of the update was masked; its gradient is zero.
         scaled = self.cfg.common.fp16 or self.cfg.common.amp
-        finite = math.isfinite(output.get("loss", 0.0)) if output else not scaled or update.finite_everywhere()
-        if not finite:
+        suspect = not math.isfinite(output.get("loss", 0.0)) if output else scaled
+        if suspect and not update.finite_everywhere():
             update.end()
         return output
 

@@ -91,6 +91,17 @@ def test_loss_alone(trainer: Trainer, updates: Any, caplog: pytest.LogCaptureFix
     assert "loss inf" in caplog.text
 
 
+def test_an_update_without_masked_tokens_changes_nothing(trainer: Trainer, updates: Any) -> None:
+    """Few short paragraphs may have none; fairseq's mean of the loss is then 0/0."""
+    samples = next(updates)
+    for sample in samples:
+        sample["target"].fill_(trainer.task.source_dictionary.pad())
+    before = [parameter.detach().clone() for parameter in trainer.model.parameters()]
+    assert math.isnan(trainer.train_step(samples)["loss"]) and trainer.get_num_updates() == 1
+    assert all(map(torch.equal, before, trainer.model.parameters()))
+    assert math.isfinite(trainer.train_step(next(updates))["loss"])
+
+
 def test_fairseqs_own_search_may_fail(trainer: Trainer, updates: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     _spoil(trainer, lambda _: True, _nan)
 
