@@ -20,10 +20,17 @@ TEXTS = lines(30)
 LONG = " ".join(TEXTS[:8])
 """More than N tokens."""
 _SIZES = ["--encoder-layers", "2", "--encoder-embed-dim", "16", "--encoder-ffn-embed-dim", "16"]
-_SIZES += ["--encoder-attention-heads", "2", "--projected-dim", str(K)]
+_SIZES += ["--encoder-attention-heads", "2"]
 
 
-def write_checkpoint(data: Path, path: Path, *flags: str, task: str = "sentence_prediction", classes: int = 2) -> Path:
+def write_checkpoint(
+    data: Path,
+    path: Path,
+    *flags: str,
+    task: str = "sentence_prediction",
+    classes: int = 2,
+    arch: str = "linformer_roberta",
+) -> Path:
     """What fairseq-train would write of a Linformer of 2 layers x 16; its guesses are spread over the classes.
 
     Args:
@@ -32,9 +39,11 @@ def write_checkpoint(data: Path, path: Path, *flags: str, task: str = "sentence_
         flags: more words of fairseq-train's command line.
         task: fairseq's name of it.
         classes: of a classifier.
+        arch: ``roberta`` for fairseq's own.
     """
     criterion = task.removeprefix("bucketed_")
-    words = ["--task", task, "--criterion", criterion, "--arch", "linformer_roberta", *_SIZES, *flags]
+    words = ["--task", task, "--criterion", criterion, "--arch", arch, *_SIZES]
+    words += [*([] if arch == "roberta" else ["--projected-dim", str(K)]), *flags]
     if task != "masked_lm":
         words += ["--num-classes", str(classes), "--init-token", "0", "--separator-token", "2"]
     cfg = parse(data, *words)

@@ -52,12 +52,12 @@ def run(arguments: argparse.Namespace) -> int:
             write_predictions(arguments.out, identifiers, data.labels, found)
         for line in report(split, data, found, scores):
             print(line)
-        if arguments.results:
-            write_evaluation(arguments.results, _record(arguments, finetuned.path, data, split, found, scores))
         if submission:
             write_submission(submission, identifiers, data.labels, found)
             if lost := data.rejected(split):
                 print(f"warning: {submission} lacks {lost:,} rows, see {data.folder / 'rejected.tsv'}", file=sys.stderr)
+        if arguments.results:  # last: it is refused for examples without labels
+            write_evaluation(arguments.results, _record(arguments, finetuned.path, data, split, found, scores))
     except ValueError as error:  # CheckpointError among them
         raise UserError(str(error)) from None
     return 0
@@ -99,7 +99,9 @@ def _record(
 ) -> EvaluationRecord:
     if found.targets is None:
         raise UserError(f"--results {arguments.results}: {split} of {data.folder} has no labels, so there is no score")
-    source = data.manifest.get("source", {})
+    source = data.manifest.get("source")
+    if not isinstance(source, dict):  # a file that somebody changed
+        source = {}
     options = ["--split", split, *(["--bf16"] if arguments.bf16 else [])]
     return EvaluationRecord(
         schema=SCHEMA,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -46,9 +47,12 @@ def load_encoder(arguments: argparse.Namespace) -> LinformerHubInterface:
     """
     weights, data = find_model(arguments)
     device = device_of(arguments.device)
+    overrides: dict[str, Any] = (
+        {"compile_encoder": True} if arguments.compile_encoder else {}
+    )  # a RoBERTa has no such option
     try:
         hub = LinformerRobertaModel.from_pretrained(
-            weights.parent.absolute(), weights.name, data.absolute(), compile_encoder=arguments.compile_encoder
+            weights.parent.absolute(), weights.name, data.absolute(), **overrides
         )
     except FileNotFoundError as error:
         raise UserError(str(error)) from error

@@ -108,8 +108,8 @@ def load_classifier(
 def _check_dictionaries(found: Finetuned, data: TaskData) -> None:
     """Raise if token or class ids have other meanings in ``data`` than in the model's training.
 
-    A checkpoint has only the sizes of its dictionaries; their contents are compared if the folder of its training data
-    is known and still exists. A released model does not know it.
+    A checkpoint has only the sizes of its dictionaries. Their contents are compared if the folder of its training data
+    is known and still exists; a released model has them in its own folder.
     """
     checkpoint, state = found.path, found.state
     if found.classes != len(data.labels):
@@ -127,8 +127,8 @@ def _check_dictionaries(found: Finetuned, data: TaskData) -> None:
             f"{expected:,} (fairseq's own included); {hint}"
         )
     trained_on = Path(str(state["cfg"].task.data))
-    if trained_on == Path():
-        return
+    if trained_on == Path():  # released
+        trained_on = checkpoint.parent
     for name, read, what in (
         (dictionary, _real_symbols, hint),
         (Path("label") / "dict.txt", read_labels, "was it finetuned on another task?"),

@@ -140,6 +140,8 @@ def token_text(symbol: int, bpe: Any, dictionary: Dictionary) -> str:
     if symbol < dictionary.nspecial or piece == MASK:
         return piece
     if isinstance(bpe, GPT2BPE):
+        if not piece.isdecimal():  # of a dictionary that was padded
+            return piece
         letters = bpe.bpe.decoder[int(piece)]
         return bytes(bpe.bpe.byte_decoder[letter] for letter in letters).decode("utf-8", "backslashreplace")
     if byte := _BYTE.fullmatch(piece):

@@ -166,6 +166,8 @@ def load_hub_interface(
             f"{model_path} comes with the package and has no file {checkpoint_file}; leave the file out, or pass "
             f"./{model_path} for a folder of that name"
         )
+    if data_path in models:  # fairseq takes a name for the model only
+        data_path = models[data_path]["path"]
     for path in (model_path, data_path):
         if path in models or path.startswith(".") or Path(path).is_dir():
             if ":" in path:

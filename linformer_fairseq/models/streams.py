@@ -265,9 +265,11 @@ class TextStreams:
                 pooled = features.masked_fill(padding, 0.0).sum(dim=1) / (~padding).sum(dim=1)
             return list(pooled.cpu().numpy())
 
-    def _masked(self, text: str) -> _Masked:
+    def _masked(self, text: Text) -> _Masked:
         """The tokens of a text with a mask."""
         n = self.model.max_positions()
+        if not isinstance(text, str):
+            raise ValueError("expected a text with a mask, found a pair of texts")
         if text.count(MASK) != 1:
             raise ValueError(f"expected exactly one {MASK} in the text, found {text.count(MASK)}: {text[:200]!r}")
         if len(text) > _CHARACTERS * n:  # tokenizing needs memory in proportion

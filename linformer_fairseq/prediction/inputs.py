@@ -165,7 +165,9 @@ def _folder(folder: Path) -> Source:
 
 def _documents(folder: Path, paths: Sequence[Path]) -> Iterator[Item]:
     for path in paths:
-        yield Item(str(path.relative_to(folder)), _document(path), 1)
+        # A name may be bytes that are not UTF-8, which could not be written.
+        name = os.fsencode(path.relative_to(folder)).decode("utf-8", "backslashreplace")
+        yield Item(name, _document(path), 1)
 
 
 def _document(path: Path) -> Text | ValueError:

@@ -129,6 +129,34 @@ def test_masks_are_filled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "found 0" in second["error"]
 
 
+def test_a_pair_of_texts_is_no_text_with_a_mask(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "masks.tsv"
+    path.write_text("He said\t<mask>\nHe opened the <mask> and\twalked into the room.\n")
+    assert cli.main(["fill-mask", MODEL, str(path), "--device", "cpu"]) == 1
+    said = capsys.readouterr()
+    assert said.err.count("found a pair of texts") == 2 and says(said.err, "2 of 2 texts")
+
+
+def test_roberta_itself(texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = make_sentencepiece(tmp_path / "data")
+    sizes = ("--max-positions", "512", "--tokens-per-sample", "512")
+    checkpoint = write_checkpoint(data, tmp_path / "roberta.pt", *sizes, task="masked_lm", arch="roberta")
+    words = ["embed", checkpoint, texts, "--out", tmp_path / "v.npy", "--device", "cpu"]
+    assert cli.main(list(map(str, words))) == 1, "the empty line"
+    assert np.load(tmp_path / "v.npy").shape == (4, 16)
+    (tmp_path / "mask.txt").write_text("He opened the <mask>.\n")
+    assert cli.main(["fill-mask", str(checkpoint), str(tmp_path / "mask.txt"), "--device", "cpu"]) == 0
+    capsys.readouterr()
+
+
+def test_a_folder_for_the_output_is_refused_before_the_work(
+    texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    embed(texts, "--out", tmp_path, status=1)
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and says(said, f"--out {tmp_path}: is a folder")
+
+
 def test_a_checkpoint_finds_the_data_of_its_training(
     texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -20,6 +20,7 @@ from fairseq.data import NestedDictionaryDataset
 
 from linformer_fairseq import cli
 from linformer_fairseq.checkpoints import writing
+from linformer_fairseq.checkpoints.released_folder import release
 from linformer_fairseq.core import layer
 from linformer_fairseq.evaluation import f1, majority
 from linformer_fairseq.files import dictionary
@@ -284,6 +285,19 @@ def test_identifiers_that_are_not_as_many_as_the_examples(
         message = fails(capsys, checkpoint, other, "--out", out)
         assert f"ids/valid.txt: {len(found)} lines for 30 examples; prepare the task again" in message
         assert not out.exists()
+
+
+def test_a_released_model_knows_its_dictionaries(
+    data: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    release(checkpoint, data, tmp_path / "model")
+    assert cli.main(["evaluate", str(tmp_path / "model"), str(data), "--device", "cpu"]) == 0
+    capsys.readouterr()
+    other = shutil.copytree(data, tmp_path / "other")
+    lines = (other / "input0" / "dict.txt").read_text().split("\n")
+    (other / "input0" / "dict.txt").write_text("\n".join([lines[1], lines[0], *lines[2:]]))
+    theirs = tmp_path / "model" / "input0" / "dict.txt"
+    assert f"was trained with {theirs}, which differs from" in fails(capsys, tmp_path / "model", other)
 
 
 def test_checkpoints_that_do_not_fit(

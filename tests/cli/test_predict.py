@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -107,6 +108,13 @@ def test_a_bad_line_is_reported_and_the_others_are_classified(
     assert cli.main(["predict", str(folder / "model"), str(bad), "--device", "cpu", "--jsonl"]) == 1
     third = json.loads(capsys.readouterr().out.splitlines()[2])
     assert third["id"] == "3" and "0xff" in third["error"]
+
+
+def test_a_file_whose_name_is_not_utf8(tmp_path: Path, predict: Predict) -> None:
+    documents = tmp_path / "documents"
+    documents.mkdir()
+    (documents / os.fsdecode(b"n\xff.txt")).write_text("a text")
+    assert [row[0] for row in predict(documents)] == [r"n\\xff.txt"]  # backslashes are escaped
 
 
 def test_long_documents_are_truncated_or_divided_and_it_is_said(
