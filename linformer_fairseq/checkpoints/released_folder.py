@@ -15,6 +15,7 @@ from linformer_fairseq.files.atomic import new_folder
 from linformer_fairseq.files.dictionary import find_dictionary
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.tokenizers import find_tokenizer
+from linformer_fairseq.files.weight_names import HEADS
 
 WEIGHTS = "model.safetensors"
 """Name of the weights in a released or converted model's folder."""
@@ -50,6 +51,8 @@ def release(checkpoint: Path, data: Path, out: Path) -> list[Path]:
     tokenizer = tokenizer_files(data)
     with new_folder(out) as folder:
         state = read_checkpoint(checkpoint)
+        if "input0/dict.txt" not in dictionaries and any(name.startswith(HEADS) for name in state["model"]):
+            raise ValueError(f"{data}: expected the folder of the classifier's task, with input0/dict.txt")
         try:
             content = released(state)
         except ValueError as error:

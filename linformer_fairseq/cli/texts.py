@@ -85,7 +85,7 @@ class TextStream:
         if not self._texts:
             print(f"{self._source.name}: no texts in it", file=sys.stderr)
         if self._long:
-            what = "divided into windows" if long == WINDOWS else f"truncated ({long}); --long windows uses all of them"
+            what = "divided into windows" if long == WINDOWS else f"truncated ({long}); --long windows divides them"
             print(f"{self._long:,} of {self._texts:,} texts have more than {n} tokens and were {what}", file=sys.stderr)
         if self._failed:
             print(f"{self._failed:,} of {self._texts:,} texts could not be processed", file=sys.stderr)

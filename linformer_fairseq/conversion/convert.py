@@ -176,6 +176,8 @@ def _compare(
     fits = choices.start == "least_squares"
     tokens = read_tokens(sample.path, folder, dictionary, wanted + (STEPS * TOKENS_PER_BATCH if fits else 0))
     if fits:  # on other text than that of the comparison; of a short one, half is for each
+        if len(tokens) < (least := 2 * (n - 1)):
+            raise UserError(f"--text: {len(tokens):,} tokens; --start least_squares takes at least {least:,}")
         tokens, rest = tokens.tensor_split([min(wanted, len(tokens) // 2)])
         fit(dense, model, blocks(rest, n, first))
     found = []

@@ -28,7 +28,7 @@ def read_tokens(path: Path, folder: Path, dictionary: Dictionary, count: int) ->
     """
     bpe = encoders.build_bpe(Namespace(**find_tokenizer([folder])))
     tokens: list[int] = []
-    for line in filter(str.strip, read_text(path).splitlines()):
+    for line in filter(str.strip, read_text(path).split("\n")):
         if len(tokens) >= count:
             break
         encoded = dictionary.encode_line(bpe.encode(line.strip()), append_eos=True, add_if_not_exist=False)

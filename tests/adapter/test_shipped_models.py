@@ -66,3 +66,8 @@ def test_the_model_card_has_the_checksums_of_the_files() -> None:
     said = dict(re.findall(r"^\| `([^`]+)` \| `([0-9a-f]{64})` \|$", (weights / "README.md").read_text(), re.MULTILINE))
     assert set(said) >= {f"{name}/model.safetensors" for name in (PRETRAINED, CLASSIFIER)}
     assert said == {name: sha256(Path(weights / name)) for name in said}
+
+
+def test_a_name_stands_for_its_data_too() -> None:
+    hub = LinformerRobertaModel.from_pretrained(str(shipped_folder(PRETRAINED)), data_name_or_path=PRETRAINED)
+    assert len(hub.task.source_dictionary) == len(load(PRETRAINED).task.source_dictionary)

@@ -186,6 +186,13 @@ def test_what_cannot_be_released_is_named(folders: Folders, tmp_path: Path, caps
     assert f"{model}: already exists" in said(path, "--data", data, "--out", model)
     assert f"{tmp_path}: expected the folder" in said(path, "--data", tmp_path, "--out", tmp_path / "new")
     assert "missing.pt" in said(tmp_path / "missing.pt", "--data", data, "--out", tmp_path / "new")
+    tokenizer = tmp_path / "tokenizer"
+    tokenizer.mkdir()
+    for source in (data / "input0" / "dict.txt", data / "sentencepiece.bpe.model"):
+        shutil.copy(source, tokenizer)
+    assert f"{tokenizer}: expected the folder of the classifier's task" in said(
+        path, "--data", tokenizer, "--out", tmp_path / "new"
+    )
     state = read_checkpoint(path)
     name = next(iter(state["model"]))
     state["model"][name] = torch.full((2,), 1e6)

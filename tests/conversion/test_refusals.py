@@ -51,6 +51,12 @@ def test_choices(
     assert message in refusal(capsys, roberta, tmp_path / "out", *words)
 
 
+def test_text_that_is_too_short_for_a_fit(roberta: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "text.txt").write_text("\u2028".join(["a word"] * 3))
+    words = ["--text", tmp_path / "text.txt", "--start", "least_squares"]
+    assert f"--start least_squares takes at least {2 * (N - 1)}" in refusal(capsys, roberta, tmp_path / "out", *words)
+
+
 def test_folders_above_that_were_made_are_removed(
     roberta: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
