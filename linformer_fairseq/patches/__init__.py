@@ -22,6 +22,7 @@ from linformer_fairseq.patches import (
     checkpoint_reading,
     checkpoint_saving,
     data_workers,
+    ema_buffers,
     epoch_position,
     fresh_masks,
     log_file,
@@ -29,8 +30,10 @@ from linformer_fairseq.patches import (
     not_finite,
     not_learning,
     numpy_long,
+    patience,
     recovery,
     restore_errors,
+    spawned_processes,
     stopping,
 )
 
@@ -53,8 +56,11 @@ PATCHES: tuple[ModuleType, ...] = (
     byte_pieces,
     # the run
     bf16_devices,
+    spawned_processes,
     log_file,
     batching,
+    ema_buffers,
+    patience,
     lost_process,
     not_finite,
     not_learning,
@@ -77,9 +83,15 @@ def install() -> None:
     """
     for patch in PATCHES:
         for owner, name, make in patch.REPLACED:
-            found = sys.modules.get(owner) if isinstance(owner, str) else owner
-            if found is not None:
+            for found in _modules(owner) if isinstance(owner, str) else [owner]:
                 replace(found, name, make)
+
+
+def _modules(name: str) -> list[ModuleType]:
+    """Return the module if it has been imported, and the running program if that is ``python -m NAME``."""
+    main = sys.modules["__main__"]
+    runs = getattr(getattr(main, "__spec__", None), "name", None) == name
+    return [module for module in (sys.modules.get(name), main if runs else None) if module is not None]
 
 
 def replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:

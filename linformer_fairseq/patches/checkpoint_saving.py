@@ -21,6 +21,7 @@ from fairseq.file_io import PathManager
 from linformer_fairseq.checkpoints.folder import choose
 from linformer_fairseq.checkpoints.writing import write_checkpoint
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.training.resuming import command_to_resume
 from linformer_fairseq.training.run_report import LOG
 
 _ATTEMPTS, _PAUSE = 3, 2.5
@@ -75,12 +76,9 @@ def _explain(error: OSError, cfg: Any, suffix: str) -> str:
         return f"{said}{cfg.save_dir} cannot be read either ({second}): {remedy} first."
     if chosen is None or not chosen.usable:
         return f"{said}No earlier one is in {cfg.save_dir}: {remedy} and start again."
-    command = "the same command"
-    if cfg.restore_file != "checkpoint_last.pt":
-        command += f" without --restore-file {cfg.restore_file}"
     return (
-        f"{said}The newest valid one is {chosen.path} ({chosen.updates} updates): {remedy} and start {command} again "
-        "to resume from it."
+        f"{said}The newest valid one is {chosen.path} ({chosen.updates} updates): {remedy}; "
+        f"{command_to_resume(cfg)} then resumes from it."
     )
 
 

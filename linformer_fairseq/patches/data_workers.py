@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from fairseq.data.iterators import BackgroundConsumer, EpochBatchIterator
+from fairseq.data.iterators import BackgroundConsumer, CountingIterator
 from torch.utils.data import DataLoader
 
 
@@ -44,20 +44,25 @@ def _from_birth(run: Callable[..., None]) -> Callable[..., None]:
     return run_and_fork
 
 
-def _with_steady_workers(get_iterator: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(get_iterator)
-    def get_iterator_for_epoch(self: EpochBatchIterator, *args: Any, **kwargs: Any) -> Any:
-        iterator = get_iterator(self, *args, **kwargs)
-        # CountingIterator around BufferedIterator around the loader, which starts its workers at the first read
-        loader = getattr(getattr(iterator, "_itr", None), "_iterable", None)
-        if isinstance(loader, DataLoader) and loader.worker_init_fn is None:
+def _with_steady_workers(start: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(start)
+    def start_counting(self: CountingIterator, iterable: Any, *args: Any, **kwargs: Any) -> None:
+        # A loader, or a BufferedIterator around it. Without a buffer, its workers are forked here.
+        loader = getattr(iterable, "_iterable", iterable)
+        if not isinstance(loader, DataLoader):
+            return start(self, iterable, *args, **kwargs)
+        if loader.worker_init_fn is None:
             loader.worker_init_fn = heed_parent_only
-        return iterator
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        try:
+            start(self, iterable, *args, **kwargs)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
-    return get_iterator_for_epoch
+    return start_counting
 
 
 REPLACED = (
     (BackgroundConsumer, "run", _from_birth),
-    (EpochBatchIterator, "_get_iterator_for_epoch", _with_steady_workers),
+    (CountingIterator, "__init__", _with_steady_workers),
 )

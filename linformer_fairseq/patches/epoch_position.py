@@ -3,17 +3,19 @@
 What fairseq does: it stores how many batches each process has had, and skips as many when it resumes. With half as many
 processes, these are half of the examples, so the run sees many of them twice; with twice as many, it leaves out as
 many; and if the number exceeds the length of the new epoch, it fails with a request to report this to its developers.
+With another ``--update-freq``, it counts one update too few if the batches already seen do not make up whole updates:
+the last one is left out, and the epoch begins again.
 
 The patch: the number of batches of the epoch and the number of processes are stored, too. If the epoch has as many
 batches as before, the position is exact: the run continues with the batch after the last one. Otherwise the same
-fraction of the epoch counts as done, rounded down.
+fraction of the epoch counts as done, rounded down. The updates of an epoch are counted from its end.
 """
 
 import functools
 from collections.abc import Callable
 from typing import Any
 
-from fairseq.data.iterators import EpochBatchIterator
+from fairseq.data.iterators import EpochBatchIterator, GroupedIterator
 
 _BATCHES, _SHARDS = "batches_in_epoch", "processes"
 
@@ -47,7 +49,21 @@ def _position(done: int, state: dict[str, Any], batches: int, shards: int) -> in
     return of_all * batches // before[0] // shards
 
 
+def _to_the_end(start: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(start)
+    def group(self: GroupedIterator, iterable: Any, chunk_size: int, skip_remainder_batch: bool = False) -> None:
+        done = getattr(iterable, "n", 0)
+        start(self, iterable, chunk_size, skip_remainder_batch)  # may cut the iterable to whole updates
+        left = len(iterable) - done
+        self.n = self.total - (left // chunk_size if skip_remainder_batch else -(-left // chunk_size))
+        if skip_remainder_batch:
+            iterable.take(done + left // chunk_size * chunk_size)
+
+    return group
+
+
 REPLACED = (
+    (GroupedIterator, "__init__", _to_the_end),
     (EpochBatchIterator, "state_dict", _with_length),
     (EpochBatchIterator, "load_state_dict", _at_same_position),
 )

@@ -43,13 +43,15 @@ def _from_sound_file(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
         if _in_parts(trainer):
             return load_checkpoint(cfg, trainer, **more)
         prepared = on_first_rank(lambda: prepare(cfg, trainer.checkpoint_suffix), CheckpointError) or Prepared()
-        whole = prepared.whole
-        with already_checked(whole.path, whole.found) if whole else contextlib.nullcontext():
-            loaded = load_checkpoint(cfg, trainer, **more)
-        if cfg.no_last_checkpoints:
-            # The run will not update the copy, and a later start must not take it for the newest one.
-            wait()
-            if prepared.copied:
+        whole, updates_last = prepared.whole, not (cfg.no_save or cfg.no_last_checkpoints)
+        try:
+            with already_checked(whole.path, whole.found) if whole else contextlib.nullcontext():
+                loaded = load_checkpoint(cfg, trainer, **more)
+            if not updates_last:
+                wait()
+        finally:
+            # If the run does not update the copy, a later start must not take it for the newest checkpoint.
+            if prepared.copied and not updates_last:
                 last_checkpoint(Path(cfg.save_dir), trainer.checkpoint_suffix).unlink()
         return loaded
 
@@ -88,7 +90,7 @@ def prepare(cfg: Any, suffix: str) -> Prepared:
     """
     local = not PathManager.path_requires_pathmanager(cfg.save_dir)
     folder = Path(cfg.save_dir)
-    for path in remove_unfinished(folder) if local else ():
+    for path in remove_unfinished(folder) if local and not cfg.no_save else ():
         LOG.info(f"removed {path}, left by an unfinished save")
     if cfg.restore_file != _DEFAULT:
         return _check_named(cfg.restore_file.replace(".pt", suffix + ".pt"), "--restore-file")

@@ -1,7 +1,7 @@
 """A run that is stopped by a signal saves a checkpoint after the update and exits with status 85.
 
 What fairseq does: nothing; SIGTERM and SIGUSR1 end it at once, and the updates since the last checkpoint are lost. A
-finished run that is started again makes one more update.
+run that has reached ``max_update``, if started again, makes one more.
 
 The patch: ``fairseq_cli.train.validate_and_save`` is called after every update. After it, the processes agree whether
 one of them received a signal, so that all stop at the same update. The run's progress is stored in
@@ -20,6 +20,7 @@ from fairseq import checkpoint_utils
 
 from linformer_fairseq.training import signals
 from linformer_fairseq.training.process_group import highest, leave
+from linformer_fairseq.training.resuming import command_to_resume
 from linformer_fairseq.training.run_report import PROGRESS
 from linformer_fairseq.training.signals import STOPPED_STATUS, Stopped
 
@@ -40,7 +41,7 @@ def _save_and_stop(cfg: Any, trainer: Any, epoch_itr: Any, number: int) -> NoRet
         *(stopped.signal, updates, STOPPED_STATUS),
         "Nothing was saved (no_save, no_last_checkpoints)."
         if cfg.checkpoint.no_save or cfg.checkpoint.no_last_checkpoints
-        else f"The checkpoint is in {cfg.checkpoint.save_dir}; the same command resumes from it.",
+        else f"The checkpoint is in {cfg.checkpoint.save_dir}; {command_to_resume(cfg.checkpoint)} resumes from it.",
     )
     signals.hand_on(number)
     raise stopped
@@ -53,11 +54,29 @@ def _stopping(validate_and_save: Callable[..., Any]) -> Callable[..., Any]:
         PROGRESS.last = trainer.get_num_updates()
         # After fairseq's own work, so that an update that ends the run or was just saved is handled as usual.
         number = highest(signals.received())
-        if number and not should_stop:
+        if number and not should_stop and not _was_last_epoch(cfg, epoch_itr):
             _save_and_stop(cfg, trainer, epoch_itr, number)
         return valid_losses, should_stop
 
     return validate_save_and_look
+
+
+def _was_last_epoch(cfg: Any, epoch_itr: Any) -> bool:
+    """Whether fairseq begins no further epoch."""
+    return bool(cfg.optimization.max_epoch) and epoch_itr.next_epoch_idx > cfg.optimization.max_epoch
+
+
+def _noting_finished(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(load_checkpoint)
+    def load(cfg: Any, trainer: Any, **more: Any) -> Any:
+        extra_state, epoch_itr = load_checkpoint(cfg, trainer, **more)
+        updates = trainer.get_num_updates()
+        if updates and _was_last_epoch(trainer.cfg, epoch_itr):
+            logger.info("nothing is left to do: %d epochs are done", trainer.cfg.optimization.max_epoch)
+            PROGRESS.last, PROGRESS.complete = updates, True
+        return extra_state, epoch_itr
+
+    return load
 
 
 def _listening(train: Callable[..., Any]) -> Callable[..., Any]:
@@ -88,4 +107,5 @@ def _listening(train: Callable[..., Any]) -> Callable[..., Any]:
 REPLACED = (
     ("fairseq_cli.train", "validate_and_save", _stopping),
     ("fairseq_cli.train", "train", _listening),
+    (checkpoint_utils, "load_checkpoint", _noting_finished),
 )

@@ -105,7 +105,7 @@ def naming_lost_process(where: str) -> Iterator[None]:
             LOG.error(
                 f"{where}: process {dist.get_rank()} of {dist.get_world_size()} lost its connection to another one and "
                 "ends. That one was killed (memory, preemption) or failed; see its own output. Earlier "
-                "checkpoints are kept, and the same command resumes from the last one"
+                "checkpoints are kept"
             )
         raise
 

@@ -23,7 +23,7 @@ class Progress:
     last: int | None = None
     """Number of updates now."""
     complete: bool = False
-    """Whether max_update was reached at the start."""
+    """Whether max_update or max_epoch was reached at the start."""
 
     @property
     def trained(self) -> bool:

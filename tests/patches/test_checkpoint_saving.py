@@ -135,6 +135,10 @@ class _Run:
         self.cfg: Any = SimpleNamespace(
             save_dir=str(folder),
             restore_file="checkpoint_last.pt",
+            reset_optimizer=False,
+            reset_lr_scheduler=False,
+            reset_meters=False,
+            reset_dataloader=False,
             maximize_best_checkpoint_metric=False,
             no_save=False,
             no_epoch_checkpoints=False,
@@ -198,7 +202,7 @@ def test_the_run_ends_with_what_is_left(
     assert f"{tmp_path}/checkpoint_1_4.pt: the checkpoint cannot be saved: {os.strerror(code)}" in message
     assert errno.errorcode[code] in message
     assert f"The newest valid one is {tmp_path}/checkpoint_last.pt (2 updates)" in message
-    assert ("make room" in message) == (code != errno.EIO) and "start the same command again" in message
+    assert ("make room" in message) == (code != errno.EIO) and "the same command then resumes" in message
     assert message in caplog.text
     assert _names(tmp_path) == ["checkpoint_1_2.pt", "checkpoint_last.pt"]
 

@@ -22,7 +22,10 @@ class Numbers(torch.utils.data.Dataset):
     def __getitem__(self, index): return index
     def __len__(self): return 1000
 
-batches = EpochBatchIterator(Numbers(), list, [[i] for i in range(1000)], num_workers=1, buffer_size=2).next_epoch_itr()
+epochs = EpochBatchIterator(
+    Numbers(), list, [[i] for i in range(1000)], num_workers=1, buffer_size=int(sys.argv[1])
+)
+batches = epochs.next_epoch_itr()
 next(batches)
 print(multiprocessing.active_children()[0].pid, flush=True)
 sys.stdin.readline()
@@ -39,10 +42,15 @@ def _alive(pid: int) -> bool:
 
 
 @pytest.mark.slow
-def test_a_worker_heeds_its_own_run_only() -> None:
+@pytest.mark.parametrize("buffer", ["2", "0"])
+def test_a_worker_heeds_its_own_run_only(buffer: str) -> None:
     environment = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM], env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-c", PROGRAM, buffer],
+        env=environment,
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     ) as process:
         assert process.stdin is not None and process.stdout is not None
         try:

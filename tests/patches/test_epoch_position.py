@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from fairseq.data.iterators import EpochBatchIterator
+from fairseq.data.iterators import EpochBatchIterator, GroupedIterator
 
 import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
 
@@ -72,6 +72,22 @@ def test_other_batches_begin_at_the_same_fraction(batch_size: int) -> None:
     for done in range(1, 30):
         rest = _rest(_stopped_after(done), batch_size=batch_size)
         assert len(rest) == batches - done * batches // 30 > 0
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 4, 7, 30])
+@pytest.mark.parametrize("skip_remainder", [False, True])
+def test_another_update_freq_goes_on_to_the_end_of_the_epoch(chunk: int, skip_remainder: bool) -> None:
+    whole = 30 // chunk * chunk if skip_remainder else 30
+    for done in range(whole):
+        iterator = _iterator()
+        iterator.load_state_dict(_stopped_after(done))
+        updates = GroupedIterator(iterator.next_epoch_itr(), chunk, skip_remainder_batch=skip_remainder)
+        seen = []
+        while updates.has_next():
+            seen += next(updates)
+        rest = _whole_epoch()[done:whole]
+        assert seen == (rest[: len(rest) // chunk * chunk] if skip_remainder else rest)
+        assert iterator.end_of_epoch()
 
 
 def test_checkpoints_without_the_length_are_read_as_ever() -> None:

@@ -71,5 +71,14 @@ def test_a_second_installation_changes_nothing() -> None:
     assert all(one is other for one, other in zip(replaced(), before, strict=True))
 
 
+def test_a_program_run_by_its_module_name_is_patched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``python -m fairseq_cli.train`` has the functions of this module as those of ``__main__``."""
+    functions = ("train", "validate_and_save", "should_stop_early")
+    main = SimpleNamespace(__spec__=SimpleNamespace(name="fairseq_cli.train"), **dict.fromkeys(functions, three))
+    monkeypatch.setitem(sys.modules, "__main__", main)  # type: ignore[arg-type]
+    patches.install()
+    assert all(getattr(main, function) is not three for function in functions)
+
+
 def test_a_run_that_is_stopped_has_looked_at_its_loss_before() -> None:
     assert list(map(name, PATCHES)).index("not_learning") < list(map(name, PATCHES)).index("stopping")

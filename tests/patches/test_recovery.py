@@ -22,6 +22,7 @@ def _options(folder: Path, **changed: Any) -> SimpleNamespace:
         "restore_file": "checkpoint_last.pt",
         "finetune_from_model": None,
         "continue_once": None,
+        "no_save": False,
         "no_last_checkpoints": False,
     }
     return SimpleNamespace(**{**values, **changed})
@@ -211,12 +212,13 @@ def test_a_named_file_must_be_there_and_sound(folder: Path, tmp_path: Path) -> N
     assert not prepare(_options(folder, finetune_from_model=str(path)), "").copied
 
 
-def test_a_run_that_keeps_no_last_one_does_not_go_back(folder: Path) -> None:
+@pytest.mark.parametrize("option", ["no_save", "no_last_checkpoints"])
+def test_a_run_that_keeps_no_last_one_does_not_go_back(folder: Path, option: str) -> None:
     """The copy would not be renewed, and the next start would take it for the newest."""
     (folder / "checkpoint_last.pt").unlink()
     cfg = _options(
         folder,
-        no_last_checkpoints=True,
+        **{option: True},
         optimizer_overrides="{}",
         reset_optimizer=False,
         reset_lr_scheduler=False,
@@ -240,6 +242,7 @@ def test_a_run_that_keeps_no_last_one_does_not_go_back(folder: Path) -> None:
         load_checkpoint=load,
         get_train_iterator=lambda **_: SimpleNamespace(epoch=1),
         lr_step=lambda epoch: None,
+        get_num_updates=lambda: 0,
     )
     checkpoint_utils.load_checkpoint(cfg, trainer)
     assert loaded == [(f"{folder}/checkpoint_last.pt", True)]

@@ -10,7 +10,7 @@ import pytest
 
 from linformer_fairseq.patches import replace, stopping
 from linformer_fairseq.training import signals
-from linformer_fairseq.training.run_report import PROGRESS
+from linformer_fairseq.training.run_report import PROGRESS, Progress
 from linformer_fairseq.training.signals import Stopped
 
 
@@ -20,9 +20,10 @@ def program(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(signals, "listen", lambda: None)
     monkeypatch.setattr(signals, "hand_on", lambda number: None)
     monkeypatch.setattr(signals, "_received", [signal.SIGTERM])
-    for name in ("first", "last", "parameters"):
-        monkeypatch.setattr(PROGRESS, name, None)
+    for name, value in vars(Progress()).items():
+        monkeypatch.setattr(PROGRESS, name, value)
     program: Any = SimpleNamespace(train=lambda *_: ([None], False), validate_and_save=lambda *_: ([None], False))
+    program.load_checkpoint = lambda cfg, trainer: ({}, SimpleNamespace(next_epoch_idx=4))
     for _, name, make in stopping.REPLACED:
         replace(program, name, make)
     return program
@@ -30,10 +31,10 @@ def program(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def _trainer(updates: int) -> Any:
     model = SimpleNamespace(parameters=list)
-    return SimpleNamespace(get_num_updates=lambda: updates, model=model, is_data_parallel_master=True)
+    return SimpleNamespace(cfg=CFG, get_num_updates=lambda: updates, model=model, is_data_parallel_master=True)
 
 
-CFG = SimpleNamespace(optimization=SimpleNamespace(max_update=100))
+CFG = SimpleNamespace(optimization=SimpleNamespace(max_update=100, max_epoch=3))
 
 
 def test_a_run_that_has_made_no_update_ends(program: Any) -> None:
@@ -46,3 +47,18 @@ def test_between_epochs_nothing_is_lost(program: Any) -> None:
     """With ``checkpoint.save_interval`` above 1, the epoch before may not have been saved."""
     PROGRESS.first = 0
     assert program.train(CFG, _trainer(7), None, None) == ([None], False)
+
+
+def test_a_run_that_has_just_ended_its_last_epoch_ends_as_usual(program: Any) -> None:
+    ended = SimpleNamespace(next_epoch_idx=4)
+    assert program.validate_and_save(CFG, _trainer(7), None, ended) == ([None], False)
+
+
+def test_a_run_whose_epochs_are_done_is_finished(program: Any) -> None:
+    program.load_checkpoint(None, _trainer(7))
+    assert PROGRESS.trained and PROGRESS.last == 7
+
+
+def test_a_run_without_updates_is_not(program: Any) -> None:
+    program.load_checkpoint(None, _trainer(0))
+    assert not PROGRESS.trained

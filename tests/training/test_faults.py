@@ -112,7 +112,7 @@ def test_no_room_for_a_checkpoint(
     updates = _updates(last)
     assert says(output, ".pt", "cannot be saved", "File too large", "attempt 2")
     assert says(output, ": the checkpoint cannot be saved", "File too large", "EFBIG")
-    assert says(output, "newest valid one", last, f"{updates} updates", "same command again")
+    assert says(output, "newest valid one", last, f"{updates} updates", "same command then resumes")
     assert output.count("Traceback") > 0 and "checkpoint_saving.SavingError: " in output.splitlines()[-1]
     assert not list(folder.glob("*.tmp"))
     assert {examine(path).state for path in folder.glob("*.pt")} == {State.SOUND}

@@ -1,0 +1,61 @@
+"""Early stopping (``--patience``) counts on when a run is resumed.
+
+What fairseq does: it counts the validations without improvement in memory. A run that is stopped more often than every
+``patience`` validations never ends.
+
+The patch: the count and the best score are stored in the checkpoint, and restored if fairseq restores the best score of
+``checkpoint_best.pt``.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from fairseq import checkpoint_utils
+from fairseq.trainer import Trainer
+
+KEY = "linformer_patience"
+"""Name of the record in a checkpoint's ``extra_state``."""
+
+_counted: dict[str, Any] = {}
+"""Attributes of fairseq's function: the best score, and the number of validations since then."""
+
+
+def _counting(should_stop_early: Callable[..., bool]) -> Callable[..., bool]:
+    @functools.wraps(should_stop_early)
+    def count(cfg: Any, valid_loss: float | None) -> bool:
+        # fairseq's function keeps them on what its module calls by its name: on this one
+        vars(count).update(_counted)
+        stop = should_stop_early(cfg, valid_loss)
+        _counted.update({name: vars(count)[name] for name in ("best", "num_runs") if name in vars(count)})
+        return stop
+
+    return count
+
+
+def _with_count(state_dict: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    @functools.wraps(state_dict)
+    def state(self: Trainer) -> dict[str, Any]:
+        result = state_dict(self)
+        result["extra_state"][KEY] = dict(_counted)
+        return result
+
+    return state
+
+
+def _restored(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(load_checkpoint)
+    def load(cfg: Any, trainer: Trainer, **more: Any) -> Any:
+        extra_state, iterator = load_checkpoint(cfg, trainer, **more)
+        if extra_state is not None and not cfg.reset_optimizer and not cfg.reset_meters:
+            _counted.update(extra_state.get(KEY, {}))
+        return extra_state, iterator
+
+    return load
+
+
+REPLACED = (
+    ("fairseq_cli.train", "should_stop_early", _counting),
+    (Trainer, "state_dict", _with_count),
+    (checkpoint_utils, "load_checkpoint", _restored),
+)

@@ -1,0 +1,49 @@
+"""An average of the parameters beside integers that identify the model."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fairseq.models.ema import build_ema
+
+from linformer_fairseq.checkpoints.reading import read_checkpoint
+
+
+@pytest.mark.parametrize("fp32", [False, True])
+def test_parameters_are_averaged_and_integers_are_not(
+    make_trainer: Callable[..., Any], tmp_path: Path, fp32: bool
+) -> None:
+    settings = {"ema.store_ema": True, "ema.ema_decay": 0.75, "ema.ema_fp32": fp32}
+    trainer = make_trainer(tmp_path, settings)
+    average = build_ema(trainer.model, trainer.cfg.ema, torch.device("cpu"))
+    before = {name: value.clone() for name, value in trainer.model.state_dict().items()}
+    assert any(name.endswith("signature") for name in before)
+    with torch.no_grad():
+        for parameter in trainer.model.parameters():
+            parameter.add_(1)
+    average.step(trainer.model)
+    for name, value in average.get_model().state_dict().items():
+        if "version" in name or name.endswith(("embed_tokens.weight", "lm_head.weight")):
+            continue  # fairseq leaves versions as they are, and averages tied weights twice
+        moved = 0.25 if torch.is_floating_point(value) else 0
+        torch.testing.assert_close(value, before[name] + moved, msg=name)
+
+
+@pytest.mark.slow
+def test_a_resumed_run_has_the_same_average(train: Callable[..., str], tiny_settings: Any, tmp_path: Path) -> None:
+    settings = {
+        **tiny_settings,
+        "dataset.disable_validation": True,
+        "ema.store_ema": True,
+        "ema.ema_decay": 0.5,
+        "ema.ema_fp32": True,
+    }
+    for stops in ([4], [2, 4]):
+        for updates in stops:
+            train("fairseq-train", {**settings, "optimization.max_update": updates}, tmp_path / str(len(stops)))
+    once, twice = (read_checkpoint(tmp_path / name / "checkpoint_last.pt") for name in "12")
+    torch.testing.assert_close(once["extra_state"]["ema"], twice["extra_state"]["ema"], rtol=0, atol=0)
+    weights = ("encoder.sentence_encoder.layers.0.fc1.weight", "encoder.sentence_encoder.layers.0.fc1.bias")
+    assert any(not torch.equal(once["model"][name], once["extra_state"]["ema"][name]) for name in weights)

@@ -1,0 +1,31 @@
+"""The command that messages name for resuming a run."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from linformer_fairseq.training.resuming import command_to_resume
+
+OPTIONS = {
+    "restore_file": "checkpoint_last.pt",
+    "reset_optimizer": False,
+    "reset_lr_scheduler": False,
+    "reset_meters": False,
+    "reset_dataloader": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "command"),
+    [
+        ({}, "the same command"),
+        ({"restore_file": "roberta.pt"}, "the same command without --restore-file roberta.pt"),
+        (
+            {"restore_file": "roberta.pt", "reset_optimizer": True, "reset_lr_scheduler": True},
+            "the same command without --restore-file roberta.pt, --reset-optimizer, --reset-lr-scheduler",
+        ),
+    ],
+)
+def test_without_the_options_that_begin_anew(changed: dict[str, Any], command: str) -> None:
+    assert command_to_resume(SimpleNamespace(**{**OPTIONS, **changed})) == command
