@@ -43,7 +43,8 @@ class TextStream:
         if path is not None and out is not None and path.exists() and out.exists() and out.samefile(path):
             raise UserError(f"--out {out}: is the input, which would be lost; choose another file")
         self._source = open_source(path, sys.stdin.buffer, arguments.format, arguments.field)
-        self._texts = self._failed = self._long = 0
+        self._guessed = not arguments.field
+        self._texts = self._failed = self._long = self._pairs = 0
 
     def results(self, run: Run, label: str) -> Results:
         """Compute all texts, and report those that cannot be processed.
@@ -61,6 +62,7 @@ class TextStream:
         def texts() -> Iterator[Text | ValueError]:
             for item in source.items:
                 waiting.append((item.id, item.size))
+                self._pairs += isinstance(item.text, tuple)
                 yield item.text
 
         with Progress(label, source.total, items=source.unit, steps="texts") as progress:
@@ -84,6 +86,12 @@ class TextStream:
         """
         if not self._texts:
             print(f"{self._source.name}: no texts in it", file=sys.stderr)
+        if self._pairs and self._guessed:
+            print(
+                f"{self._pairs:,} of {self._texts:,} lines have two columns and were read as pairs of texts; --field "
+                "chooses columns by name",
+                file=sys.stderr,
+            )
         if self._long:
             what = "divided into windows" if long == WINDOWS else f"truncated ({long}); --long windows divides them"
             print(f"{self._long:,} of {self._texts:,} texts have more than {n} tokens and were {what}", file=sys.stderr)

@@ -103,11 +103,20 @@ def pieces(text: str, bpe: Any) -> list[str]:
         ValueError: as for `require_tokenizer`, or the text has half of a surrogate pair, which is no character.
     """
     require_tokenizer(bpe)
+    require_characters(text)
+    return str(bpe.encode(text)).split()
+
+
+def require_characters(text: str) -> None:
+    """Raise if a text cannot be written, which no tokenizer takes.
+
+    Raises:
+        ValueError: it has half of a surrogate pair, which is no character.
+    """
     try:
         text.encode()
     except UnicodeEncodeError as error:
         raise ValueError(f"{text[error.start]!r} at character {error.start:,} is half of a surrogate pair") from None
-    return str(bpe.encode(text)).split()
 
 
 def require_tokenizer(bpe: Any) -> None:
@@ -126,6 +135,19 @@ def _pieces_after(text: str, bpe: Any) -> list[str]:
     return pieces(_ANCHOR + text, bpe)[len(pieces(_ANCHOR, bpe)) :]
 
 
+def piece_of(symbol: int, bpe: Any, dictionary: Dictionary) -> str:
+    """A token as its tokenizer writes it, with its mark for a space; fairseq's dictionaries of GPT-2 have numbers.
+
+    Args:
+        symbol: its id.
+        bpe: fairseq's tokenizer.
+        dictionary: of the model's input.
+    """
+    piece = str(dictionary[symbol])
+    # a word that is no number is a special symbol, or fills a padded dictionary
+    return str(bpe.bpe.decoder[int(piece)]) if isinstance(bpe, GPT2BPE) and piece.isdecimal() else piece
+
+
 def token_text(symbol: int, bpe: Any, dictionary: Dictionary) -> str:
     r"""A token as text, with the space before it; special symbols by their names.
 
@@ -140,9 +162,9 @@ def token_text(symbol: int, bpe: Any, dictionary: Dictionary) -> str:
     if symbol < dictionary.nspecial or piece == MASK:
         return piece
     if isinstance(bpe, GPT2BPE):
-        if not piece.isdecimal():  # of a dictionary that was padded
+        letters = piece_of(symbol, bpe, dictionary)
+        if letters == piece:  # no number
             return piece
-        letters = bpe.bpe.decoder[int(piece)]
         return bytes(bpe.bpe.byte_decoder[letter] for letter in letters).decode("utf-8", "backslashreplace")
     if byte := _BYTE.fullmatch(piece):
         return bytes.fromhex(byte[1]).decode("utf-8", "backslashreplace")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from fairseq import hub_utils
 from fairseq.data.data_utils import collate_tokens
+from fairseq.data.encoders import BPE_REGISTRY
 from fairseq.models.roberta import RobertaHubInterface
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
@@ -21,7 +23,7 @@ from linformer_fairseq.files.sentencepiece_model import load_processor
 from linformer_fairseq.files.tokenizers import find_tokenizer
 
 from .attention_maps import AttentionMaps
-from .encoding import require_tokenizer
+from .encoding import require_characters, require_tokenizer
 from .stored import robertas_only
 
 Tokens = Tensor | Sequence[Tensor]
@@ -50,16 +52,19 @@ class LinformerHubInterface(AttentionMaps, RobertaHubInterface):
             no_separator: omit the separators.
 
         Raises:
-            ValueError: the model was loaded without a tokenizer, or the list is empty.
+            ValueError: the model was loaded without a tokenizer, the list is empty, or a text has half of a surrogate
+                pair.
         """
         if isinstance(sentence, str):
             require_tokenizer(self.bpe)
+            for text in (sentence, *addl_sentences):
+                require_characters(text)
             return super().encode(sentence, *addl_sentences, no_separator=no_separator)
         if not sentence:
             raise ValueError("an empty list of texts was given; expected at least one")
         if addl_sentences:
             raise ValueError("a batch of pairs is given as [encode(a, b) for a, b in pairs], not as two lists")
-        return self.batch([super(LinformerHubInterface, self).encode(text) for text in sentence])
+        return self.batch([self.encode(text) for text in sentence])
 
     def batch(self, tokens: Tokens) -> Tensor:
         """Makes a (B, T) tensor, padded on the right, on the model's device from one or several token tensors.
@@ -118,6 +123,13 @@ class LinformerHubInterface(AttentionMaps, RobertaHubInterface):
         # extract_features, which fairseq calls next, checks the batch.
         return super().predict(head, self._as_rows(tokens), return_logits)
 
+    def register_classification_head(
+        self, name: str, num_classes: int | None = None, embedding_size: int | None = None, **kwargs: Any
+    ) -> None:
+        """Adds a head, which is in the mode of the model: training or evaluation; see `RobertaModel`."""
+        super().register_classification_head(name, num_classes, embedding_size, **kwargs)
+        self.model.classification_heads[name].train(self.training)
+
     def fill_mask(self, masked_input: str | Sequence[str], topk: int = 5) -> list[Any]:
         """The ``topk`` (text, probability, token) for the ``<mask>`` in a text; a list of these for a list of texts.
 
@@ -168,19 +180,26 @@ def load_hub_interface(
         )
     if data_path in models:  # fairseq takes a name for the model only
         data_path = models[data_path]["path"]
-    for path in (model_path, data_path):
-        if path in models or path.startswith(".") or Path(path).is_dir():
-            if ":" in path:
-                raise ValueError(f"{path}: fairseq cannot use a path with a colon; choose another folder")
-            continue
-        # fairseq would unpack an archive wherever its names lead to, and put the folder in its place
-        what = "is a file; unpack an archive first" if Path(path).exists() else "does not exist"
-        known = f", or one of {', '.join(models)}" if models else ""
-        raise FileNotFoundError(f"{path} {what}; expected a folder{known}")
     model_folder = Path(models[model_path]["path"] if model_path in models else model_path)
+    data_folder = model_folder / data_path if data_path.startswith(".") else Path(data_path)
+    for path, folder in ((model_path, model_folder), (data_path, data_folder)):
+        if not folder.is_dir():
+            # fairseq would unpack an archive wherever its names lead to, and put the folder in its place
+            what = "is a file; unpack an archive first" if folder.exists() else "does not exist"
+            known = f", or one of {', '.join(models)}" if models else ""
+            raise FileNotFoundError(f"{folder} {what}; expected a folder{known}")
+        if ":" in path and path not in models:
+            raise ValueError(f"{path}: fairseq cannot use a path with a colon; choose another folder")
     if checkpoint_file is None:
         checkpoint_file = WEIGHTS if (model_folder / WEIGHTS).is_file() else CHECKPOINT
-    data_folder = model_folder / data_path if data_path.startswith(".") else Path(data_path)
+    if not (model_folder / checkpoint_file).is_file() and os.pathsep not in checkpoint_file:
+        there = ", ".join(sorted(path.name for path in model_folder.glob("*.pt"))[:5])
+        raise FileNotFoundError(
+            f"{model_folder / checkpoint_file}: no such file; name the checkpoint"
+            + (f"; the folder has: {there}" if there else "")
+        )
+    if bpe not in ("auto", None, *BPE_REGISTRY):
+        raise ValueError(f"bpe={bpe!r}: expected auto, None or one of {', '.join(sorted(BPE_REGISTRY))}")
     if (dict_txt := find_dictionary(data_folder)) is not None:
         read_symbols(dict_txt)  # its errors name file and line, fairseq's do not
     given = set(overrides)

@@ -154,7 +154,7 @@ class LinformerRobertaModel(RobertaModel):
             UserError: the dictionary or the tokenizer is damaged.
             ValueError: the checkpoint is damaged, is not a checkpoint of a RoBERTa, or refers to code that is not on
                 the allow-list; a file was named although the model comes with the package; or there is no such
-                option.
+                option or tokenizer.
         """
         model, data = os.fspath(model_name_or_path), os.fspath(data_name_or_path)
         return load_hub_interface(cls, model, checkpoint_file, data, bpe, **overrides)

@@ -20,7 +20,7 @@ from linformer_fairseq.prediction.options import BATCH_TOKENS, LONG, POOLINGS, T
 from linformer_fairseq.prediction.results import Classification, Embedding
 from linformer_fairseq.prediction.stream import Batching, compute_in_order
 
-from .encoding import TextEncoder, masked_pieces, token_text
+from .encoding import TextEncoder, masked_pieces, piece_of, token_text
 
 Text = str | Sequence[str]
 """A text, or a pair of texts."""
@@ -146,11 +146,11 @@ class TextStreams:
             raise ValueError("pooling=tokens with long=windows: expected another pooling, or a way to truncate")
         # Vectors of all tokens are large.
         batching = Batching(batch_tokens, batches=4) if tokens else Batching(batch_tokens)
-        symbols = self.task.source_dictionary.symbols
+        dictionary = self.task.source_dictionary
 
         def embedding(fitted: Fitted, found: list[Floats]) -> Embedding:
             vectors = found[0] if len(found) == 1 else np.mean(found, axis=0)
-            names = [symbols[i] for i in fitted.rows[0]] if tokens else None
+            names = [piece_of(i, self.bpe, dictionary) for i in fitted.rows[0]] if tokens else None
             return Embedding(vectors, names, len(fitted.rows), fitted.long)
 
         entries = compute_in_order(texts, self._fitting(long), partial(self._vectors, pooling), batching)
@@ -217,6 +217,8 @@ class TextStreams:
 
         def fitted(text: Text) -> Fitted:
             parts = [text] if isinstance(text, str) else text
+            if not isinstance(parts, Sequence) or not all(isinstance(part, str) for part in parts):
+                raise ValueError(f"expected a text or a pair of texts, found {parts!r:.60}")
             if not 1 <= len(parts) <= 2:
                 raise ValueError(f"expected a text or a pair of texts, found {len(parts)} texts")
             tokens = [encoder(part, at_most) for part in parts]

@@ -7,6 +7,7 @@ An invalid line becomes an error in the place of its text, so that the others ar
 from __future__ import annotations
 
 import os
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -34,8 +35,8 @@ def open_source(path: Path | None, stdin: IO[bytes], kind: str | None, fields: S
             text, a tab and another text.
 
     Raises:
-        UserError: the file does not exist, is compressed or CSV, lacks a column, or is not a parquet file; or the
-            options do not fit together.
+        UserError: the file does not exist, is compressed or CSV, lacks a column or has it twice, or is not a parquet
+            file; or the options do not fit together. The iterator raises it for UTF-16.
     """
     if len(fields) > 2:
         raise UserError(f"--field {', '.join(fields)}: expected one name, or two for pairs")
@@ -66,7 +67,7 @@ def open_source(path: Path | None, stdin: IO[bytes], kind: str | None, fields: S
     stream = path.open("rb") if path else stdin
     total = path.stat().st_size if path else None
     name = str(path) if path else "standard input"
-    lines = _lines(stream)
+    lines = _lines(stream, name)
     if kind == "tsv":
         items = _tsv(lines, name, fields)
     else:
@@ -80,8 +81,12 @@ class _Line(NamedTuple):
     size: int
 
 
-def _lines(stream: IO[bytes]) -> Iterator[_Line]:
-    """Lines without their ends; LF and CRLF end a line, nothing else does."""
+def _lines(stream: IO[bytes], name: str) -> Iterator[_Line]:
+    """Lines without their ends; LF and CRLF end a line, nothing else does.
+
+    Raises:
+        UserError: the first line begins with the byte order mark of UTF-16, whose other lines may look like UTF-8.
+    """
     number = 0
     with stream:
         while raw := stream.readline(LONGEST):
@@ -93,6 +98,8 @@ def _lines(stream: IO[bytes]) -> Iterator[_Line]:
                 yield _Line(number, too_long(), size + len(more))
                 continue
             if number == 1:
+                if raw.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+                    raise UserError(f"{name}: is UTF-16, expected UTF-8; convert it, for example with iconv -f UTF-16")
                 raw = raw.removeprefix(BYTE_ORDER_MARK)
             yield _Line(number, decoded(raw.removesuffix(b"\n").removesuffix(b"\r")), size)
 
@@ -119,6 +126,8 @@ def _tsv(lines: Iterator[_Line], name: str, fields: Sequence[str]) -> Iterator[I
     missing = [field for field in fields if field not in columns]
     if missing:
         raise UserError(f"{name}: no column {missing[0]!r} in its first line, which has: {', '.join(columns)[:200]}")
+    if several := [field for field in fields if columns.count(field) > 1]:
+        raise UserError(f"{name}: several columns are called {several[0]!r}; rename all but one")
     places = [columns.index(field) for field in fields]
 
     def cells(line: str) -> Text:

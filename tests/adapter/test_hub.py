@@ -165,8 +165,10 @@ def test_missing_files_are_named(folders: tuple[Path, Path], tmp_path: Path) -> 
     for call in calls:
         with pytest.raises(ValueError, match="bpe=None"):
             call()
-    with pytest.raises(OSError, match=r"absent.pt"):
+    with pytest.raises(FileNotFoundError, match=r"absent.pt: no such file; .* the folder has: model.pt"):
         LinformerRobertaModel.from_pretrained(str(model), "absent.pt", str(data))
+    with pytest.raises(FileNotFoundError, match="nowhere does not exist; expected a folder"):
+        LinformerRobertaModel.from_pretrained("./nowhere")
     with pytest.raises(FileNotFoundError, match=r"nowhere"):
         LinformerRobertaModel.from_pretrained(str(tmp_path / "nowhere"), "model.pt", str(data))
     (tmp_path / "a:b").mkdir()
@@ -174,6 +176,24 @@ def test_missing_files_are_named(folders: tuple[Path, Path], tmp_path: Path) -> 
         LinformerRobertaModel.from_pretrained(str(tmp_path / "a:b"))
     with pytest.raises(ValueError, match=r"linformer-small .* model.pt"):
         LinformerRobertaModel.from_pretrained("linformer-small", "model.pt")
+
+
+def test_an_unknown_tokenizer_is_refused(folders: tuple[Path, Path]) -> None:
+    with pytest.raises(ValueError, match="bpe='sentencepieces': expected auto, None or one of .*sentencepiece"):
+        LinformerRobertaModel.from_pretrained(folders[0], "model.pt", folders[1], bpe="sentencepieces")
+
+
+@pytest.mark.parametrize("text", ["a \ud800", ["a", "\ud800"]])
+def test_half_a_surrogate_pair_is_no_text(hub: Any, text: Any) -> None:
+    with pytest.raises(ValueError, match="is half of a surrogate pair"):
+        hub.encode(text)
+
+
+def test_a_new_head_has_the_mode_of_the_model(folders: tuple[Path, Path]) -> None:
+    model = LinformerRobertaModel.from_pretrained(folders[0], "model.pt", folders[1])
+    for mode, name in ((False, "first"), (True, "second")):
+        model.train(mode).register_classification_head(name, num_classes=2)
+        assert model.model.classification_heads[name].training == mode
 
 
 @pytest.mark.parametrize("rows", [70, [[70, 4], [8, 70]]])

@@ -152,6 +152,21 @@ def test_a_head_without_names_has_numbers(hub: Any) -> None:
         next(model.classify(["a text"], head="number"))
 
 
+@pytest.mark.parametrize("text", [None, 3, ["a", None], b"bytes"])
+def test_what_is_no_text_is_said(hub: Any, text: Any) -> None:
+    with pytest.raises(ValueError, match="expected a text or a pair of texts, found "):
+        list(hub.classify([text]))
+
+
+def test_tokens_of_gpt2_are_its_pieces(tmp_path: Path) -> None:
+    data = make_gpt2(tmp_path / "tokenizer")
+    write_checkpoint(data, tmp_path / "model.pt", *SIZES, task="masked_lm")
+    hub = LinformerRobertaModel.from_pretrained(tmp_path, "model.pt", data)
+    (found,) = hub.embed(["to the end"], pooling="tokens")
+    assert found.tokens[0] == "<s>" and found.tokens[-1] == "</s>"
+    assert "".join(found.tokens[1:-1]).replace("\u0120", " ") == "to the end"
+
+
 def test_nothing_and_padding(hub: Any) -> None:
     padding = hub.task.source_dictionary.pad()
     assert hub.decode(torch.full((3,), padding)) == hub.decode(torch.tensor([], dtype=torch.long)) == ""

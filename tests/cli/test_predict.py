@@ -110,6 +110,17 @@ def test_a_bad_line_is_reported_and_the_others_are_classified(
     assert third["id"] == "3" and "0xff" in third["error"]
 
 
+def test_pairs_that_nobody_asked_for_are_said(
+    tmp_path: Path, predict: Predict, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "some.tsv"
+    path.write_text("number\ttext\n1\ta text\n")
+    predict(path)
+    assert says(capsys.readouterr().err, "2 of 2 lines have two columns", "pairs", "--field")
+    predict(path, "--field", "text")
+    assert "pairs" not in capsys.readouterr().err
+
+
 def test_a_file_whose_name_is_not_utf8(tmp_path: Path, predict: Predict) -> None:
     documents = tmp_path / "documents"
     documents.mkdir()

@@ -76,6 +76,22 @@ def test_tsv_with_a_header_has_named_columns(tmp_path: Path) -> None:
         opened(path, "text")
 
 
+def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "some.tsv", "text\tid\ttext\na\tb\tc\n")
+    with pytest.raises(UserError, match="several columns are called 'text'"):
+        opened(path, "text")
+    assert read(opened(path, "id")) == [("2", "b")]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+def test_utf16_is_refused_as_a_whole(tmp_path: Path, encoding: str) -> None:
+    """ASCII letters in it are UTF-8, with a zero beside each."""
+    mark = "" if encoding == "utf-16" else "\ufeff"
+    path = write(tmp_path / "some.txt", f"{mark}one\ntwo\n".encode(encoding))
+    with pytest.raises(UserError, match="is UTF-16, expected UTF-8"):
+        read(opened(path))
+
+
 def test_json_lines(tmp_path: Path) -> None:
     lines = ['{"text": "a\\n\\n b", "x": 1}', "{", "[1]", '{"x": "a"}', '{"text": 3}', '{"text": "\\ud800"}']
     path = write(tmp_path / "some.jsonl", "\n".join(lines))
