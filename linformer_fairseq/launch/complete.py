@@ -77,6 +77,9 @@ def complete(config: DictConfig) -> DictConfig:
             _continue_pretraining(config, folders[0])
     else:
         _complete_finetuning(config)
+    start = config.checkpoint.finetune_from_model
+    if start is not None and not Path(start).is_file():
+        raise UserError(f"checkpoint.finetune_from_model={start}: no such file; expected a checkpoint")
     _check_options(config)
     _check_batch(config)
     _check_numbers(config)

@@ -167,6 +167,16 @@ def test_tokens_of_gpt2_are_its_pieces(tmp_path: Path) -> None:
     assert "".join(found.tokens[1:-1]).replace("\u0120", " ") == "to the end"
 
 
+def test_what_fills_a_padded_dictionary_of_gpt2_is_a_token_too(tmp_path: Path) -> None:
+    data = make_gpt2(tmp_path / "tokenizer")
+    write_checkpoint(data, tmp_path / "model.pt", *SIZES, task="masked_lm")
+    hub = LinformerRobertaModel.from_pretrained(tmp_path, "model.pt", data)
+    dictionary = hub.task.source_dictionary
+    filler = dictionary.add_symbol("madeupword0000")
+    assert encoding.token_text(filler, hub.bpe, dictionary) == "madeupword0000"
+    assert encoding.piece_of(filler, hub.bpe, dictionary) == "madeupword0000"
+
+
 def test_nothing_and_padding(hub: Any) -> None:
     padding = hub.task.source_dictionary.pad()
     assert hub.decode(torch.full((3,), padding)) == hub.decode(torch.tensor([], dtype=torch.long)) == ""

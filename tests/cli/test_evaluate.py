@@ -196,6 +196,14 @@ def test_submission(data: Path, checkpoint: Path, tmp_path: Path, capsys: pytest
     assert {row[2] for row in predictions} == {""}
 
 
+def test_results_without_labels_are_refused_after_the_submission(
+    data: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [checkpoint, data, "--split", "test", "--submission", tmp_path, "--results", tmp_path / "no.json"]
+    assert says(fails(capsys, *words), "--results", "test of", "has no labels")
+    assert len(table(tmp_path / "QQP.tsv")) == 11 and not (tmp_path / "no.json").exists()
+
+
 def test_a_submission_is_of_the_test_set_unless_a_split_is_named(
     data: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -225,6 +233,16 @@ def test_a_submission_that_lacks_rows_says_so(
     words = ["evaluate", str(checkpoint), str(other), "--split", "test", "--submission", str(tmp_path / "x.tsv")]
     assert cli.main(words) == 0
     assert f"{tmp_path / 'x.tsv'} lacks 3 rows, see {other / 'rejected.tsv'}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("source", [None, "a text", ["a list"]])
+def test_results_of_data_whose_source_was_changed(data: Path, checkpoint: Path, tmp_path: Path, source: object) -> None:
+    manifest = json.loads((data / "manifest.json").read_text())
+    other = linked(data, tmp_path / "task", "manifest.json")
+    (other / "manifest.json").write_text(json.dumps({**manifest, "source": source}))
+    results = tmp_path / "results.json"
+    assert cli.main(["evaluate", str(checkpoint), str(other), "--results", str(results)]) == 0
+    assert json.loads(results.read_text())["examples"] == 30
 
 
 def fails(capsys: pytest.CaptureFixture[str], *words: object) -> str:

@@ -113,13 +113,12 @@ def test_interrupted_twice_and_carried_on(tmp_path: Path) -> None:
         (["--out"], "--out: expected a value"),
         (["--speed"], "unknown argument: --speed"),
         (["--venv", "nowhere"], "nowhere: no environment with fairseq"),
-        (["--out", "other", "--venv", sys.prefix], "other: this folder holds other files"),
-        (["--out", "a:b", "--venv", sys.prefix], "fairseq cannot read a path with a colon"),
+        (["--out", "other"], "other: this folder holds other files"),
+        (["--out", "a:b"], "fairseq cannot read a path with a colon"),
     ],
 )
 def test_wrong_options_are_said(tmp_path: Path, arguments: list[str], message: str) -> None:
-    if sys.prefix in arguments:
-        pytest.importorskip("fairseq")  # the environment is looked at before the output folder
+    """Before the set-up, which would take longer than the limit, and change this checkout."""
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "precious.txt").write_text("mine")
     result = subprocess.run([SCRIPT, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=60)

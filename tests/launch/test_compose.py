@@ -117,6 +117,7 @@ def test_what_is_wrong_is_said(monkeypatch: pytest.MonkeyPatch, words: list[str]
         ("experiment=null", "experiment=null: expected the name of a config"),
         ("run_config=null", "run_config=null: expected the name of a config"),
         ("run.name=''", "run.name=: expected the name of a folder in runs"),
+        ("checkpoint.finetune_from_model=/no/model.pt", "checkpoint.finetune_from_model=/no/model.pt: no such file"),
         ("run.name=../../evil", "run.name=../../evil: expected the name of a folder in runs"),
     ],
 )
