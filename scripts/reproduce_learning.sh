@@ -9,6 +9,7 @@ source "$repo/scripts/lib/studies.sh"
 vocab_size=2000 updates=2000 finetune_updates=400 seeds=3
 released_updates=20500 released_seeds=5
 conversion_updates=1000
+plateau_updates=30000 plateau_seeds=1
 
 usage() {
     cat <<EOT
@@ -20,6 +21,8 @@ usage: scripts/reproduce_learning.sh STUDY [options]
   length        accuracy on whole and on truncated film reviews, and in finding the author of a passage of 1,500 words:
                 models of 2 layers x 128 with n = 256, 512 and 2,048, three seeds; the last also as long as RoBERTa takes. An
                 estimated two and a half hours on two cores
+  plateau       perplexity of a RoBERTa and a Linformer over 30,000 updates, until both have left the plateau of word
+                frequencies, and accuracy on two tasks: 2 layers x 128, n = 256; an hour on two cores, in bf16
   released      the model that comes with the package, and a RoBERTa to compare: 4 layers x 256, n = 512, 80 million
                 tokens each; finetuned on SST-2, QNLI, QQP and all of IMDB, five seeds; then the weights for release, in
                 OUT/weights. An estimated thirteen hours on two cores with AMX, in bf16; days on others, in fp32
@@ -33,10 +36,11 @@ Data: LINFORMER_DATA names the folder, as for scripts/reproduce_small.sh.
 
   --out DIR        folder for data and runs (default: reproduce_STUDY in the repository root)
   --results DIR    folder for rows and tables (default: results/learning/STUDY)
-  --updates N      updates of each pretraining (default: $updates; released: $released_updates, a fifth on paragraphs;
-                   conversion: $conversion_updates)
+  --updates N      updates of each pretraining (default: $updates; plateau: $plateau_updates; released:
+                   $released_updates, a fifth on paragraphs; conversion: $conversion_updates)
   --finetune-updates N  updates of each finetuning (default: $finetune_updates; released: depends on the task)
-  --seeds N        seeds of each model (default: $seeds); released: of each finetuning (default: $released_seeds)
+  --seeds N        seeds of each model (default: $seeds; plateau: $plateau_seeds); released: of each finetuning
+                   (default: $released_seeds)
   --jobs N         number of runs at the same time, with one thread each (default: one per core)
   --help           show this text
 
@@ -47,10 +51,11 @@ EOT
 
 case "${1:-}" in
     projections | length) ;;
+    plateau) updates=$plateau_updates seeds=$plateau_seeds ;;
     released) vocab_size=8000 updates=$released_updates finetune_updates="" seeds=$released_seeds ;;
     conversion) updates=$conversion_updates finetune_updates="" ;;
     --help | -h) usage && exit 0 ;;
-    *) die "${1:-no study}: expected projections, length, released or conversion (see scripts/reproduce_learning.sh --help)" ;;
+    *) die "${1:-no study}: expected projections, length, plateau, released or conversion (see scripts/reproduce_learning.sh --help)" ;;
 esac
 study="$1" out="$repo/reproduce_$1" results="$repo/results/learning/$1" jobs="$(nproc)"
 shift
@@ -217,6 +222,16 @@ length() {
     run_all "finetuning" "${lines[@]}"
 }
 
+plateau() {
+    local model alike
+    alike="run.precision=$(fast_precision) checkpoint.save_interval_updates=$((updates / 30 + 1))"
+    prepare_task sst2 glue/SST-2 256
+    prepare_task imdb aclImdb.tar.xz 256
+    for model in roberta linformer; do for_seeds "$model" "small/$model" "$alike"; done
+    run_all "pretraining" "${lines[@]}"
+    on_two_tasks "" "after long pretraining" roberta linformer
+}
+
 fast_precision() { # on processors without units for bf16, it takes many times as long as fp32
     if grep -qE 'avx512_bf16|amx_bf16' /proc/cpuinfo; then echo bf16; else echo fp32; fi
 }
@@ -278,7 +293,7 @@ conversion() {
 
 # ---- Run the study
 case "$study" in
-    projections) open_study glue/SST-2 aclImdb.tar.xz ;;
+    projections | plateau) open_study glue/SST-2 aclImdb.tar.xz ;;
     length) open_study aclImdb.tar.xz corpus/books.list.tsv ;;
     released) open_study glue/{SST-2,QNLI,QQP} aclImdb_full.tar.xz ;;
     *) open_study ;;

@@ -97,7 +97,13 @@ def test_runs_on_other_data_of_a_task_are_refused(checkout: Path, data: Path) ->
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("study", "pretrained", "finetuned", "second_seed"),
-    [("projections", 48, 46, 94), ("length", 6, 14, 20), ("released", 6, 16, 8), ("conversion", 3, 0, 2)],
+    [
+        ("projections", 48, 46, 94),
+        ("length", 6, 14, 20),
+        ("plateau", 2, 4, 6),
+        ("released", 6, 16, 8),
+        ("conversion", 3, 0, 2),
+    ],
 )
 def test_the_runs_of_a_study_are_runs_that_can_be_composed(
     checkout: Path,
