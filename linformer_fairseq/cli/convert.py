@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -85,8 +86,17 @@ def _report(record: dict[str, Any], out: Path) -> Iterator[str]:
         errors = ", ".join(f"{error:.3g}" for error in compared["attention_errors"])
         yield f"relative error of the attention's output, by layer: {errors}"
     yield f"all of this is recorded in {out / RECORD}"
-    yield f"to continue training, on data prepared with this tokenizer (linformer data binarize --tokenizer {out}):"
+    folder = shlex.quote(str(out))
+    yield f"to continue training, on data prepared with this tokenizer (linformer data binarize --tokenizer {folder}):"
     yield (
-        f"  linformer pretrain experiment=converted/linformer pretrained={out} task.data=work/bin "
+        f"  linformer pretrain experiment=converted/linformer {_override('pretrained', out)} task.data=work/bin "
         f"task.tokens_per_sample={choices['max_positions']} run_config=gpu"
     )
+
+
+def _override(key: str, path: Path) -> str:
+    """``key=path`` for Hydra in a shell; Hydra reads only some characters without quotation marks."""
+    if re.fullmatch(r"[\w./-]+", str(path), re.ASCII):
+        return f"{key}={path}"
+    escaped = str(path).replace('"', '\\"')
+    return shlex.quote(f'{key}="{escaped}"')

@@ -55,7 +55,8 @@ class LinformerSelfAttention(nn.Module):
         shared: the encoder's projection (`build_shared_projection`), only with ``sharing=layerwise``.
 
     Raises:
-        ValueError: ``shared`` is missing, or is given although nothing is shared between layers.
+        ValueError: ``shared`` is missing, or is given although nothing is shared between layers; or there is no such
+            layer.
     """
 
     _shared: Projection | None
@@ -65,6 +66,8 @@ class LinformerSelfAttention(nn.Module):
 
     def __init__(self, settings: LinformerSettings, layer: int = 0, shared: Projection | None = None) -> None:
         super().__init__()
+        if not 0 <= layer < settings.num_layers:
+            raise ValueError(f"layer={layer}: expected 0 to {settings.num_layers - 1}, the layers of the settings")
         self.settings = settings
         self.layer = layer
         # Stored, because torch.compile recompiles for each value that it finds in `forward`: the layer's index would
@@ -115,7 +118,7 @@ class LinformerSelfAttention(nn.Module):
             The output (B, T, C), and P (B, H, T, R) or None. Outputs at padded positions are undefined.
 
         Raises:
-            ValueError: T is larger than ``max_positions``, or the shapes do not match.
+            ValueError: T is larger than ``max_positions``, the shapes do not match, or the mask is not bool.
         """
         projected = self.project(x, key_padding_mask)
         heads, weights = self._heads(x, projected, need_weights)
@@ -238,6 +241,8 @@ class LinformerSelfAttention(nn.Module):
         return joined
 
     def _check_shapes(self, x: Tensor, key_padding_mask: Tensor | None) -> None:
+        if x.dim() != 3 or not x.size(1):
+            raise ValueError(f"the input has shape {tuple(x.shape)}; expected (B, T, C) with T of at least 1")
         batch, length, width = x.shape
         n = self.settings.max_positions
         if length > n:
@@ -247,7 +252,11 @@ class LinformerSelfAttention(nn.Module):
             )
         if width != self.settings.embed_dim:
             raise ValueError(f"the input is {width} wide, but the attention {self.settings.embed_dim}")
-        if key_padding_mask is not None and key_padding_mask.shape != (batch, length):
+        if key_padding_mask is None:
+            return
+        if key_padding_mask.dtype != torch.bool:
+            raise ValueError(f"key_padding_mask is {key_padding_mask.dtype}; expected torch.bool, True at padding")
+        if key_padding_mask.shape != (batch, length):
             raise ValueError(
                 f"key_padding_mask has shape {tuple(key_padding_mask.shape)}; expected (B, T) = {(batch, length)}"
             )

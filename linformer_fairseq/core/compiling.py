@@ -14,8 +14,9 @@ import torch._dynamo
 from torch import nn
 from torch.utils import cpp_extension
 
-_PROGRAMS = 16
-"""Most graphs per layer: with and without gradients, one or several sequences, each order of products, autocast."""
+_PROGRAMS = 32
+"""Graphs per layer: with and without gradients, padding and autocast, one or several sequences and positions, each
+order of products."""
 
 
 def compile_layers(layers: Iterable[nn.Module]) -> None:
@@ -44,9 +45,9 @@ def prepare_compiler(layers: int) -> None:
         _check_cache()
         _hide_blanks(Path(torch.__file__).parent)
     config = torch._dynamo.config
-    # torch counts the graphs of all layers together, and stops compiling after 8.
+    # torch counts the graphs of all layers of a process together, and stops compiling after 8.
     limit = "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit"  # its name before 2.7
-    setattr(config, limit, max(getattr(config, limit), _PROGRAMS * layers))
+    setattr(config, limit, getattr(config, limit) + _PROGRAMS * layers)
 
 
 def _check_cache() -> None:

@@ -65,7 +65,7 @@ def encoder_layer(
         (B, T, C), or (B, 1, C).
 
     Raises:
-        ValueError: T is larger than ``max_positions``, or the shapes do not match.
+        ValueError: T is larger than ``max_positions``, the shapes do not match, or the mask is not bool.
     """
     project, positions = _compiled_steps() if parts.compiled else (_project, _positions)
     source, projected = project(parts, x, padding)
@@ -128,9 +128,10 @@ def _compiled_steps() -> tuple[Callable[..., Any], Callable[..., Any]]:
     code.
 
     The first shape is compiled statically, which is all that pretraining on full blocks needs; from the second shape
-    on, lengths and batch sizes are dynamic.
+    on, lengths and batch sizes are dynamic. After too many graphs, torch warns and runs other shapes without
+    compilation; with ``fullgraph=True``, it would fail.
     """
-    return torch.compile(_project, fullgraph=True), torch.compile(_positions, fullgraph=True)
+    return torch.compile(_project), torch.compile(_positions)
 
 
 def _joined(blocks: list[tuple[slice, slice]], done: list[Tensor]) -> Tensor:

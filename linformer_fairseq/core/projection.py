@@ -89,12 +89,12 @@ class LinearProjection(Projection):
         batch, length, features = x.shape
         matrix = self.matrix(self.rows, length, padding)
         heads = self.weight.size(0)
-        by_head = x.view(batch, length, heads, -1)
+        by_head = x.view(batch, length, heads, features // heads)
         if matrix.dim() == 4:
             return (matrix @ by_head.transpose(1, 2)).transpose(1, 2).reshape(batch, self.rows, features)
         # One product per head for the whole batch: (K, T) x (T, B*D).
-        by_head = by_head.permute(2, 1, 0, 3).reshape(heads, length, -1)
-        rows = torch.bmm(matrix, by_head).view(heads, self.rows, batch, -1)
+        by_head = by_head.permute(2, 1, 0, 3).reshape(heads, length, batch * features // heads)
+        rows = torch.bmm(matrix, by_head).view(heads, self.rows, batch, features // heads)
         return rows.permute(2, 1, 0, 3).reshape(batch, self.rows, features)
 
     def matrix(self, rows: int, length: int, padding: Tensor | None = None) -> Tensor:

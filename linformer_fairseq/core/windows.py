@@ -131,6 +131,7 @@ class Convolution(WindowProjection):
         initialise_(self.weight.data, self.settings, self.rows, fan_in=self.weight.size(-1), fan_out=self.strides)
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        x = zero_padding(x, padding)  # a weight of zero does not remove NaN or infinity
         size, sizes = self.sizes(x.size(1), padding)
         if sizes is None or padding is None or not _cpu_inference(x):
             return self._project(x, padding, size, sizes)
@@ -234,7 +235,7 @@ def _convolve(x: Tensor, kernel: Tensor, stride: int) -> Tensor:
         image = x.transpose(1, 2).unsqueeze(2)  # (B, F, 1, T), channels last in memory
         weight = kernel.reshape(features, 1, 1, taps)
         return F.conv2d(image, weight, stride=(1, stride), groups=features).squeeze(2).transpose(1, 2)
-    blocks = x.reshape(batch, -1, stride, features)
+    blocks = x.reshape(batch, x.size(1) // stride, stride, features)
     rows = (blocks[:, :count] * kernel[:, :stride].T).sum(dim=2)
     for i in range(1, taps // stride):
         rows = rows + (blocks[:, i : i + count] * kernel[:, i * stride : (i + 1) * stride].T).sum(dim=2)

@@ -89,7 +89,7 @@ def install() -> None:
 
 def _modules(name: str) -> list[ModuleType]:
     """Return the module if it has been imported, and the running program if that is ``python -m NAME``."""
-    main = sys.modules["__main__"]
+    main = sys.modules.get("__main__")
     runs = getattr(getattr(main, "__spec__", None), "name", None) == name
     return [module for module in (sys.modules.get(name), main if runs else None) if module is not None]
 

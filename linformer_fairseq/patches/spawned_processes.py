@@ -11,6 +11,7 @@ import functools
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -38,7 +39,8 @@ def _handing_on(call_main: Callable[..., Any]) -> Callable[..., Any]:
         distributed = cfg.distributed_training
         if distributed.distributed_init_method is None:
             utils.infer_init_method(distributed)  # as call_main would: it also notices torchrun and SLURM
-        if distributed.distributed_init_method is None or distributed.distributed_no_spawn:
+        spawns = distributed.distributed_init_method is not None and not distributed.distributed_no_spawn
+        if not spawns or threading.current_thread() is not threading.main_thread():  # only there may handlers be set
             return call_main(cfg, main, **kwargs)
         before = {number: signal.signal(number, hand_on) for number in STOPPING}
         try:

@@ -157,12 +157,14 @@ def _epochs(data: Data, length: float, sequences: int) -> float | None:
 def _time(config: DictConfig, sequences: int, length: float, flops: Flops, world_size: int) -> Time | None:
     options = config.run.plan
     for name in ("tokens_per_second", "mfu", "peak_tflops"):
-        if (value := options[name]) is not None and not value >= 0:
+        if (value := options[name]) is not None and not value > 0:
             raise ValueError(f"run.plan.{name}={value}: expected a positive number")
+    if options.mfu > 1:
+        raise ValueError(f"run.plan.mfu={options.mfu}: expected a fraction of the peak, at most 1")
     if options.tokens_per_second:
         hours = sequences * length / (options.tokens_per_second * world_size) / 3600
         return Time(hours, f"at {options.tokens_per_second:,.0f} tokens/s each (run.plan.tokens_per_second)")
-    if config.common.cpu or not options.mfu or not options.peak_tflops:
+    if config.common.cpu:
         return None  # the peak is that of a GPU
     hours = sequences * flops.training / (options.mfu * options.peak_tflops * 1e12 * world_size) / 3600
     return Time(

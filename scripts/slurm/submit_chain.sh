@@ -82,7 +82,7 @@ read -ra rates <<<"$LINFORMER_LRS"
 read -ra seeds <<<"$LINFORMER_SEEDS"
 python=("$venv/bin/python")
 [[ -z ${LINFORMER_PYTHON:-} ]] || read -ra python <<<"$LINFORMER_PYTHON"
-command -v sbatch >/dev/null || die "sbatch: no such program; run this on a machine that submits to SLURM"
+((dry)) || command -v sbatch >/dev/null || die "sbatch: no such program; run this on a machine that submits to SLURM"
 checkpoint="$("${python[@]}" "$repo/scripts/slurm/check_chain.py" "$((nodes * tasks_per_node))" "${pretrain_keys[@]}" \
     -- "${tasks[@]}" -- "${finetune_keys[@]}")" || exit 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
 import warnings
 from unittest.mock import Mock
@@ -308,15 +309,39 @@ def test_a_wholly_padded_sequence_gives_finite_outputs_and_gradients(case: str) 
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, HEADS, 7))
 
 
+@pytest.mark.parametrize("grad", [True, False], ids=["gradients", "inference"])
+@pytest.mark.parametrize("garbage", [1e4, math.nan])
 @pytest.mark.parametrize("case", {**ALL_MODES, **ROW_WEIGHTS})
-def test_garbage_at_padded_positions_changes_nothing(case: str) -> None:
+def test_garbage_at_padded_positions_changes_nothing(case: str, garbage: float, grad: bool) -> None:
     layers, _ = _layers(case)
-    lengths = [12, 7, 1]
-    mask = padding_mask(lengths, 12)
-    x = torch.randn(3, 12, WIDTH)
-    noisy = torch.where(mask.unsqueeze(-1), torch.full_like(x, 1e4), x)
-    real = ~mask.unsqueeze(-1)
-    torch.testing.assert_close(layers[0](noisy, mask)[0] * real, layers[0](x, mask)[0] * real)
+    for length in (N, 12, 3):
+        mask = padding_mask([length, (length + 1) // 2, 1], length)
+        x = torch.randn(3, length, WIDTH)
+        noisy = torch.where(mask.unsqueeze(-1), torch.full_like(x, garbage), x)
+        with torch.set_grad_enabled(grad):
+            out, expected = layers[0](noisy, mask)[0], layers[0](x, mask)[0]
+        torch.testing.assert_close(out[~mask], expected[~mask])
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.float32])
+@pytest.mark.parametrize("case", ALL_MODES)
+def test_a_mask_that_is_not_bool_is_refused(case: str, dtype: torch.dtype) -> None:
+    """``~`` of an integer is no negation, and 1 - attention_mask of a tokenizer is one."""
+    layers, _ = _layers(case)
+    with pytest.raises(ValueError, match="expected torch.bool, True at padding"):
+        layers[0](torch.randn(2, 6, WIDTH), padding_mask([6, 2], 6).to(dtype))
+
+
+@pytest.mark.parametrize("case", ALL_MODES)
+def test_no_sequences_and_no_positions(case: str) -> None:
+    """The last shard of a batch may be empty; a sequence may not."""
+    layers, _ = _layers(case)
+    for length in (N, 5):
+        for mask in (None, torch.zeros(0, length, dtype=torch.bool)):
+            assert layers[0](torch.randn(0, length, WIDTH), mask)[0].shape == (0, length, WIDTH)
+    for shape in ((2, 0, WIDTH), (5, WIDTH)):
+        with pytest.raises(ValueError, match="expected \\(B, T, C\\)"):
+            layers[0](torch.randn(shape))
 
 
 @pytest.mark.parametrize("case", EVERY_CASE)

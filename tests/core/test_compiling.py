@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import os
 import subprocess
 import sys
@@ -9,8 +11,16 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch._dynamo
 
-from linformer_fairseq.core import compiling
+from linformer_fairseq.core import (
+    LinformerEncoderLayer,
+    LinformerSettings,
+    build_shared_projection,
+    compile_layers,
+    compiling,
+)
+from linformer_fairseq.core.layer import _compiled_steps
 
 REPO = Path(__file__).resolve().parents[2]
 PROGRAM = """
@@ -82,3 +92,31 @@ def test_a_cache_in_a_folder_with_a_blank_is_refused_by_name(monkeypatch: pytest
     monkeypatch.setattr(compiling.tempfile, "gettempdir", lambda: "/a b")
     with pytest.raises(ValueError, match="TMPDIR, which is '/a b'"):
         compiling.prepare_compiler(1)
+
+
+@torch._dynamo.config.patch(recompile_limit=2)
+def test_shapes_beyond_the_limit_of_graphs_run_without_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
+    monkeypatch.setattr(compiling, "_PROGRAMS", 0)
+    _compiled_steps.cache_clear()
+    settings = LinformerSettings(24, 3, 1, 20, 5)
+    layer = LinformerEncoderLayer(settings, 0, build_shared_projection(settings), 32).eval()
+    plain = copy.deepcopy(layer)
+    compile_layers([layer])
+    try:
+        for length in (20, 7, 1, 12):
+            x = torch.randn(2, length, 24)
+            for mask in (None, torch.arange(length) >= torch.tensor([[length], [1]])):
+                for grad in (False, True):
+                    with torch.set_grad_enabled(grad):
+                        torch.testing.assert_close(layer(x, mask), plain(x, mask))
+    finally:
+        torch._dynamo.reset()
+        _compiled_steps.cache_clear()
+
+
+@torch._dynamo.config.patch(recompile_limit=8)
+def test_the_limit_of_graphs_is_that_of_all_models_together() -> None:
+    for _ in range(2):
+        compiling.prepare_compiler(3)
+    assert torch._dynamo.config.recompile_limit == 8 + 2 * 3 * compiling._PROGRAMS

@@ -108,3 +108,10 @@ def test_a_frozen_projection_is_kept_but_not_trained() -> None:
         keys = [key for key in model.state_dict() if key.endswith("proj_k.weight") or key == "shared.weight"]
         assert len(keys) == (12 if sharing == "none" else 1)
         assert not [name for name, _ in model.named_parameters() if name in keys]
+
+
+@pytest.mark.parametrize("layer", [-1, 2])
+def test_there_are_as_many_layers_as_the_settings_have(layer: int) -> None:
+    settings = LinformerSettings(16, 4, 2, 32, 8, sharing="none")
+    with pytest.raises(ValueError, match=f"layer={layer}: expected 0 to 1"):
+        LinformerSelfAttention(settings, layer)

@@ -23,7 +23,7 @@ from tests.docs.pages import GUIDES, Block, blocks, name_of
 
 STAGES = {"pretrain": "pretraining", "finetune": "finetuning"}
 # Programs that are not ours.
-FOREIGN = {"source", "git", "cd", "echo", "zcat", "pipx", ".venv/bin/pre-commit"}
+FOREIGN = {"source", "git", "cd", "cut", "echo", "mkdir", "sed", "zcat", "pipx", ".venv/bin/pre-commit"}
 BASH = blocks("bash")
 COMMANDS = [(block, words) for block in BASH for words in commands_of(block)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,8 @@ def batches() -> list[tuple[Tensor, Tensor]]:
 @torch.no_grad()
 def test_the_shipped_model_as_a_program(reference: Any, tmp_path: Path) -> None:
     export_program("linformer-small", tmp_path / "out")
+    config = json.loads((tmp_path / "out/config.json").read_text())
+    assert config["model_type"] == "linformer" and "auto_map" not in config  # which names code that is not there
     program = torch.export.load(tmp_path / "out" / PROGRAM).module()
     for tokens, mask in batches():
         expected = reference(tokens, mask).logits[mask]

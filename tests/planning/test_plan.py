@@ -132,10 +132,16 @@ def test_a_run_ends_after_its_epochs_if_they_come_first(run, tmp_path):
         run(**unknown, **{"optimization.max_update": 0})
 
 
-@pytest.mark.parametrize("name", ["tokens_per_second", "mfu", "peak_tflops"])
-def test_a_negative_speed_is_refused(run, name):
-    with pytest.raises(ValueError, match=f"run.plan.{name}=-5"):
-        run(**{f"run.plan.{name}": -5})
+@pytest.mark.parametrize("value", [-5, 0])
+@pytest.mark.parametrize("name", ["tokens_per_second", "mfu", "peak_tflops", "device_gib"])
+def test_a_speed_or_memory_that_is_not_positive_is_refused(run, name, value):
+    with pytest.raises(ValueError, match=f"run.plan.{name}={value:.1f}: expected a positive number"):
+        run(**{"common.cpu": False, f"run.plan.{name}": value})
+
+
+def test_no_device_is_faster_than_its_peak(run):
+    with pytest.raises(ValueError, match="run.plan.mfu=30.0: expected a fraction"):
+        run(**{"run.plan.mfu": 30})
 
 
 def test_damaged_data_are_a_warning(run, tmp_path):

@@ -113,6 +113,13 @@ def test_a_chain_is_queued_whole_or_not_at_all(chain: Chain, tmp_path: Path) -> 
     assert done.returncode == 1 and "sbatch" not in (tmp_path / "log").read_text()
 
 
+def test_a_dry_run_needs_no_slurm(chain: Chain, tmp_path: Path) -> None:
+    (tmp_path / "sbatch").unlink()
+    assert chain("a=b", "--", "sst2=x").returncode == 1
+    done = chain("--dry-run", "a=b", "--", "sst2=x")
+    assert done.returncode == 0 and done.stdout.count("$ sbatch ") == 3, done.stderr
+
+
 def test_a_dry_run_submits_nothing(chain: Chain, tmp_path: Path) -> None:
     done = chain("--dry-run", "a=b", "--", "sst2=x")
     assert done.returncode == 0 and "sbatch" not in (tmp_path / "log").read_text()

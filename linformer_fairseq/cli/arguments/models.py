@@ -212,7 +212,7 @@ def export(parser: argparse.ArgumentParser) -> None:
             type=Path,
             metavar="DIR",
             help="folder with the dictionary, the tokenizer and the labels that the model was trained with (default: "
-            "the checkpoint's folder)",
+            "the checkpoint's folder if it has them, otherwise the data folder of the training)",
         )
 
 

@@ -37,7 +37,7 @@ _ACTIVATIONS = {"activation_fn": "hidden_act", "pooler_activation_fn": "classifi
 _SAME_FUNCTION = {"gelu_fast": "gelu_accurate"}
 """fairseq's names of activation functions that have another one in transformers."""
 
-_CODE = {
+AUTO_MAP = {
     "AutoConfig": "configuration_linformer.LinformerConfig",
     "AutoModel": "modeling_linformer.LinformerModel",
     "AutoModelForMaskedLM": "modeling_linformer.LinformerForMaskedLM",
@@ -55,8 +55,7 @@ def to_transformers(options: Namespace, vocabulary: int, labels: Sequence[str] |
     """
     architecture = "AutoModelForMaskedLM" if labels is None else "AutoModelForSequenceClassification"
     config: dict[str, Any] = {
-        "architectures": [_CODE[architecture].partition(".")[2]],
-        "auto_map": _CODE,
+        "architectures": [AUTO_MAP[architecture].partition(".")[2]],
         "model_type": MODEL_TYPE,
         "dtype": "float32",
         "vocab_size": vocabulary,

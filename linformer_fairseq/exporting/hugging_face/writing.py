@@ -61,9 +61,9 @@ class Converted:
         model.tie_weights()
         return model.float().eval()
 
-    def write_tokenizer(self, folder: Path) -> None:
-        """Write config.json and the files of the tokenizer."""
-        _write_json(folder / TRANSFORMERS_CONFIG, self.config)
+    def write_tokenizer(self, folder: Path, with_code: bool = False) -> None:
+        """Write config.json and the files of the tokenizer; config.json names the code if it is in the folder."""
+        _write_json(folder / TRANSFORMERS_CONFIG, self.config | ({"auto_map": options.AUTO_MAP} if with_code else {}))
         fast_tokenizer(self.trained.tokenizer, self.trained.dict_txt).save(str(folder / "tokenizer.json"))
         _write_json(folder / "tokenizer_config.json", tokenizer_config(self.trained.options.max_positions))
 
@@ -104,7 +104,7 @@ def export_folder(model: str, out: Path, data: Path | None = None) -> list[Path]
     """
     with new_folder(out) as folder:
         converted = convert(model, data)
-        converted.write_tokenizer(folder)
+        converted.write_tokenizer(folder, with_code=True)
         # Copies: safetensors refuses tensors that share memory, as equal ones of a released model do.
         weights = {
             name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in converted.weights.items()
