@@ -115,8 +115,8 @@ class LinformerSettings:
         freeze_projection: keep E and F at their initial values; they are then buffers, not parameters.
         attention_dropout: dropout on the attention probabilities.
 
-    Defaults that depend on ``projection`` are filled in at once: ``dataclasses.replace(settings, projection=...)`` keeps
-    those of the old one.
+    Defaults that depend on ``projection`` are filled in at once, so ``dataclasses.replace(settings, projection=...)``
+    keeps those of the old one.
 
     Raises:
         ValueError: a value is out of range or contradicts another; the message names both.

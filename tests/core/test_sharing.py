@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from linformer_fairseq.core import (
+    LinformerSelfAttention,
     LinformerSettings,
     build_attention_layers,
     count_projection_matrices,
