@@ -153,7 +153,7 @@ def test_an_empty_folder_has_every_section_with_what_would_fill_it(tmp_path: Pat
     assert list(found.sections) == ANCHORS and found.figures == []
     assert {name: len(texts) for name, texts in found.missing.items()} == {
         **{"table1": 1, "table2": 2, "table3": 2, "figure1": 2, "figure2": 2, "figure3": 2, "theorems": 1},
-        **{"learning": 4, "limits": 3},
+        **{"learning": 5, "limits": 3},
     }
     assert "92.25" in found.sections["table2"], "the paper's numbers are there without ours"
     assert "n = 512, 1,024, 2,048" in found.missing["table3"][0]
@@ -166,7 +166,7 @@ def test_commands_that_make_what_is_missing_exist(tmp_path: Path) -> None:
     from tests.docs.test_commands import check, commands_of
 
     commands = re.findall(r"<blockquote>.*?<code>(.*?)</code>", page(tmp_path), re.DOTALL)
-    assert len(commands) == 19
+    assert len(commands) == 20
     for text in (text.replace("NAME", "roberta_base_n512") for text in commands):
         for words in commands_of(Block(Path("page"), 1, "bash", unescape(text))):
             check(words)
@@ -303,7 +303,7 @@ def test_the_number_of_runs_is_the_scripts(study) -> None:
     """Counts the runs that the script would start, with everything else left out."""
     text = (REPOSITORY / "scripts/reproduce_learning.sh").read_text()
     functions = re.findall(r"^\w+\(\) \{.*?^\}$", text, re.MULTILINE | re.DOTALL)
-    defaults = re.findall(r"^(?:vocab_size|released_updates)=.*$", text, re.MULTILINE)
+    defaults = re.findall(r"^(?:vocab_size|released_updates|plateau_updates)=.*$", text, re.MULTILINE)
     program = "\n".join(
         [
             *defaults,
@@ -315,6 +315,7 @@ def test_the_number_of_runs_is_the_scripts(study) -> None:
             "run_all() { count=$((count + $# - 1)); }",
             *functions,
             f"[[ {study.name} != released ]] || seeds=$released_seeds updates=$released_updates",
+            f"[[ {study.name} != plateau ]] || seeds=$plateau_seeds updates=$plateau_updates",
             f"count=0 lines=() data=data repo=repo runs=runs schedule= finetuning=; {study.name}; echo $count",
         ]
     )
