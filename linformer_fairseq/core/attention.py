@@ -178,8 +178,9 @@ class LinformerSelfAttention(nn.Module):
         if isinstance(first, RaggedHeads) and self.settings.is_pooling:  # each head pools the whole X to its own rows
             by_head = [head(x, padding) for head in first.heads]
             return _linear_by_head(by_head, self.k_proj), _linear_by_head(by_head, self.v_proj), None
-        if self.settings.projection == "linear":
-            x = zero_padding(x, padding)  # W without bias maps zeros to zeros, which add nothing in E X
+        if not self.settings.is_pooling:
+            # W without bias maps zeros to zeros, which add nothing; a weight of zero would not remove NaN or infinity.
+            x = zero_padding(x, padding)
         order = self._order(x.size(1))
         if order is Order.PROJECTION:
             rows = self._project(first, x, padding)

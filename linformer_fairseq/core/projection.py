@@ -1,8 +1,8 @@
 """Projections from n positions to k rows: the base class, and the paper's linear projection.
 
 A projection maps sequences (B, T, F) along their second dimension to rows (B, R, F). ``padding`` is None or a bool mask
-(B, T), True at padded positions, which do not contribute: windows leave them out; for the linear projection, the caller
-sets the features there to zero (`zero_padding`).
+(B, T), True at padded positions, which do not contribute: windows leave them out; for the linear projection, and for a
+convolution if they may be NaN or infinite, the caller sets the features there to zero (`zero_padding`).
 """
 
 from __future__ import annotations

@@ -131,7 +131,6 @@ class Convolution(WindowProjection):
         initialise_(self.weight.data, self.settings, self.rows, fan_in=self.weight.size(-1), fan_out=self.strides)
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        x = zero_padding(x, padding)  # a weight of zero does not remove NaN or infinity
         size, sizes = self.sizes(x.size(1), padding)
         if sizes is None or padding is None or not _cpu_inference(x):
             return self._project(x, padding, size, sizes)
