@@ -155,8 +155,11 @@ class Convolution(WindowProjection):
         if is_identity:  # the same; distributed data parallel wants a gradient for the kernel, if zero
             return x * affine(kernel, None).squeeze(-1)
         if own is None or sizes is None:
+            whole = padding is None and length % size == 0 and self.strides == 1
+            if padding is None and self._affine and not (whole or _convolves_fast(x)):
+                return _convolve(x, self._even_kernel(kernel, size, length), size)
             rows = _convolve(x, affine(kernel, None) if self._affine else kernel, size)
-            if padding is None and length % size == 0 and self.strides == 1:
+            if whole:
                 return rows
         else:
             start = torch.arange(self.rows, device=x.device) * sizes.unsqueeze(1) - (own - sizes).unsqueeze(1) // 2
@@ -166,6 +169,14 @@ class Convolution(WindowProjection):
         tokens = torch.full((x.size(0),), length, device=x.device) if padding is None else _tokens(padding)
         each, most = (size, taps) if own is None or sizes is None else (sizes.unsqueeze(1), own.unsqueeze(1))
         return self._with_ends(rows, x, kernel, tokens, each, most)
+
+    def _even_kernel(self, kernel: Tensor, size: int, length: int) -> Tensor:
+        """The kernel of each row for T tokens without padding, (R, F, s): affine over those of its taps that lie on
+        tokens, where the first and the last windows have fewer than the others."""
+        start = torch.arange(self.count(length), device=kernel.device) * size - (kernel.size(-1) - size) // 2
+        position = start.unsqueeze(1) + torch.arange(kernel.size(-1), device=kernel.device)
+        inside = (position >= 0) & (position < length)
+        return _affine_inside(kernel, inside.unsqueeze(1))
 
     def _with_ends(
         self, rows: Tensor, x: Tensor, kernel: Tensor, tokens: Tensor, each: Tensor | int, taps: Tensor | int
@@ -209,19 +220,27 @@ class Convolution(WindowProjection):
         Returns:
             (B, R, F).
         """
-        weights = (kernel if kernel.dim() == 2 else kernel.unsqueeze(1)) * inside.unsqueeze(2)  # (B, R or 1, F, s)
-        if self._affine:
-            even = affine(weights.flatten(0, 1), inside.sum(dim=-1).flatten()).view_as(weights)
-            weights = even * inside.unsqueeze(2)
+        weights = kernel if kernel.dim() == 2 else kernel.unsqueeze(1)
+        inside = inside.unsqueeze(2)  # weights: (B, R or 1, F, s)
+        weights = _affine_inside(weights, inside) if self._affine else weights * inside
         return (_windows(x, start, kernel.size(-1)) * weights.transpose(-1, -2)).sum(dim=2)
 
 
+def _affine_inside(kernel: Tensor, inside: Tensor) -> Tensor:
+    """Kernels (..., F, s) with weights that are affine over the taps where ``inside``, (..., 1, s), is True, and zero
+    elsewhere."""
+    weights = kernel * inside
+    even = affine(weights.flatten(0, -3), inside.sum(dim=-1).flatten()).view_as(weights)
+    return even * inside
+
+
 def _convolve(x: Tensor, kernel: Tensor, stride: int) -> Tensor:
-    """A depthwise convolution with zeros beyond the input: (B, T, F), (F, s) -> (B, ceil(T / stride), F).
+    """A depthwise convolution with zeros beyond the input: (B, T, F), (F, s) -> (B, R, F) with R = ceil(T / stride).
 
     Args:
         x: input.
-        kernel: its size is a multiple of the stride. It begins (s - stride) / 2 positions before each window.
+        kernel: its size is a multiple of the stride. It begins (s - stride) / 2 positions before each window. Or one
+            for each row, (R, F, s), except where `_convolves_fast`.
         stride: size of a window.
     """
     batch, length, features = x.shape
@@ -235,9 +254,10 @@ def _convolve(x: Tensor, kernel: Tensor, stride: int) -> Tensor:
         weight = kernel.reshape(features, 1, 1, taps)
         return F.conv2d(image, weight, stride=(1, stride), groups=features).squeeze(2).transpose(1, 2)
     blocks = x.reshape(batch, x.size(1) // stride, stride, features)
-    rows = (blocks[:, :count] * kernel[:, :stride].T).sum(dim=2)
+    weights = kernel.transpose(-1, -2)
+    rows = (blocks[:, :count] * weights[..., :stride, :]).sum(dim=2)
     for i in range(1, taps // stride):
-        rows = rows + (blocks[:, i : i + count] * kernel[:, i * stride : (i + 1) * stride].T).sum(dim=2)
+        rows = rows + (blocks[:, i : i + count] * weights[..., i * stride : (i + 1) * stride, :]).sum(dim=2)
     return rows
 
 
