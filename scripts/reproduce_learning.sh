@@ -7,7 +7,7 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/lib/common.sh"
 source "$repo/scripts/lib/studies.sh"
 
 vocab_size=2000 updates=2000 finetune_updates=400 seeds=3
-released_updates=20500 released_seeds=5
+released_updates=3500 released_seeds=5
 conversion_updates=1000
 plateau_updates=30000 plateau_seeds=1
 
@@ -23,11 +23,12 @@ usage: scripts/reproduce_learning.sh STUDY [options]
                 estimated two and a half hours on two cores
   plateau       perplexity of a RoBERTa and a Linformer over 30,000 updates, until both have left the plateau of word
                 frequencies, and accuracy on two tasks: 2 layers x 128, n = 256; an hour on two cores, in bf16
-  released      the model that comes with the package, and a RoBERTa to compare: 4 layers x 256, n = 512, 80 million
+  released      the model that comes with the package, and a RoBERTa to compare: 6 layers x 256, n = 512, 229 million
                 tokens each; finetuned on SST-2, QNLI, QQP and all of IMDB, five seeds; then the weights for release, in
-                OUT/weights. An estimated thirteen hours on two cores with AMX, in bf16; days on others, in fp32
-  conversion    perplexity against updates of a converted RoBERTa and of a Linformer from scratch: 4 layers x 256,
-                n = 128, k = 32, three seeds; 45 minutes on two cores, in bf16
+                OUT/weights. On a GPU if there is one: the pretraining takes ten minutes on an NVIDIA H200. On two cores
+                an estimated day for it and two for the rest, in bf16
+  conversion    perplexity against updates of a converted RoBERTa and of a Linformer from scratch: 6 layers x 256,
+                n = 64, k = 16, three seeds; an estimated hour on two cores, in bf16
 
 Each study writes its rows and tables to results/learning/STUDY. It can be stopped at any time: the same command
 continues it.
@@ -37,7 +38,7 @@ Data: LINFORMER_DATA names the folder, as for scripts/reproduce_small.sh.
   --out DIR        folder for data and runs (default: reproduce_STUDY in the repository root)
   --results DIR    folder for rows and tables (default: results/learning/STUDY)
   --updates N      updates of each pretraining (default: $updates; plateau: $plateau_updates; released:
-                   $released_updates, a fifth on paragraphs; conversion: $conversion_updates)
+                   $released_updates, a seventh on paragraphs; conversion: $conversion_updates)
   --finetune-updates N  updates of each finetuning (default: $finetune_updates; released: depends on the task)
   --seeds N        seeds of each model (default: $seeds; plateau: $plateau_seeds); released: of each finetuning
                    (default: $released_seeds)
@@ -65,11 +66,12 @@ read_options "--out --results --updates --finetune-updates --seeds --jobs" "$@"
 find_data
 text=("$data/corpus/books.txt.xz" "$data/corpus/wiki.txt.xz")
 schedule="optimization.max_update=$updates lr_scheduler.warmup_updates=$((updates / 20 + 1))"
+device="run_config=cpu"
 finetuning="run_config=cpu dataset.num_workers=0 optimization.clip_norm=1.0"
 lines=()
 
 pretrain() { # pretrain NAME EXPERIMENT SEED OVERRIDE...: adds a line to the list of runs
-    lines+=("$1_s$3 pretrain experiment=$2 common.seed=$3 ${*:4} $schedule run_config=cpu task.data=bin run.runs=$runs run.name=$1_s$3")
+    lines+=("$1_s$3 pretrain experiment=$2 common.seed=$3 ${*:4} $schedule $device task.data=bin run.runs=$runs run.name=$1_s$3")
 }
 
 for_seeds() { # for_seeds NAME EXPERIMENT OVERRIDE...: the same with each seed
@@ -237,27 +239,31 @@ fast_precision() { # on processors without units for bf16, it takes many times a
 }
 
 released() {
-    local model seed task precision
+    local model seed task precision at_a_time="$jobs"
     local -A tasks=([sst2]=glue/SST-2 [qnli]=glue/QNLI [qqp]=glue/QQP [imdb]=aclImdb_full.tar.xz)
     local -A rates=([sst2]=2e-4 [qnli]=5e-4 [qqp]=5e-4 [imdb]=5e-4) last=([sst2]=6300 [qnli]=1300 [qqp]=1100 [imdb]=2190)
     # SST-2 is learned within three epochs of 2,043 updates: the best checkpoint is looked for between their ends, too.
     local often="dataset.validate_interval_updates=500 checkpoint.save_interval_updates=500 checkpoint.keep_interval_updates=1"
     precision="$(fast_precision)"
+    device+=" run.tokens_per_batch=4096"
+    if python -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'; then
+        precision=bf16 device="run_config=gpu dataset.num_workers=8" jobs=1 # for the pretraining
+    fi
     for task in "${!tasks[@]}"; do prepare_task "$task" "${tasks[$task]}" 512; done
-    schedule="optimization.max_update=$((updates * 33 / 41)) lr_scheduler.total_num_update=$((updates * 49 / 41))"
-    schedule+=" lr_scheduler.warmup_updates=$((updates * 2 / 41)) run.precision=$precision"
+    schedule="optimization.max_update=$((updates * 6 / 7)) lr_scheduler.total_num_update=$((updates * 4454 / 3500))"
+    schedule+=" lr_scheduler.warmup_updates=$((updates * 181 / 3500)) run.precision=$precision"
     for model in linformer roberta; do pretrain "${model}_blocks" "released/$model" 1; done
     # A checkpoint of the initial weights, by one update with almost no learning rate: finetuning without pretraining.
     schedule="optimization.max_update=1 optimization.lr=[1e-12] lr_scheduler.warmup_updates=0"
     for model in linformer roberta; do pretrain "untrained_$model" "released/$model" 1; done
     run_all "pretraining on blocks" "${lines[@]}"
     lines=()
-    schedule="optimization.max_update=$((updates * 8 / 41)) lr_scheduler.warmup_updates=$((updates / 205)) run.precision=$precision"
+    schedule="optimization.max_update=$((updates / 7)) lr_scheduler.warmup_updates=$((updates / 280)) run.precision=$precision"
     for model in linformer roberta; do
         pretrain "$model" "released/${model}_paragraphs" 1 "checkpoint.finetune_from_model=$runs/${model}_blocks_s1/checkpoint_last.pt"
     done
     run_all "pretraining on paragraphs" "${lines[@]}"
-    lines=()
+    lines=() jobs="$at_a_time"
     finetuning+=" run.precision=$precision run.sentences_per_update=32 dataset.batch_size=32"
     for task in "${!tasks[@]}"; do
         for ((seed = 1; seed <= seeds; seed++)); do
@@ -277,13 +283,13 @@ released() {
 
 conversion() {
     local seed alike
-    [[ -d converted ]] || linformer convert dense converted --projected-dim 32
-    alike="task.tokens_per_sample=128 run.tokens_per_update=4096 run.tokens_per_batch=4096 run.precision=$(fast_precision)"
+    [[ -d converted ]] || linformer convert dense converted --projected-dim 16
+    alike="task.tokens_per_sample=64 run.tokens_per_update=4096 run.tokens_per_batch=4096 run.precision=$(fast_precision)"
     alike+=" model.dropout=0 model.attention_dropout=0 optimization.clip_norm=1.0 lr_scheduler.total_num_update=$updates"
     alike+=" dataset.num_workers=0 dataset.max_valid_steps=31 checkpoint.save_interval_updates=$((updates / 20 + 1))"
     for ((seed = 1; seed <= seeds; seed++)); do
         pretrain converted converted/linformer "$seed" pretrained=converted "$alike optimization.lr=[3e-4]"
-        pretrain scratch released/linformer "$seed" model.projected_dim=32 "$alike"
+        pretrain scratch released/linformer "$seed" model.projected_dim=16 model.sharing=layerwise model.kernel_strides=1 "$alike"
     done
     # The source: its perplexity after an update with almost no learning rate.
     schedule="optimization.max_update=1 optimization.lr=[1e-12] lr_scheduler.warmup_updates=0"

@@ -2,7 +2,7 @@
 
     python -m scripts.reproduce_tools.conversion_starts --text reviews.txt --out results/conversion/starts.json
 
-The source is the RoBERTa of `dense_small`, 4 layers x 256 with n = 128. It is converted with k = 64 and k = 32, with
+The source is the RoBERTa of `dense_small`, 6 layers x 256 with n = 64. It is converted with k = 32 and k = 16, with
 the defaults of `linformer convert` for everything else, and compared on the first tokens of the text. Prints the table
 of docs/conversion.md.
 """
@@ -26,7 +26,7 @@ from linformer_fairseq.files.markdown import markdown_table
 from linformer_fairseq.files.provenance import PACKAGES
 from scripts.reproduce_tools.dense_small import write_dense
 
-DIMS = (64, 32)
+DIMS = (32, 16)
 WAYS = (
     ("convolution", "window_means"),
     ("linear", "window_means"),

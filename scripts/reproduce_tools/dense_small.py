@@ -1,9 +1,10 @@
-"""Write the dense RoBERTa that linformer-small is for inputs of up to k = 128 tokens, as a checkpoint of fairseq.
+"""Write the dense RoBERTa that linformer-small is for inputs of up to 64 tokens, its smallest k, as a checkpoint of
+fairseq.
 
     python -m scripts.reproduce_tools.dense_small OUT
 
 For such inputs linformer-small projects nothing, so its weights, without E, are those of a pretrained RoBERTa with
-n = 128. docs/conversion.md measures `linformer convert` on it.
+n = 64. docs/conversion.md measures `linformer convert` on it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def write_dense(out: Path) -> None:
     source = shipped_folder("linformer-small")
     state = read_checkpoint(source / WEIGHTS)
     model = state["cfg"]["model"]
-    n = model["projected_dim"]
+    n = min(model["projected_dim"])
     sizes = ("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads")
     words = [str(source), "--task", "masked_lm", "--criterion", "masked_lm", "--arch", "roberta_prenorm"]
     words += ["--max-positions", str(n), "--tokens-per-sample", str(n)]

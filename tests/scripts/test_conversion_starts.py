@@ -30,14 +30,14 @@ def test_a_row_is_what_the_command_prints(
 ) -> None:
     sample, out = tmp_path / "sample.txt", tmp_path / "starts.json"
     sample.write_text(text(40), encoding="utf-8")
-    monkeypatch.setattr(conversion_starts, "DIMS", (32,))
+    monkeypatch.setattr(conversion_starts, "DIMS", (16,))
     monkeypatch.setattr(conversion_starts, "WAYS", (("linear", "dct"),))
     conversion_starts.main(["--text", str(sample), "--text-tokens", "512", "--out", str(out)])
     result = json.loads(out.read_text())
     assert capsys.readouterr().out.startswith("\n".join(conversion_starts.table(result)))
     assert result["provenance"]["command"].endswith("--text sample.txt --text-tokens 512 --out " + str(out))
     dense_small.write_dense(tmp_path / "dense")
-    words = ["convert", str(tmp_path / "dense"), str(tmp_path / "out"), "--projected-dim", "32", "--start", "dct"]
+    words = ["convert", str(tmp_path / "dense"), str(tmp_path / "out"), "--projected-dim", "16", "--start", "dct"]
     assert cli.main([*words, "--text", str(sample), "--text-tokens", "512"]) == 0
     compared = json.loads((tmp_path / "out" / "conversion.json").read_text())["comparison"]
     (row,), (expected,) = result["rows"], compared["perplexity"]
