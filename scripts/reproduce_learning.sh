@@ -241,13 +241,13 @@ fast_precision() { # on processors without units for bf16, it takes many times a
 released() {
     local model seed task precision at_a_time="$jobs"
     local -A tasks=([sst2]=glue/SST-2 [qnli]=glue/QNLI [qqp]=glue/QQP [imdb]=aclImdb_full.tar.xz)
-    local -A rates=([sst2]=2e-4 [qnli]=5e-4 [qqp]=5e-4 [imdb]=5e-4) last=([sst2]=6300 [qnli]=1300 [qqp]=1100 [imdb]=2190)
+    local -A rates=([sst2]=2e-4 [qnli]=5e-4 [qqp]=5e-4 [imdb]=5e-4) last=([sst2]=6300 [qnli]=1300 [qqp]=1100 [imdb]=1460)
     # SST-2 is learned within three epochs of 2,043 updates: the best checkpoint is looked for between their ends, too.
     local often="dataset.validate_interval_updates=500 checkpoint.save_interval_updates=500 checkpoint.keep_interval_updates=1"
     precision="$(fast_precision)"
     device+=" run.tokens_per_batch=4096"
     if python -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'; then
-        precision=bf16 device="run_config=gpu dataset.num_workers=8" jobs=1 # for the pretraining
+        precision=bf16 device="run_config=gpu dataset.num_workers=6" jobs=1 # for the pretraining
     fi
     for task in "${!tasks[@]}"; do prepare_task "$task" "${tasks[$task]}" 512; done
     schedule="optimization.max_update=$((updates * 6 / 7)) lr_scheduler.total_num_update=$((updates * 4454 / 3500))"

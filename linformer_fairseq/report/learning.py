@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from linformer_fairseq.files.json_records import load, naming, read_object
-from linformer_fairseq.files.markdown import markdown_table
 from linformer_fairseq.report.rows import origin, read_files
 from linformer_fairseq.report.section import Missing, Part
 from linformer_fairseq.results.accuracy import accuracy_table, read_controls
@@ -16,7 +13,14 @@ from linformer_fairseq.results.perplexity import perplexity_table
 from linformer_fairseq.results.render import markdown
 
 _SCRIPT = "scripts/reproduce_learning.sh"
-_TRIED = "learning/tried/runs.jsonl"
+_OTHERS = {
+    "learning/first/runs.jsonl": ("The first linformer-small", "with 4 layers and windows of one width"),
+    "learning/tried/runs.jsonl": (
+        "Experiments on the way to the default model",
+        "some of them with settings that are not options of the model",
+    ),
+}
+"""Rows that no study makes any more: title, and what is special about them."""
 
 
 @dataclass(frozen=True)
@@ -72,48 +76,10 @@ def learning(results: Path) -> Iterator[Part]:
             yield origin(results, study.rows, command)
         if len(rows) < study.runs:
             yield Missing(f"{study.title}: {study.runs - len(rows)} of {study.runs} runs", command)
-    lengths = results / "learning/released/lengths.json"
-    if lengths.is_file():
-        yield from _by_length(lengths)
-    for name, rows in read_files(results, [_TRIED]).items():
-        yield "\n### Experiments on the way to the default model\n"
+    for name, rows in read_files(results, list(_OTHERS)).items():
+        title, special = _OTHERS[name]
+        yield f"\n### {title}\n"
         yield (
-            f"{len(rows)} runs, some of them with settings that are not options of the model; "
-            f"{results.name}/learning/README.md has their outcomes. (Rows: {results.name}/{name})"
+            f"{len(rows)} runs, {special}; {results.name}/learning/README.md has their outcomes. "
+            f"(Rows: {results.name}/{name})"
         )
-
-
-@dataclass(frozen=True)
-class _Length:
-    run: str
-    updates: int
-    length: int
-    perplexity: float
-
-
-@dataclass(frozen=True)
-class _Lengths:
-    """A file of scripts/reproduce_tools/lengths.py, which `linformer analyse limits` has replaced."""
-
-    rows: list[_Length]
-    commit: str
-    date: str
-    machine: str
-
-
-def _by_length(path: Path) -> Iterator[Part]:
-    """Perplexity of the released model by tokens per input."""
-    yield "\n### Perplexity on short inputs\n"
-    with naming(path):
-        found: Any = load(_Lengths, read_object(path))
-    lengths = sorted({row.length for row in found.rows})
-    lines = [["validation perplexity by tokens per input", *(f"{length:,}" for length in lengths)]]
-    for run, updates in dict.fromkeys((row.run, row.updates) for row in found.rows):
-        there = {row.length: row.perplexity for row in found.rows if (row.run, row.updates) == (run, updates)}
-        values = (f"{there[length]:,.1f}" if length in there else "-" for length in lengths)
-        lines.append([f"{run}, {updates:,} updates", *values])
-    yield from markdown_table(lines)
-    yield (
-        f"\n(`scripts/reproduce_tools/lengths.py`, since replaced by `linformer analyse limits`; {found.date}, commit "
-        f"{found.commit}; {found.machine})\n"
-    )

@@ -10,7 +10,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from linformer_fairseq.core import PROJECTIONS, SHARINGS, compiling
+from linformer_fairseq.core import PROJECTIONS, SHARINGS, compiling, windows
 from linformer_fairseq.core import layer as core_layer
 from linformer_fairseq.modules import encoder_layer as encoder_layers
 from tests.adapter.building import directly
@@ -245,6 +245,27 @@ def test_causal_attention_is_refused() -> None:
     layer = build().encoder.sentence_encoder.layers[0]
     with pytest.raises(ValueError, match="attn_mask was given.*causal"):
         layer(torch.randn(1, 5, 24), None, attn_mask=torch.ones(5, 5).triu(1))
+
+
+def test_full_blocks_are_projected_without_gathering_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On any device, the encoder looks whether there is padding: a gather for each sequence takes much longer."""
+    encoder = build(projection="convolution", projected_dim=6, kernel_strides=2).encoder.sentence_encoder
+    full, padded = batch(sentences(N, N)), batch(sentences(N, 5))
+    gathered: list[torch.Size] = []
+    gather = windows._windows
+    monkeypatch.setattr(windows, "_windows", lambda x, *args: gathered.append(x.shape) or gather(x, *args))
+    encoder(full)
+    assert not gathered
+    encoder(padded)
+    assert gathered
+
+
+@pytest.mark.parametrize("capturing", [False, True])
+def test_only_a_graph_masks_without_looking(capturing: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder, compiled = (build(compile_encoder=on).encoder.sentence_encoder for on in (False, True))
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: capturing)
+    gpu = torch.device("cuda")
+    assert (encoder._masks_always(gpu), compiled._masks_always(gpu)) == (capturing, True)
 
 
 @pytest.mark.slow

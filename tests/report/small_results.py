@@ -115,9 +115,6 @@ def make(folder: Path) -> Path:
         path = folder / name / "runs.jsonl"
         path.parent.mkdir(parents=True)
         path.write_text("".join(map(to_line, lines)))
-    lengths = [{"run": "small_s1", "updates": 20, "length": length, "perplexity": 77.7} for length in (16, 32)]
-    made = {"commit": "0ff1ce", "date": "2026-01-02", "machine": "a small machine"}
-    _write(folder / "learning/released/lengths.json", {"rows": lengths, **made})
     _write(folder / "learning/released/sst2.json", {"task": "sst2", "bag_of_words": 82.25, "majority": 50.5})
     return folder
 
