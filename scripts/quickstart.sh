@@ -146,7 +146,7 @@ finetune_own() { # finetune_own NAME TITLE
 finetune_own linformer Linformer
 finetune_own roberta RoBERTa
 
-# ---- 6: the model that comes with the package, on the same docstrings with its own vocabulary. It has 4 layers x 256
+# ---- 6: the model that comes with the package, on the same docstrings with its own vocabulary. It has 6 layers x 256
 # and n = 512, so that an update takes longer; with half as many, everything takes ten minutes. It is validated less
 # often.
 shipped_folder="linformer_fairseq/weights/$shipped" report_options=() report_inputs=()
