@@ -30,7 +30,7 @@ steps are not repeated unless their input, options or program changed.
   --out DIR            folder for all output (default: quickstart/ in the repository root)
   --vocab-size N       vocabulary size of the sentencepiece model (default: $vocab_size)
   --updates N          pretraining updates (default: $updates)
-  --finetune-updates N finetuning updates (default: $finetune_updates); half as many for $shipped
+  --finetune-updates N finetuning updates (default: $finetune_updates)
   --venv DIR           use this environment as it is instead of setting up .venv
   --help               show this text
 
@@ -146,14 +146,13 @@ finetune_own() { # finetune_own NAME TITLE
 finetune_own linformer Linformer
 finetune_own roberta RoBERTa
 
-# ---- 6: the model that comes with the package, on the same docstrings with its own vocabulary. It has 6 layers x 256
-# and n = 512, so that an update takes longer; with half as many, everything takes ten minutes. It is validated less
-# often.
+# ---- 6: the model that comes with the package, on the same docstrings with its own vocabulary. It has 6 layers x 256,
+# so that an update and a validation take longer: it is validated less often.
 shipped_folder="linformer_fairseq/weights/$shipped" report_options=() report_inputs=()
 if [[ -f $shipped_folder/model.safetensors ]]; then
     task_step task_bin_shipped "labelled text in the pieces of $shipped" "$shipped_folder"
     finetune shipped "$shipped" "$shipped" "$shipped_folder/model.safetensors" "$out/task_bin_shipped" \
-        "$(((finetune_updates + 1) / 2))" checkpoint.save_interval_updates=100
+        "$finetune_updates" checkpoint.save_interval_updates=100
     report_options=(--shipped "$shipped")
     report_inputs=("$shipped_folder"/* "$out/finetune_shipped/checkpoint_last.pt")
 else
