@@ -303,7 +303,7 @@ def test_the_model_of_the_package_has_the_sections_that_people_wrote() -> None:
     card = card_of(Path("linformer-small"))
     page = (shipped_folder("linformer-small").parent / "README.md").read_text(encoding="utf-8")
     assert (card.data.license, card.data.language) == ("mit", "en") == tuple(split(page)[0].values())
-    assert table(card, "## Architecture")["parameters"] == "5,414,978"
+    assert table(card, "## Architecture")["parameters"] == "7,007,810"
     for line in ("| Project Gutenberg | 330 English books |", "* `linformer-small`: `experiment=released/linformer`"):
         assert line in page and line in card.text
     assert not re.search(r"\]\((?!https:)", card.text), "relative links lead nowhere from another folder"
