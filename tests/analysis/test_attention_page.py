@@ -107,7 +107,7 @@ def test_layer_head_and_token_by_click(browser: Browser, short: tuple[Path, dict
     out, record = short
     opened(browser, out)
     assert browser.text("h1") == "my_model" and "n = 512" in browser.text("#facts")
-    assert len(browser.texts("#heads button")) == 16
+    assert len(browser.texts("#heads button")) == 24
     assert browser.texts("#tokens button") == [token.replace(" ", "▁") for token in record["tokens"]]
     browser.click(head_button(3, 2))
     browser.click(token_button(5))
@@ -149,7 +149,7 @@ def test_windows_of_a_long_text(browser: Browser, long: tuple[Path, dict[str, An
             "#made-of"
         )
         assert background(browser, token + 1) != (255, 255, 255)
-    assert background(browser, inside[-1] + 2) == (255, 255, 255)
+    assert background(browser, inside[-1] + 2 + window) == (255, 255, 255)  # behind the overlap of the windows
     rest = 1 - np.sort(shares)[-10:].sum()
     assert percent(rest) in browser.text("#rest")
     browser.click("#next")
