@@ -96,7 +96,7 @@ def test_interrupted_twice_and_carried_on(tmp_path: Path) -> None:
     assert re.search(r"^\| +\| +Linformer \| +RoBERTa \| +linformer-small \|$", output, re.MULTILINE), output
     assert str(shipped / "model.safetensors") in (out / "finetune_shipped" / "config.yaml").read_text()
     figures = report["models"]["linformer-small"]
-    assert figures["finetuning_updates"] == 10 and figures["perplexity_after"] is None and figures["accuracy"] > 0
+    assert figures["finetuning_updates"] == 20 and figures["perplexity_after"] is None and figures["accuracy"] > 0
     assert report["models"]["Linformer"]["finetuning_updates"] == 20
     for model in ("Linformer", "linformer-small"):
         assert f"What {model} puts for <mask>:" in output

@@ -14,7 +14,7 @@ import torch
 from fairseq import models
 from fairseq.data import Dictionary
 from fairseq.models.roberta import model as fairseq_roberta
-from omegaconf import DictConfig, open_dict
+from omegaconf import DictConfig, ListConfig, open_dict
 from torch import nn
 
 from linformer_fairseq.launch import compose, config_dir, resolved
@@ -92,12 +92,15 @@ def check_model(model: Any, config: DictConfig) -> None:
     settings = model.encoder.settings
     assert settings == found.settings
     assert settings.max_positions == config.task.tokens_per_sample
-    k, sharing, encoder = config.model.projected_dim, config.model.sharing, model.encoder.sentence_encoder
-    assert (settings.sharing, set(settings.dims)) == (sharing, {(k,) * found.heads})
+    dims, sharing, encoder = config.model.projected_dim, config.model.sharing, model.encoder.sentence_encoder
+    by_layer = list(dims) if isinstance(dims, ListConfig) else [dims] * found.layers
+    k = by_layer[-1]
+    assert (settings.sharing, list(settings.dims)) == (sharing, [(k,) * found.heads for k in by_layer])
     attention = encoder.layers[-1].self_attn
     n = config.task.tokens_per_sample
     if settings.projection == "convolution":
-        assert encoder.proj_k.weight.shape == (found.width, n // k)
+        kernels = encoder.proj_k if sharing == "layerwise" else attention.proj_k
+        assert kernels.weight.shape == (found.width, n // k * settings.kernel_strides)
     elif sharing == "layerwise":
         assert encoder.proj_k.weight.shape == (k, n) and attention.proj_k is None
     else:
