@@ -155,11 +155,12 @@ class Convolution(WindowProjection):
         if is_identity:  # the same; distributed data parallel wants a gradient for the kernel, if zero
             return x * affine(kernel, None).squeeze(-1)
         if own is None or sizes is None:
-            whole = padding is None and length % size == 0 and self.strides == 1
-            if padding is None and self._affine and not (whole or _convolves_fast(x)):
+            # No row reaches beyond the tokens, or adding zeros there is right.
+            complete = padding is None and (not self._affine or (length % size == 0 and self.strides == 1))
+            if padding is None and not (complete or _convolves_fast(x)):
                 return _convolve(x, self._even_kernel(kernel, size, length), size)
             rows = _convolve(x, affine(kernel, None) if self._affine else kernel, size)
-            if whole:
+            if complete:
                 return rows
         else:
             start = torch.arange(self.rows, device=x.device) * sizes.unsqueeze(1) - (own - sizes).unsqueeze(1) // 2
