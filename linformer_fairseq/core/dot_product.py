@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -45,11 +48,27 @@ def dot_product_attention(
     if in_steps:
         mixed, weights = _in_steps(query, keys, values, mask, scale, dropout, stored)
     else:
-        mixed = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask, dropout_p=dropout, scale=scale)
+        with nullcontext() if mask is None or torch.compiler.is_compiling() else without_cudnn():
+            mixed = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask, dropout_p=dropout, scale=scale)
     if query.size(1) < heads:
         mixed = mixed.view(-1, heads, length, mixed.size(-1))
         weights = None if weights is None else weights.view(-1, heads, length, weights.size(-1))
     return mixed, weights
+
+
+@contextmanager
+def without_cudnn() -> Iterator[None]:
+    """Keeps `scaled_dot_product_attention` from cuDNN's kernel, which makes a plan for every new shape of its input.
+
+    Padded batches nearly all have different shapes, and torch prefers this kernel for masked attention on NVIDIA Hopper
+    and Blackwell: it took up to 12 times as long as with another kernel (docs/performance.md, "On a GPU").
+    """
+    enabled: bool = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    try:
+        yield
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(enabled)
 
 
 def _in_steps(

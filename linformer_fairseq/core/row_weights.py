@@ -29,7 +29,9 @@ def stretched(weight: Tensor, length: int, count: Tensor | None) -> Tensor:
     tokens = torch.full((1,), length, device=weight.device) if count is None else count.clamp(min=1)
     edges = torch.arange(length + 1, device=weight.device) * n // tokens.unsqueeze(1)  # (B or 1, length + 1)
     sums = F.pad(_exact(weight).cumsum(dim=-1), (1, 0))
-    spread = sums[..., edges.clamp(max=n)].diff(dim=-1).movedim(-2, 0)
+    # Not by indexing: many edges are the same, and its backward pass adds their gradients one after the other on a GPU.
+    spread = sums.index_select(-1, edges.clamp(max=n).flatten()).view(*sums.shape[:-1], *edges.shape)
+    spread = spread.diff(dim=-1).movedim(-2, 0)
     return (spread[0] if count is None else spread).to(weight.dtype)
 
 

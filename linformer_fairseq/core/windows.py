@@ -40,9 +40,11 @@ class WindowProjection(Projection):
         """The largest `size` in a batch, and that of each sequence, (B,), or None if it is the same for all."""
         if padding is None or not (self.fixed_rows or (self._fits and length > self.rows)):
             return self.size(length), None
-        tokens = _tokens(padding)
+        size, tokens = self.size(length), _tokens(padding)
         own = (tokens + self.rows - 1) // self.rows if self._fits else torch.full_like(tokens, self.window)
-        return self.size(length), own
+        # Batches of similar lengths often have one size. On a GPU, the host would have to wait for the answer.
+        same = _depends_on_values(padding) and not self.fixed_rows and bool((own == size).all())
+        return size, None if same else own
 
     def live_rows(self, x: Tensor, padding: Tensor | None) -> Tensor | None:
         if padding is None:
@@ -73,10 +75,9 @@ class WindowProjection(Projection):
             if missing := count * size - length:
                 x = torch.cat([x, x.new_full((batch, missing, features), fill)], dim=1)
             return x.reshape(batch, count, size, features)
-        place = torch.arange(size, device=x.device)
         start = torch.arange(self.rows, device=x.device) * sizes.unsqueeze(1)  # (B, R)
-        outside = (place >= sizes.view(-1, 1, 1)) | (start.unsqueeze(-1) + place >= length)
-        return _windows(x, start, size).masked_fill(outside.unsqueeze(-1), fill)
+        inside = torch.arange(size, device=x.device) < sizes.view(-1, 1, 1)
+        return _gathered(x, start, inside & _on_tokens(start, size, length, None), fill)
 
 
 class MeanPool(WindowProjection):
@@ -132,7 +133,7 @@ class Convolution(WindowProjection):
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         size, sizes = self.sizes(x.size(1), padding)
-        if sizes is None or padding is None or not _cpu_inference(x):
+        if sizes is None or padding is None or torch.is_grad_enabled() or not _depends_on_values(x):
             return self._project(x, padding, size, sizes)
         # Kernels of each size in turn: faster than a kernel for each sequence.
         rows = x.new_zeros(x.size(0), self.rows, x.size(2))
@@ -154,85 +155,39 @@ class Convolution(WindowProjection):
             kernel = stretched(kernel, taps, own)
         if is_identity:  # the same; distributed data parallel wants a gradient for the kernel, if zero
             return x * affine(kernel, None).squeeze(-1)
-        if own is None or sizes is None:
-            # No row reaches beyond the tokens, or adding zeros there is right.
-            complete = padding is None and (not self._affine or (length % size == 0 and self.strides == 1))
-            if padding is None and not (complete or _convolves_fast(x)):
-                return _convolve(x, self._even_kernel(kernel, size, length), size)
-            rows = _convolve(x, affine(kernel, None) if self._affine else kernel, size)
-            if complete:
-                return rows
-        else:
+        if sizes is not None and own is not None:
             start = torch.arange(self.rows, device=x.device) * sizes.unsqueeze(1) - (own - sizes).unsqueeze(1) // 2
             inside = torch.arange(taps, device=x.device) < own.view(-1, 1, 1)
-            rows = self._weighted(x, start, kernel, inside)
-        # The first and last windows of a sequence may have fewer tokens than the others.
-        tokens = torch.full((x.size(0),), length, device=x.device) if padding is None else _tokens(padding)
-        each, most = (size, taps) if own is None or sizes is None else (sizes.unsqueeze(1), own.unsqueeze(1))
-        return self._with_ends(rows, x, kernel, tokens, each, most)
-
-    def _even_kernel(self, kernel: Tensor, size: int, length: int) -> Tensor:
-        """The kernel of each row for T tokens without padding, (R, F, s): affine over those of its taps that lie on
-        tokens, where the first and the last windows have fewer than the others."""
-        start = torch.arange(self.count(length), device=kernel.device) * size - (kernel.size(-1) - size) // 2
-        position = start.unsqueeze(1) + torch.arange(kernel.size(-1), device=kernel.device)
-        inside = (position >= 0) & (position < length)
-        return _affine_inside(kernel, inside.unsqueeze(1))
-
-    def _with_ends(
-        self, rows: Tensor, x: Tensor, kernel: Tensor, tokens: Tensor, each: Tensor | int, taps: Tensor | int
-    ) -> Tensor:
-        """Replaces rows whose kernels reach beyond the tokens of their sequences.
-
-        Args:
-            rows: (B, R, F).
-            x: (B, T, F).
-            kernel: as for `_weighted`.
-            tokens: (B,), number of tokens.
-            each, taps: stride and size of the kernels; (B, 1) if they differ between sequences.
-        """
-        first, count = self.strides // 2, rows.size(1)
-        last = (tokens.unsqueeze(1) - 1) // each
-        front = torch.arange(first, device=x.device).expand(x.size(0), -1)
-        back = last - torch.arange((self.strides + 2) // 2, device=x.device)
-        if first:  # A row that is in both lists, or does not exist, goes to another one behind all, which is dropped.
-            rows = F.pad(rows, (0, 0, 0, 1))
-            front, back = front.masked_fill(front > last, count), back.masked_fill(back < first, count)
-        chosen = torch.cat([front, back], dim=1)
-        start = chosen * each - (taps - each) // 2
-        place = torch.arange(kernel.size(-1), device=x.device)
-        position = start.unsqueeze(-1) + place
-        inside = (position >= 0) & (position < tokens.view(-1, 1, 1))
-        if isinstance(taps, Tensor):
-            inside &= place < taps.unsqueeze(-1)
-        ends = self._weighted(x, start, kernel, inside).to(rows.dtype)  # autocast has computed the other rows
-        rows[torch.arange(x.size(0), device=x.device).unsqueeze(1), chosen] = ends
-        return rows[:, :count]
-
-    def _weighted(self, x: Tensor, start: Tensor, kernel: Tensor, inside: Tensor) -> Tensor:
-        """Sums the features of any windows with the weights of the taps that lie on tokens.
-
-        Args:
-            x: (B, T, F).
-            start: (B, R), the first position of each window.
-            kernel: (F, s) or (B, F, s).
-            inside: (B, R or 1, s), True for taps on tokens.
-
-        Returns:
-            (B, R, F).
-        """
-        weights = kernel if kernel.dim() == 2 else kernel.unsqueeze(1)
-        inside = inside.unsqueeze(2)  # weights: (B, R or 1, F, s)
-        weights = _affine_inside(weights, inside) if self._affine else weights * inside
-        return (_windows(x, start, kernel.size(-1)) * weights.transpose(-1, -2)).sum(dim=2)
+            inside = inside & _on_tokens(start, taps, length, padding)
+            parts = _gathered(x, start, inside, 0.0)
+            rows, sums = (parts * kernel.transpose(-1, -2).unsqueeze(1)).sum(dim=2), parts.sum(dim=2)
+        elif not self._affine:
+            return _convolve(x, kernel, size)
+        elif padding is None and length % size == 0 and self.strides == 1:
+            return _convolve(x, affine(kernel, None), size)  # all taps of all rows are on tokens
+        else:
+            rows, sums = _convolve(x, kernel, size), _sums(x, taps, size)
+            start = torch.arange(rows.size(1), device=x.device) * size - (taps - size) // 2
+            inside = _on_tokens(start, taps, length, padding)
+        return rows + _missing(kernel, inside).to(rows.dtype) * sums if self._affine else rows
 
 
-def _affine_inside(kernel: Tensor, inside: Tensor) -> Tensor:
-    """Kernels (..., F, s) with weights that are affine over the taps where ``inside``, (..., 1, s), is True, and zero
-    elsewhere."""
-    weights = kernel * inside
-    even = affine(weights.flatten(0, -3), inside.sum(dim=-1).flatten()).view_as(weights)
-    return even * inside
+def _missing(kernel: Tensor, inside: Tensor) -> Tensor:
+    """What to add to the weight of each tap on a token, so that the weights of a row sum to one: (B or 1, R, F).
+
+    Args:
+        kernel: (F, s) or (B, F, s).
+        inside: bool (B or 1, R, s), True for taps on tokens.
+    """
+    exact = inside.to(_at_least_fp32(kernel))
+    return (1 - exact @ kernel.to(exact.dtype).transpose(-1, -2)) / exact.sum(dim=-1, keepdim=True).clamp(min=1)
+
+
+def _on_tokens(start: Tensor, size: int, length: int, padding: Tensor | None) -> Tensor:
+    """Which of the ``size`` positions from ``start``, (R,) or (B, R), are those of tokens: bool (B or 1, R, size)."""
+    tokens: Tensor | int = length if padding is None else _tokens(padding).view(-1, 1, 1)
+    position = start.view(-1, start.size(-1), 1) + torch.arange(size, device=start.device)
+    return (position >= 0) & (position < tokens)
 
 
 def _convolve(x: Tensor, kernel: Tensor, stride: int) -> Tensor:
@@ -240,47 +195,82 @@ def _convolve(x: Tensor, kernel: Tensor, stride: int) -> Tensor:
 
     Args:
         x: input.
-        kernel: its size is a multiple of the stride. It begins (s - stride) / 2 positions before each window. Or one
-            for each row, (R, F, s), except where `_convolves_fast`.
+        kernel: its size is a multiple of the stride. It begins (s - stride) / 2 positions before each window.
         stride: size of a window.
     """
-    batch, length, features = x.shape
     taps = kernel.size(-1)
-    count, before = math.ceil(length / stride), (taps - stride) // 2
-    behind = (count - 1) * stride + taps - before - length
-    if before or behind:
-        x = F.pad(x, (0, 0, before, behind))
     if _convolves_fast(x):
-        image = x.transpose(1, 2).unsqueeze(2)  # (B, F, 1, T), channels last in memory
-        weight = kernel.reshape(features, 1, 1, taps)
-        return F.conv2d(image, weight, stride=(1, stride), groups=features).squeeze(2).transpose(1, 2)
-    blocks = x.reshape(batch, x.size(1) // stride, stride, features)
-    weights = kernel.transpose(-1, -2)
-    rows = (blocks[:, :count] * weights[..., :stride, :]).sum(dim=2)
-    for i in range(1, taps // stride):
-        rows = rows + (blocks[:, i : i + count] * weights[..., i * stride : (i + 1) * stride, :]).sum(dim=2)
-    return rows
+        image = _extended(x, taps, stride).transpose(1, 2).unsqueeze(2)  # (B, F, 1, T), channels last in memory
+        weight = kernel.reshape(x.size(-1), 1, 1, taps)
+        return F.conv2d(image, weight, stride=(1, stride), groups=x.size(-1)).squeeze(2).transpose(1, 2)
+    blocks = _blocks(x, taps, stride)
+    each = kernel.transpose(-1, -2).chunk(taps // stride)
+    count = blocks.size(1) - len(each) + 1
+    return _total([(blocks[:, i : i + count] * weights).sum(dim=2) for i, weights in enumerate(each)])
+
+
+def _sums(x: Tensor, taps: int, stride: int) -> Tensor:
+    """As `_convolve` with a kernel of ``taps`` ones."""
+    if _convolves_fast(x):
+        return _convolve(x, x.new_ones(x.size(-1), taps), stride)
+    blocks = _blocks(x, taps, stride).sum(dim=2)
+    others = taps // stride - 1
+    return _total([blocks[:, i : blocks.size(1) - others + i] for i in range(others + 1)])
+
+
+def _total(parts: list[Tensor]) -> Tensor:
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+def _blocks(x: Tensor, taps: int, stride: int) -> Tensor:
+    """`_extended`, as (B, blocks, stride, F)."""
+    x = _extended(x, taps, stride)
+    batch, length, features = x.shape
+    return x.reshape(batch, length // stride, stride, features)
+
+
+def _extended(x: Tensor, taps: int, stride: int) -> Tensor:
+    """Adds the zeros before and behind (B, T, F) that kernels of ``taps`` reach."""
+    before, count = (taps - stride) // 2, math.ceil(x.size(1) / stride)
+    behind = (count - 1) * stride + taps - before - x.size(1)
+    return F.pad(x, (0, 0, before, behind)) if before or behind else x
 
 
 def _convolves_fast(x: Tensor) -> bool:
     """Whether oneDNN has a fast depthwise convolution for this; its backward pass is slow (benchmarks/NOTES.md)."""
     wanted = {torch.float32: ("AVX2", "AVX512"), torch.bfloat16: ("AVX512",)}
-    return _cpu_inference(x) and torch.backends.cpu.get_cpu_capability() in wanted.get(x.dtype, ())
+    capability = torch.backends.cpu.get_cpu_capability()
+    return not torch.is_grad_enabled() and _depends_on_values(x) and capability in wanted.get(x.dtype, ())
 
 
-def _cpu_inference(x: Tensor) -> bool:
-    """Whether the code may depend on the values of tensors, and no gradients are computed."""
-    return x.device.type == "cpu" and not (torch.is_grad_enabled() or torch.compiler.is_compiling())
+def _depends_on_values(x: Tensor) -> bool:
+    """Whether the code may depend on the values of a tensor: on a CPU, and not in a graph."""
+    return x.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
-def _windows(x: Tensor, start: Tensor, size: int) -> Tensor:
-    """(B, T, F) and the first positions of windows (B, R) -> (B, R, size, F); features of positions that are not in the
-    input are undefined."""
+def _gathered(x: Tensor, start: Tensor, inside: Tensor, fill: float) -> Tensor:
+    """Windows that begin anywhere.
+
+    Args:
+        x: (B, T, F).
+        start: (B, R), their first positions.
+        inside: bool (B, R, size), False for positions that are not in the input, or not in the window.
+        fill: the value there.
+
+    Returns:
+        (B, R, size, F).
+    """
     batch, length, features = x.shape
-    position = start.unsqueeze(-1) + torch.arange(size, device=x.device)
-    first = torch.arange(batch, device=x.device).view(-1, 1, 1) * length
-    # An embedding copies whole rows; on a CPU, gather copies each element by itself.
-    return F.embedding(first + position.clamp(0, length - 1), x.reshape(batch * length, features))
+    position = start.unsqueeze(-1) + torch.arange(inside.size(-1), device=x.device)
+    first = torch.arange(batch, device=x.device).view(-1, 1, 1) * (length + 1)
+    index = first + torch.where(inside, position, length)
+    # Whole rows are copied, and their gradients added: gather copies each element by itself on a CPU, and the backward
+    # passes of an embedding and of indexing sort all indices on a GPU.
+    rows = F.pad(x, (0, 0, 0, 1), value=fill).view(batch * (length + 1), features)
+    return rows.index_select(0, index.flatten()).view(*index.shape, features)
 
 
 def _tokens(padding: Tensor) -> Tensor:

@@ -30,6 +30,7 @@ from linformer_fairseq.patches import (
     not_finite,
     not_learning,
     numpy_long,
+    padded_attention,
     patience,
     recovery,
     restore_errors,
@@ -56,6 +57,7 @@ PATCHES: tuple[ModuleType, ...] = (
     byte_pieces,
     # the run
     bf16_devices,
+    padded_attention,
     spawned_processes,
     log_file,
     batching,

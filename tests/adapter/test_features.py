@@ -250,11 +250,12 @@ def test_causal_attention_is_refused() -> None:
 def test_full_blocks_are_projected_without_gathering_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """On any device, the encoder looks whether there is padding: a gather for each sequence takes much longer."""
     encoder = build(projection="convolution", projected_dim=6, kernel_strides=2).encoder.sentence_encoder
-    full, padded = batch(sentences(N, N)), batch(sentences(N, 5))
+    full, similar, padded = batch(sentences(N, N)), batch(sentences(N, N - 1)), batch(sentences(N, 5))
     gathered: list[torch.Size] = []
-    gather = windows._windows
-    monkeypatch.setattr(windows, "_windows", lambda x, *args: gathered.append(x.shape) or gather(x, *args))
+    gather = windows._gathered
+    monkeypatch.setattr(windows, "_gathered", lambda x, *args: gathered.append(x.shape) or gather(x, *args))
     encoder(full)
+    encoder(similar)  # windows of the same size in both sequences
     assert not gathered
     encoder(padded)
     assert gathered

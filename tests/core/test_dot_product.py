@@ -106,3 +106,27 @@ def test_torch_computes_a_softmax_in_place(rows: int) -> None:
     scores[::3, rows // 2 + 1 :] = float("-inf")
     expected = scores.clone().softmax(dim=-1)
     assert torch.equal(torch.softmax(scores, -1, out=scores), expected)
+
+
+@pytest.mark.parametrize("masked", [False, True], ids=["all", "masked"])
+@pytest.mark.parametrize("enabled", [True, False])
+def test_masked_attention_is_computed_without_cudnn(
+    enabled: bool, masked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool] = []
+
+    def attend(query: Tensor, *args: object, **kwargs: object) -> Tensor:
+        seen.append(torch.backends.cuda.cudnn_sdp_enabled())
+        return query
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", attend)
+    query = draw(H, 4, torch.float32)
+    mask = torch.ones(B, 1, 1, 4, dtype=torch.bool) if masked else None
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    torch.backends.cuda.enable_cudnn_sdp(enabled)
+    try:
+        dot_product_attention(query, query, query, mask, scale=SCALE)
+        assert torch.backends.cuda.cudnn_sdp_enabled() == enabled
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(before)
+    assert seen == [enabled and not masked]
