@@ -33,7 +33,7 @@ def device_of(name: str) -> torch.device:
             raise UserError(f"--device {name}: torch {torch.__version__} finds no CUDA device here; use cpu")
         if (device.index or 0) >= torch.cuda.device_count():
             raise UserError(f"--device {name}: there are {torch.cuda.device_count()} CUDA devices here")
-        torch.cuda.set_device(device)
+        torch.cuda.set_device(device.index or 0)  # torch refuses a device without an index
     return device
 
 

@@ -1,7 +1,8 @@
 """A "stretch": a short training run in a process of its own, with warm-up updates, timed updates and peak memory.
 
 No other model is in memory at the same time, so a model can use all memory of the machine, and stretches of several
-models and loops can alternate. The processes are forked from a server that has imported the modules but run nothing.
+models and loops can alternate. The processes are forked from a server that has imported the modules but run nothing; on
+a machine with a GPU each imports them itself, because imports initialize CUDA, which then fails in forked processes.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ def alone(job: Job) -> Done:
     """
     context = _context()
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_answer, args=(job, theirs))
+    process = context.Process(target=_answer, args=(job, theirs))  # type: ignore[attr-defined]
     process.start()
     theirs.close()
     try:
@@ -121,14 +122,16 @@ def alone(job: Job) -> Done:
 
 
 @lru_cache(maxsize=1)
-def _context() -> multiprocessing.context.ForkServerContext:
+def _context() -> multiprocessing.context.BaseContext:
+    if torch.cuda.is_available():
+        return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(IMPORTED))
     return context
 
 
 def _answer(job: Job, pipe: Connection) -> None:
-    """Run a job in the forked process and send its result."""
+    """Run a job in the new process and send its result."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent terminates this process
     with contextlib.suppress(OSError, AttributeError):  # Linux: end when the parent process ends
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

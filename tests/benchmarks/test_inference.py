@@ -260,6 +260,15 @@ def test_cuda_that_is_not_there_is_said(refused):
     )
 
 
+@pytest.mark.parametrize(("name", "index"), [("cuda", 0), ("cuda:1", 1)])
+def test_a_gpu_is_found_with_and_without_its_number(name, index, monkeypatch):
+    chosen = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch._C, "_cuda_setDevice", chosen.append, raising=False)
+    assert str(device_of(name)) == name and chosen == [index]
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="wants a CUDA device")
 def test_cuda_is_measured_with_the_largest_batch(inference):
     words = ["--largest-batch", "--max-seconds", "0.1", "--lengths", "64", "--projected-dims", "8"]

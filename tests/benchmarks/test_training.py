@@ -72,6 +72,22 @@ def test_a_process_that_dies_is_told_apart(monkeypatch):
 
 
 @pytest.mark.slow
+def test_on_a_machine_with_a_gpu_no_process_is_forked(monkeypatch):
+    """CUDA, which imports initialize, cannot be used in a forked process."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    stretch._context.cache_clear()
+    sizes = Sizes(layers=1, width=16, ffn=32, heads=2, vocabulary=90)
+    job = stretch.Job(
+        "linformer_core", 4, "bare", 16, 16, 4, False, 0.0, sizes, "adam", "float32", "cpu", 1, warm_up=1, updates=2
+    )
+    try:
+        assert stretch._context().get_start_method() == "spawn"
+        assert len(stretch.alone(job).seconds) == 2
+    finally:
+        stretch._context.cache_clear()
+
+
+@pytest.mark.slow
 def test_short_inputs_of_a_larger_model_are_padded(tmp_path):
     out = tmp_path / "t.json"
     words = ["--lengths", "12", "--positions", "16", "--projected-dims", "8", "--padded", "--dropouts", "0"]
