@@ -153,22 +153,25 @@ class Convolution(WindowProjection):
         kernel = self.weight if self.step == 1 else self.weight * self.step
         if self._fits:
             kernel = stretched(kernel, taps, own)
+        if self._affine:
+            kernel = affine(kernel, own)
         if is_identity:  # the same; distributed data parallel wants a gradient for the kernel, if zero
-            return x * affine(kernel, None).squeeze(-1)
+            return x * kernel.squeeze(-1)
         if sizes is not None and own is not None:
             start = torch.arange(self.rows, device=x.device) * sizes.unsqueeze(1) - (own - sizes).unsqueeze(1) // 2
             inside = torch.arange(taps, device=x.device) < own.view(-1, 1, 1)
             inside = inside & _on_tokens(start, taps, length, padding)
             parts = _gathered(x, start, inside, 0.0)
             rows, sums = (parts * kernel.transpose(-1, -2).unsqueeze(1)).sum(dim=2), parts.sum(dim=2)
-        elif not self._affine:
-            return _convolve(x, kernel, size)
-        elif padding is None and length % size == 0 and self.strides == 1:
-            return _convolve(x, affine(kernel, None), size)  # all taps of all rows are on tokens
+        elif not self._affine or (padding is None and length % size == 0 and self.strides == 1):
+            return _convolve(x, kernel, size)  # zeros beyond the tokens are right, or all taps are on tokens
         else:
-            rows, sums = _convolve(x, kernel, size), _sums(x, taps, size)
-            start = torch.arange(rows.size(1), device=x.device) * size - (taps - size) // 2
+            start = torch.arange(math.ceil(length / size), device=x.device) * size - (taps - size) // 2
             inside = _on_tokens(start, taps, length, padding)
+            if padding is None and not _convolves_fast(x):  # kernels of each row, the same for all sequences
+                even = kernel + _missing(kernel, inside)[0].to(kernel.dtype).unsqueeze(-1)
+                return _convolve(x, even * inside[0].unsqueeze(1), size)
+            rows, sums = _convolve(x, kernel, size), _sums(x, taps, size)
         return rows + _missing(kernel, inside).to(rows.dtype) * sums if self._affine else rows
 
 
@@ -180,7 +183,9 @@ def _missing(kernel: Tensor, inside: Tensor) -> Tensor:
         inside: bool (B or 1, R, s), True for taps on tokens.
     """
     exact = inside.to(_at_least_fp32(kernel))
-    return (1 - exact @ kernel.to(exact.dtype).transpose(-1, -2)) / exact.sum(dim=-1, keepdim=True).clamp(min=1)
+    with torch.autocast(kernel.device.type, enabled=False):  # a difference of numbers near one
+        missing = 1 - exact @ kernel.to(exact.dtype).transpose(-1, -2)
+    return missing / exact.sum(dim=-1, keepdim=True).clamp(min=1)
 
 
 def _on_tokens(start: Tensor, size: int, length: int, padding: Tensor | None) -> Tensor:
@@ -195,7 +200,8 @@ def _convolve(x: Tensor, kernel: Tensor, stride: int) -> Tensor:
 
     Args:
         x: input.
-        kernel: its size is a multiple of the stride. It begins (s - stride) / 2 positions before each window.
+        kernel: its size is a multiple of the stride. It begins (s - stride) / 2 positions before each window. Or one
+            for each row, (R, F, s), except where `_convolves_fast`.
         stride: size of a window.
     """
     taps = kernel.size(-1)
@@ -204,7 +210,7 @@ def _convolve(x: Tensor, kernel: Tensor, stride: int) -> Tensor:
         weight = kernel.reshape(x.size(-1), 1, 1, taps)
         return F.conv2d(image, weight, stride=(1, stride), groups=x.size(-1)).squeeze(2).transpose(1, 2)
     blocks = _blocks(x, taps, stride)
-    each = kernel.transpose(-1, -2).chunk(taps // stride)
+    each = kernel.transpose(-1, -2).chunk(taps // stride, dim=-2)
     count = blocks.size(1) - len(each) + 1
     return _total([(blocks[:, i : i + count] * weights).sum(dim=2) for i, weights in enumerate(each)])
 
