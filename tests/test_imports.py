@@ -19,7 +19,7 @@ MAY_IMPORT = {
     "web": {"web"},
     "checkpoints": {"checkpoints", "files"},
     "training": {"training", "files"},
-    "patches": {"patches", "checkpoints", "training", "files"},
+    "patches": {"patches", "checkpoints", "training", "core", "files"},
     "modules": {"core", "modules", "files"},
     "prediction": {"prediction", "files"},
     "models": {"core", "modules", "checkpoints", "models", "prediction", "files"},

@@ -169,8 +169,8 @@ class Convolution(WindowProjection):
             start = torch.arange(math.ceil(length / size), device=x.device) * size - (taps - size) // 2
             inside = _on_tokens(start, taps, length, padding)
             if padding is None and not _convolves_fast(x):  # kernels of each row, the same for all sequences
-                even = kernel + _missing(kernel, inside)[0].to(kernel.dtype).unsqueeze(-1)
-                return _convolve(x, even * inside[0].unsqueeze(1), size)
+                each = inside[0].unsqueeze(1)
+                return _convolve(x, affine(kernel * each, inside[0].sum(dim=-1)) * each, size)
             rows, sums = _convolve(x, kernel, size), _sums(x, taps, size)
         return rows + _missing(kernel, inside).to(rows.dtype) * sums if self._affine else rows
 
