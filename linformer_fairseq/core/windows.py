@@ -247,9 +247,10 @@ def _extended(x: Tensor, taps: int, stride: int) -> Tensor:
 
 def _convolves_fast(x: Tensor) -> bool:
     """Whether oneDNN has a fast depthwise convolution for this; its backward pass is slow (benchmarks/NOTES.md)."""
+    if torch.is_grad_enabled() or not _depends_on_values(x):
+        return False
     wanted = {torch.float32: ("AVX2", "AVX512"), torch.bfloat16: ("AVX512",)}
-    capability = torch.backends.cpu.get_cpu_capability()
-    return not torch.is_grad_enabled() and _depends_on_values(x) and capability in wanted.get(x.dtype, ())
+    return torch.backends.cpu.get_cpu_capability() in wanted.get(x.dtype, ())
 
 
 def _depends_on_values(x: Tensor) -> bool:
