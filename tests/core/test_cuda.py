@@ -7,6 +7,7 @@ import torch
 
 from linformer_fairseq.core import (
     LinformerEncoderLayer,
+    LinformerSettings,
     build_attention_layers,
     build_shared_projection,
     compile_layers,
@@ -96,3 +97,17 @@ def test_whole_layers_run_in_blocks_and_compiled_without_a_host_sync(
     for out in found:
         torch.testing.assert_close(out, whole, atol=1e-4, rtol=1e-4)
     torch._dynamo.reset()
+
+
+def test_padded_batches_are_not_left_to_cudnn() -> None:
+    """It makes a plan for each new shape. It takes heads of this width."""
+    settings = LinformerSettings(embed_dim=128, num_heads=2, num_layers=1, max_positions=64, projected_dim=32)
+    shared = build_shared_projection(settings)
+    assert shared is not None
+    layer = LinformerEncoderLayer(settings, 0, shared.to("cuda", torch.bfloat16), 8).to("cuda", torch.bfloat16)
+    x = torch.randn(2, 64, 128, device="cuda", dtype=torch.bfloat16)
+    with torch.profiler.profile() as profile:
+        layer(x, padding_mask([64, 50], 64).cuda())
+    names = {event.name for event in profile.events()}
+    assert "aten::scaled_dot_product_attention" in names
+    assert not any("cudnn" in name for name in names)
