@@ -61,14 +61,14 @@ def _gradients(layer: LinformerSelfAttention, shared, loss: torch.Tensor) -> dic
 
 
 @pytest.mark.parametrize(
-    ("length", "padded"),
-    [(N, True), (11, False), (3, True), (N, False)],
-    ids=["padded", "eleven", "three_padded", "full"],
+    ("length", "each"),
+    [(N, LENGTHS), (11, None), (3, LENGTHS), (N, None), (N, [N - 1, N, N - 2, N])],
+    ids=["padded", "eleven", "three_padded", "full", "similar"],
 )
 @pytest.mark.parametrize("case", EVERY_CASE)
-def test_outputs_and_gradients_equal_the_reference(case: str, length: int, padded: bool) -> None:
+def test_outputs_and_gradients_equal_the_reference(case: str, length: int, each: list[int] | None) -> None:
     layers, shared = _layers(case)
-    lengths = [min(length, real) for real in LENGTHS] if padded else None
+    lengths = [min(length, real) for real in each] if each else None
     mask = padding_mask(lengths, length) if lengths else None
     real = ~mask.unsqueeze(-1) if mask is not None else torch.ones(1, length, 1, dtype=torch.bool)
     for number, layer in enumerate(layers):
