@@ -7,6 +7,7 @@ Windows start at position 0, so that with right padding a sequence has the same 
 from __future__ import annotations
 
 import math
+from functools import reduce
 
 import torch
 from torch import Tensor
@@ -163,15 +164,16 @@ class Convolution(WindowProjection):
             inside = inside & _on_tokens(start, taps, length, padding)
             parts = _gathered(x, start, inside, 0.0)
             rows, sums = (parts * kernel.transpose(-1, -2).unsqueeze(1)).sum(dim=2), parts.sum(dim=2)
-        elif not self._affine or (padding is None and length % size == 0 and self.strides == 1):
-            return _convolve(x, kernel, size)  # zeros beyond the tokens are right, or all taps are on tokens
         else:
+            wide = _extended(x, taps, size)
+            if not self._affine or (padding is None and length % size == 0 and self.strides == 1):
+                return _convolve(wide, kernel, size)  # zeros beyond the tokens are right, or all taps are on tokens
             start = torch.arange(math.ceil(length / size), device=x.device) * size - (taps - size) // 2
             inside = _on_tokens(start, taps, length, padding)
             if padding is None and not _convolves_fast(x):  # kernels of each row, the same for all sequences
                 each = inside[0].unsqueeze(1)
-                return _convolve(x, affine(kernel * each, inside[0].sum(dim=-1)) * each, size)
-            rows, sums = _convolve(x, kernel, size), _sums(x, taps, size)
+                return _convolve(wide, affine(kernel * each, inside[0].sum(dim=-1)) * each, size)
+            rows, sums = _convolve(wide, kernel, size), _sums(wide, taps, size)
         return rows + _missing(kernel, inside).to(rows.dtype) * sums if self._affine else rows
 
 
@@ -195,54 +197,46 @@ def _on_tokens(start: Tensor, size: int, length: int, padding: Tensor | None) ->
     return (position >= 0) & (position < tokens)
 
 
+def _extended(x: Tensor, taps: int, stride: int) -> Tensor:
+    """Adds the zeros before and behind that kernels of ``taps`` reach, which begin (taps - stride) / 2 positions before
+    each window: (B, T, F) -> (B, (R - 1) stride + taps, F), where R = ceil(T / stride)."""
+    before, count = (taps - stride) // 2, math.ceil(x.size(1) / stride)
+    behind = (count - 1) * stride + taps - before - x.size(1)
+    return F.pad(x, (0, 0, before, behind)) if before or behind else x
+
+
 def _convolve(x: Tensor, kernel: Tensor, stride: int) -> Tensor:
-    """A depthwise convolution with zeros beyond the input: (B, T, F), (F, s) -> (B, R, F) with R = ceil(T / stride).
+    """A depthwise convolution: (B, (R - 1) stride + s, F), (F, s) -> (B, R, F).
 
     Args:
-        x: input.
-        kernel: its size is a multiple of the stride. It begins (s - stride) / 2 positions before each window. Or one
-            for each row, (R, F, s), except where `_convolves_fast`.
+        x: from `_extended`.
+        kernel: its size is a multiple of the stride. Or one for each row, (R, F, s), except where `_convolves_fast`.
         stride: size of a window.
     """
-    taps = kernel.size(-1)
+    taps, features = kernel.size(-1), x.size(-1)
     if _convolves_fast(x):
-        image = _extended(x, taps, stride).transpose(1, 2).unsqueeze(2)  # (B, F, 1, T), channels last in memory
-        weight = kernel.reshape(x.size(-1), 1, 1, taps)
-        return F.conv2d(image, weight, stride=(1, stride), groups=x.size(-1)).squeeze(2).transpose(1, 2)
-    blocks = _blocks(x, taps, stride)
+        image = x.transpose(1, 2).unsqueeze(2)  # (B, F, 1, T), channels last in memory
+        weight = kernel.reshape(features, 1, 1, taps)
+        return F.conv2d(image, weight, stride=(1, stride), groups=features).squeeze(2).transpose(1, 2)
+    blocks = _blocks(x, stride)
     each = kernel.transpose(-1, -2).chunk(taps // stride, dim=-2)
     count = blocks.size(1) - len(each) + 1
-    return _total([(blocks[:, i : i + count] * weights).sum(dim=2) for i, weights in enumerate(each)])
+    return reduce(torch.add, [(blocks[:, i : i + count] * weights).sum(dim=2) for i, weights in enumerate(each)])
 
 
 def _sums(x: Tensor, taps: int, stride: int) -> Tensor:
     """As `_convolve` with a kernel of ``taps`` ones."""
     if _convolves_fast(x):
         return _convolve(x, x.new_ones(x.size(-1), taps), stride)
-    blocks = _blocks(x, taps, stride).sum(dim=2)
+    blocks = _blocks(x, stride).sum(dim=2)
     others = taps // stride - 1
-    return _total([blocks[:, i : blocks.size(1) - others + i] for i in range(others + 1)])
+    return reduce(torch.add, [blocks[:, i : blocks.size(1) - others + i] for i in range(others + 1)])
 
 
-def _total(parts: list[Tensor]) -> Tensor:
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
-
-
-def _blocks(x: Tensor, taps: int, stride: int) -> Tensor:
-    """`_extended`, as (B, blocks, stride, F)."""
-    x = _extended(x, taps, stride)
+def _blocks(x: Tensor, stride: int) -> Tensor:
+    """(B, T, F) -> (B, T / stride, stride, F)."""
     batch, length, features = x.shape
     return x.reshape(batch, length // stride, stride, features)
-
-
-def _extended(x: Tensor, taps: int, stride: int) -> Tensor:
-    """Adds the zeros before and behind (B, T, F) that kernels of ``taps`` reach."""
-    before, count = (taps - stride) // 2, math.ceil(x.size(1) / stride)
-    behind = (count - 1) * stride + taps - before - x.size(1)
-    return F.pad(x, (0, 0, before, behind)) if before or behind else x
 
 
 def _convolves_fast(x: Tensor) -> bool:

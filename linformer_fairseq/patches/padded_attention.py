@@ -9,6 +9,7 @@ The patch: RoBERTa is computed without cuDNN's kernel if there is padding. The L
 
 import functools
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from fairseq.models.roberta.model import RobertaEncoder
@@ -20,9 +21,8 @@ from linformer_fairseq.core.dot_product import without_cudnn
 def _without_plans(extract: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(extract)
     def extract_features(self: RobertaEncoder, src_tokens: Tensor, *args: Any, **kwargs: Any) -> Any:
-        if not src_tokens.eq(self.dictionary.pad()).any():
-            return extract(self, src_tokens, *args, **kwargs)
-        with without_cudnn():
+        padded = src_tokens.eq(self.dictionary.pad()).any()
+        with without_cudnn() if padded else nullcontext():
             return extract(self, src_tokens, *args, **kwargs)
 
     return extract_features
