@@ -7,9 +7,10 @@ from torch import Tensor
 
 from linformer_fairseq.analysis.encoder import Rows
 from linformer_fairseq.core import LinformerSelfAttention
+from linformer_fairseq.core.convolution import Convolution
 from linformer_fairseq.core.projection import LinearProjection
 from linformer_fairseq.core.settings import kernel_length
-from linformer_fairseq.core.windows import Convolution, WindowProjection
+from linformer_fairseq.core.windows import WindowProjection
 
 
 def projected_rows(attention: LinformerSelfAttention, x: Tensor) -> list[Rows]:

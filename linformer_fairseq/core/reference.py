@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 
 from .attention import LinformerSelfAttention
+from .convolution import Convolution
 from .projection import LinearProjection, Projection, RaggedHeads
 from .settings import LinformerSettings
-from .windows import Convolution, MeanPool, WindowProjection
+from .windows import MeanPool, WindowProjection
 
 # X (t, C) and W_i (D, C) -> E_i X W_i^T (R, D)
 ProjectedLinear = Callable[[Tensor, Tensor], Tensor]

@@ -8,9 +8,10 @@
 
 from __future__ import annotations
 
+from .convolution import Convolution
 from .projection import LinearProjection, Projection, RaggedHeads
 from .settings import LinformerSettings, kernel_length, window_length
-from .windows import Convolution, MaxPool, MeanPool
+from .windows import MaxPool, MeanPool
 
 
 def build_shared_projection(settings: LinformerSettings) -> Projection | None:

@@ -1,5 +1,4 @@
-"""Projections of windows of neighbouring positions: mean pooling, max pooling, convolution ("General projections" in
-section 4 of the paper).
+"""Windows of neighbouring positions, and their mean and maximum ("General projections" in section 4 of the paper).
 
 Windows start at position 0, so that with right padding a sequence has the same rows alone and in a batch.
 """
@@ -7,15 +6,13 @@ Windows start at position 0, so that with right padding a sequence has the same 
 from __future__ import annotations
 
 import math
-from functools import reduce
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from .projection import Projection, initialise_, own_weight, zero_padding
-from .row_weights import affine, stretched
-from .settings import LinformerSettings, kernel_length, window_length
+from .projection import Projection, zero_padding
+from .settings import LinformerSettings, window_length
 
 
 class WindowProjection(Projection):
@@ -44,7 +41,7 @@ class WindowProjection(Projection):
         size, tokens = self.size(length), _tokens(padding)
         own = (tokens + self.rows - 1) // self.rows if self._fits else torch.full_like(tokens, self.window)
         # Batches of similar lengths often have one size. On a GPU, the host would have to wait for the answer.
-        same = _depends_on_values(padding) and not self.fixed_rows and bool((own == size).all())
+        same = depends_on_values(padding) and not self.fixed_rows and bool((own == size).all())
         return size, None if same else own
 
     def live_rows(self, x: Tensor, padding: Tensor | None) -> Tensor | None:
@@ -78,7 +75,7 @@ class WindowProjection(Projection):
             return x.reshape(batch, count, size, features)
         start = torch.arange(self.rows, device=x.device) * sizes.unsqueeze(1)  # (B, R)
         inside = torch.arange(size, device=x.device) < sizes.view(-1, 1, 1)
-        return _gathered(x, start, inside & _on_tokens(start, size, length, None), fill)
+        return gathered(x, start, inside & on_tokens(start, size, length, None), fill)
 
 
 class MeanPool(WindowProjection):
@@ -87,7 +84,7 @@ class MeanPool(WindowProjection):
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         # Sums in fp32 for any dtype, because windows can be long. The last window may be shorter even without padding.
         sizes = self.sizes(x.size(1), padding)
-        sums = self.windows(zero_padding(x, padding), *sizes, 0.0).sum(dim=2, dtype=_at_least_fp32(x))
+        sums = self.windows(zero_padding(x, padding), *sizes, 0.0).sum(dim=2, dtype=at_least_fp32(x))
         real = torch.ones_like(x[:1, :, :1]) if padding is None else (~padding).unsqueeze(-1).to(x.dtype)
         count = self.windows(real, *sizes, 0.0).sum(dim=2, dtype=sums.dtype)
         return (sums / count.clamp(min=1)).to(x.dtype)
@@ -102,157 +99,14 @@ class MaxPool(WindowProjection):
         return largest if padding is None else largest.masked_fill(largest == -math.inf, 0.0)
 
 
-class Convolution(WindowProjection):
-    """A depthwise convolution along the sequence. The stride is the window size; the kernel is ``kernel_strides`` times
-    as long and begins as far before its window as it ends behind it.
-
-    For windows that are smaller than ceil(n / k), adjacent taps of the kernel are summed (see `row_weights.stretched`).
-
-    Args:
-        rows: K.
-        features: F.
-        settings: of the encoder.
-    """
-
-    weight: Tensor
-    """(F, kernel size), divided by ``step`` as in `LinearProjection`."""
-
-    def __init__(self, rows: int, features: int, settings: LinformerSettings) -> None:
-        super().__init__(rows, settings)
-        self.step = settings.projection_step
-        self.strides = settings.kernel_strides
-        self._affine = settings.row_weights == "affine"
-        self.settings = settings
-        taps = kernel_length(self.window, self.strides)
-        own_weight(self, torch.empty(features, taps), settings.freeze_projection)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Initializes the kernels as ``projection_init`` says."""
-        # Each output depends on as many inputs as there are taps, and each input contributes to `strides` outputs.
-        initialise_(self.weight.data, self.settings, self.rows, fan_in=self.weight.size(-1), fan_out=self.strides)
-
-    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        size, sizes = self.sizes(x.size(1), padding)
-        if sizes is None or padding is None or torch.is_grad_enabled() or not _depends_on_values(x):
-            return self._project(x, padding, size, sizes)
-        # Kernels of each size in turn: faster than a kernel for each sequence.
-        rows = x.new_zeros(x.size(0), self.rows, x.size(2))
-        for one in torch.unique(sizes).tolist():
-            same, longest = sizes == one, one * self.rows
-            some = self._project(x[same, :longest], padding[same, :longest], one, None)
-            rows[same, : some.size(1)] = some.to(rows.dtype)  # autocast may have computed some in half precision
-        return rows
-
-    def _project(self, x: Tensor, padding: Tensor | None, size: int, sizes: Tensor | None) -> Tensor:
-        """`forward`; ``size`` and ``sizes`` as for `windows`."""
-        length, taps = x.size(1), kernel_length(size, self.strides)
-        is_identity = size == 1 and self._affine and not self.fixed_rows
-        if is_identity and not (torch.is_grad_enabled() and self.weight.requires_grad):
-            return x  # one token per window, with weight 1
-        own = None if sizes is None else torch.where(sizes > 1, sizes * self.strides, 1)
-        kernel = self.weight if self.step == 1 else self.weight * self.step
-        if self._fits:
-            kernel = stretched(kernel, taps, own)
-        if self._affine:
-            kernel = affine(kernel, own)
-        if is_identity:  # the same; distributed data parallel wants a gradient for the kernel, if zero
-            return x * kernel.squeeze(-1)
-        if sizes is not None and own is not None:
-            start = torch.arange(self.rows, device=x.device) * sizes.unsqueeze(1) - (own - sizes).unsqueeze(1) // 2
-            inside = torch.arange(taps, device=x.device) < own.view(-1, 1, 1)
-            inside = inside & _on_tokens(start, taps, length, padding)
-            parts = _gathered(x, start, inside, 0.0)
-            rows, sums = (parts * kernel.transpose(-1, -2).unsqueeze(1)).sum(dim=2), parts.sum(dim=2)
-        else:
-            wide = _extended(x, taps, size)
-            if not self._affine or (padding is None and length % size == 0 and self.strides == 1):
-                return _convolve(wide, kernel, size)  # zeros beyond the tokens are right, or all taps are on tokens
-            start = torch.arange(math.ceil(length / size), device=x.device) * size - (taps - size) // 2
-            inside = _on_tokens(start, taps, length, padding)
-            if padding is None and not _convolves_fast(x):  # kernels of each row, the same for all sequences
-                each = inside[0].unsqueeze(1)
-                return _convolve(wide, affine(kernel * each, inside[0].sum(dim=-1)) * each, size)
-            rows, sums = _convolve(wide, kernel, size), _sums(wide, taps, size)
-        return rows + _missing(kernel, inside).to(rows.dtype) * sums if self._affine else rows
-
-
-def _missing(kernel: Tensor, inside: Tensor) -> Tensor:
-    """What to add to the weight of each tap on a token, so that the weights of a row sum to one: (B or 1, R, F).
-
-    Args:
-        kernel: (F, s) or (B, F, s).
-        inside: bool (B or 1, R, s), True for taps on tokens.
-    """
-    exact = inside.to(_at_least_fp32(kernel))
-    with torch.autocast(kernel.device.type, enabled=False):  # a difference of numbers near one
-        missing = 1 - exact @ kernel.to(exact.dtype).transpose(-1, -2)
-    return missing / exact.sum(dim=-1, keepdim=True).clamp(min=1)
-
-
-def _on_tokens(start: Tensor, size: int, length: int, padding: Tensor | None) -> Tensor:
+def on_tokens(start: Tensor, size: int, length: int, padding: Tensor | None) -> Tensor:
     """Which of the ``size`` positions from ``start``, (R,) or (B, R), are those of tokens: bool (B or 1, R, size)."""
     tokens: Tensor | int = length if padding is None else _tokens(padding).view(-1, 1, 1)
     position = start.view(-1, start.size(-1), 1) + torch.arange(size, device=start.device)
     return (position >= 0) & (position < tokens)
 
 
-def _extended(x: Tensor, taps: int, stride: int) -> Tensor:
-    """Adds the zeros before and behind that kernels of ``taps`` reach, which begin (taps - stride) / 2 positions before
-    each window: (B, T, F) -> (B, (R - 1) stride + taps, F), where R = ceil(T / stride)."""
-    before, count = (taps - stride) // 2, math.ceil(x.size(1) / stride)
-    behind = (count - 1) * stride + taps - before - x.size(1)
-    return F.pad(x, (0, 0, before, behind)) if before or behind else x
-
-
-def _convolve(x: Tensor, kernel: Tensor, stride: int) -> Tensor:
-    """A depthwise convolution: (B, (R - 1) stride + s, F), (F, s) -> (B, R, F).
-
-    Args:
-        x: from `_extended`.
-        kernel: its size is a multiple of the stride. Or one for each row, (R, F, s), except where `_convolves_fast`.
-        stride: size of a window.
-    """
-    taps, features = kernel.size(-1), x.size(-1)
-    if _convolves_fast(x):
-        image = x.transpose(1, 2).unsqueeze(2)  # (B, F, 1, T), channels last in memory
-        weight = kernel.reshape(features, 1, 1, taps)
-        return F.conv2d(image, weight, stride=(1, stride), groups=features).squeeze(2).transpose(1, 2)
-    blocks = _blocks(x, stride)
-    each = kernel.transpose(-1, -2).chunk(taps // stride, dim=-2)
-    count = blocks.size(1) - len(each) + 1
-    return reduce(torch.add, [(blocks[:, i : i + count] * weights).sum(dim=2) for i, weights in enumerate(each)])
-
-
-def _sums(x: Tensor, taps: int, stride: int) -> Tensor:
-    """As `_convolve` with a kernel of ``taps`` ones."""
-    if _convolves_fast(x):
-        return _convolve(x, x.new_ones(x.size(-1), taps), stride)
-    blocks = _blocks(x, stride).sum(dim=2)
-    others = taps // stride - 1
-    return reduce(torch.add, [blocks[:, i : blocks.size(1) - others + i] for i in range(others + 1)])
-
-
-def _blocks(x: Tensor, stride: int) -> Tensor:
-    """(B, T, F) -> (B, T / stride, stride, F)."""
-    batch, length, features = x.shape
-    return x.reshape(batch, length // stride, stride, features)
-
-
-def _convolves_fast(x: Tensor) -> bool:
-    """Whether oneDNN has a fast depthwise convolution for this; its backward pass is slow (benchmarks/NOTES.md)."""
-    if torch.is_grad_enabled() or not _depends_on_values(x):
-        return False
-    wanted = {torch.float32: ("AVX2", "AVX512"), torch.bfloat16: ("AVX512",)}
-    return torch.backends.cpu.get_cpu_capability() in wanted.get(x.dtype, ())
-
-
-def _depends_on_values(x: Tensor) -> bool:
-    """Whether the code may depend on the values of a tensor: on a CPU, and not in a graph."""
-    return x.device.type == "cpu" and not torch.compiler.is_compiling()
-
-
-def _gathered(x: Tensor, start: Tensor, inside: Tensor, fill: float) -> Tensor:
+def gathered(x: Tensor, start: Tensor, inside: Tensor, fill: float) -> Tensor:
     """Windows that begin anywhere.
 
     Args:
@@ -279,5 +133,10 @@ def _tokens(padding: Tensor) -> Tensor:
     return (~padding).sum(dim=1).clamp(min=1)
 
 
-def _at_least_fp32(x: Tensor) -> torch.dtype:
+def at_least_fp32(x: Tensor) -> torch.dtype:
     return torch.promote_types(x.dtype, torch.float32)
+
+
+def depends_on_values(x: Tensor) -> bool:
+    """Whether the code may depend on the values of a tensor: on a CPU, and not in a graph."""
+    return x.device.type == "cpu" and not torch.compiler.is_compiling()

@@ -10,7 +10,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from linformer_fairseq.core import PROJECTIONS, SHARINGS, compiling, windows
+from linformer_fairseq.core import PROJECTIONS, SHARINGS, compiling, convolution
 from linformer_fairseq.core import layer as core_layer
 from linformer_fairseq.modules import encoder_layer as encoder_layers
 from tests.adapter.building import directly
@@ -252,8 +252,8 @@ def test_full_blocks_are_projected_without_gathering_windows(monkeypatch: pytest
     encoder = build(projection="convolution", projected_dim=6, kernel_strides=2).encoder.sentence_encoder
     full, similar, padded = batch(sentences(N, N)), batch(sentences(N, N - 1)), batch(sentences(N, 5))
     gathered: list[torch.Size] = []
-    gather = windows._gathered
-    monkeypatch.setattr(windows, "_gathered", lambda x, *args: gathered.append(x.shape) or gather(x, *args))
+    gather = convolution.gathered
+    monkeypatch.setattr(convolution, "gathered", lambda x, *args: gathered.append(x.shape) or gather(x, *args))
     encoder(full)
     encoder(similar)  # windows of the same size in both sequences
     assert not gathered

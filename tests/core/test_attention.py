@@ -17,7 +17,7 @@ from linformer_fairseq.core import (
     LinformerSettings,
     attention,
     build_attention_layers,
-    windows,
+    convolution,
 )
 from linformer_fairseq.core.flops import (
     Order,
@@ -127,7 +127,7 @@ def test_a_convolution_gives_the_same_by_onednn_and_by_product_and_sum(
     for padding in (mask, None):
         found = []
         for fast in (True, False):
-            monkeypatch.setattr(windows, "_convolves_fast", lambda _, fast=fast: fast)
+            monkeypatch.setattr(convolution, "_convolves_fast", lambda _, fast=fast: fast)
             with torch.no_grad():
                 found.append(projection(x, padding))
         tolerance = 1e-6 if dtype == torch.float32 else 0.02

@@ -15,8 +15,8 @@ from linformer_fairseq.core import (
     count_projection_matrices,
     count_projection_parameters,
 )
+from linformer_fairseq.core.convolution import Convolution
 from linformer_fairseq.core.projection import LinearProjection
-from linformer_fairseq.core.windows import Convolution
 from tests.core.cases import EVERY_CASE, settings_of
 
 _SIZES = {"embed_dim": 24, "num_heads": 12, "num_layers": 12, "max_positions": 32, "projected_dim": 8}

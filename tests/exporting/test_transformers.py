@@ -84,7 +84,7 @@ torch.save(found, work + "/found.pt")
     assert [token.strip() for token, _ in found["filled"]] == [token for token, _ in expected]
     assert [score for _, score in found["filled"]] == pytest.approx([score for _, score in expected], abs=1e-5)
     files = {path.name for path in (tmp_path / "saved").iterdir()}
-    assert {"modeling_linformer.py", "attention.py", "windows.py", "model.safetensors"} <= files
+    assert {"modeling_linformer.py", "attention.py", "windows.py", "convolution.py", "model.safetensors"} <= files
 
 
 @pytest.mark.slow

@@ -18,12 +18,12 @@ from transformers.utils.generic import can_return_tuple
 from transformers.utils.output_capturing import capture_outputs
 
 from linformer_fairseq.core.attention import LinformerSelfAttention
+from linformer_fairseq.core.convolution import Convolution
 from linformer_fairseq.core.layer import LayerParts, encoder_layer
 from linformer_fairseq.core.projection import LinearProjection, Projection
 from linformer_fairseq.core.settings import LinformerSettings
 from linformer_fairseq.core.sharing import build_shared_projection
 from linformer_fairseq.core.signature import signature_of
-from linformer_fairseq.core.windows import Convolution
 
 from .configuration_linformer import LinformerConfig
 
