@@ -23,7 +23,7 @@ usage: scripts/reproduce_learning.sh STUDY [options]
                 estimated two and a half hours on two cores
   plateau       perplexity of a RoBERTa and a Linformer over 30,000 updates, until both have left the plateau of word
                 frequencies, and accuracy on two tasks: 2 layers x 128, n = 256; an hour on two cores, in bf16
-  released      the model that comes with the package, and a RoBERTa to compare: 6 layers x 256, n = 512, 229 million
+  released      the model that comes with the package, and a RoBERTa to compare: 6 layers x 256, n = 512, 262 million
                 tokens each; finetuned on SST-2, QNLI, QQP and all of IMDB, five seeds; then the weights for release, in
                 OUT/weights. On a GPU if there is one: the pretraining takes ten minutes on an NVIDIA H200. On two cores
                 an estimated day for it and two for the rest, in bf16
@@ -38,7 +38,8 @@ Data: LINFORMER_DATA names the folder, as for scripts/reproduce_small.sh.
   --out DIR        folder for data and runs (default: reproduce_STUDY in the repository root)
   --results DIR    folder for rows and tables (default: results/learning/STUDY)
   --updates N      updates of each pretraining (default: $updates; plateau: $plateau_updates; released:
-                   $released_updates, a seventh on paragraphs; conversion: $conversion_updates)
+                   $released_updates, a seventh on paragraphs, and eight sevenths of them in small batches;
+                   conversion: $conversion_updates)
   --finetune-updates N  updates of each finetuning (default: $finetune_updates; released: depends on the task)
   --seeds N        seeds of each model (default: $seeds; plateau: $plateau_seeds); released: of each finetuning
                    (default: $released_seeds)
@@ -263,11 +264,18 @@ released() {
         pretrain "$model" "released/${model}_paragraphs" 1 "checkpoint.finetune_from_model=$runs/${model}_blocks_s1/checkpoint_last.pt"
     done
     run_all "pretraining on paragraphs" "${lines[@]}"
+    lines=()
+    schedule="optimization.max_update=$((updates * 8 / 7)) lr_scheduler.warmup_updates=$((updates / 35)) run.precision=$precision"
+    for model in linformer roberta; do
+        pretrain "${model}_small_batches" "released/${model}_small_batches" 1 \
+            "checkpoint.finetune_from_model=$runs/${model}_s1/checkpoint_last.pt"
+    done
+    run_all "pretraining on paragraphs in small batches" "${lines[@]}"
     lines=() jobs="$at_a_time"
     finetuning+=" run.precision=$precision run.sentences_per_update=32 dataset.batch_size=32"
     for task in "${!tasks[@]}"; do
         for ((seed = 1; seed <= seeds; seed++)); do
-            for model in linformer roberta untrained_{linformer,roberta}; do
+            for model in {linformer,roberta}_small_batches untrained_{linformer,roberta}; do
                 [[ $model != untrained_* || $seed == 1 ]] || continue
                 finetune "${model}_s1" "$task" "$seed" "${finetune_updates:-${last[$task]}}" "task.data=$task" \
                     "lr=${rates[$task]}" "$([[ $task != sst2 ]] || echo "$often")"
@@ -276,9 +284,9 @@ released() {
     done
     run_all "finetuning" "${lines[@]}"
     rm -rf -- weights
-    linformer checkpoint release "$runs/linformer_s1/checkpoint_best.pt" --data bin --out weights/linformer-small
+    linformer checkpoint release "$runs/linformer_small_batches_s1/checkpoint_best.pt" --data bin --out weights/linformer-small
     # The classifier in the package is older, of commit bd1cc59; this one is no better.
-    linformer checkpoint release "$runs"/linformer_s1/sst2_*_s1/checkpoint_best.pt --data sst2 --out weights/linformer-small-sst2
+    linformer checkpoint release "$runs"/linformer_small_batches_s1/sst2_*_s1/checkpoint_best.pt --data sst2 --out weights/linformer-small-sst2
 }
 
 conversion() {

@@ -47,7 +47,7 @@ STUDIES = (
     Study("projections", "Options of the model", 282),
     Study("length", "Long inputs", 60),
     Study("plateau", "Long training", 6),
-    Study("released", "The model that comes with the package", 54),
+    Study("released", "The model that comes with the package", 56),
     Study("conversion", "A converted RoBERTa", 7),
 )
 

@@ -101,7 +101,7 @@ def test_runs_on_other_data_of_a_task_are_refused(checkout: Path, data: Path) ->
         ("projections", 48, 46, 94),
         ("length", 6, 14, 20),
         ("plateau", 2, 4, 6),
-        ("released", 6, 16, 8),
+        ("released", 8, 16, 8),
         ("conversion", 3, 0, 2),
     ],
 )
