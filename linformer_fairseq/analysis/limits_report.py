@@ -18,7 +18,7 @@ FIGURE = "limits"
 def limits_section(record: Record, where: Path) -> Iterator[str]:
     """Both tables with their explanation and figure."""
     settings, encoder = record["settings"], record["encoder"]
-    yield f"## Length and position: {settings['model']}"
+    yield f"## Length and position: {settings['model']} ({where.name})"
     yield ""
     yield (
         f"{settings['model']} ({encoder['kind']}, {encoder['layers']} layers, {encoder['heads']} heads), masked tokens "

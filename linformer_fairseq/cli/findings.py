@@ -191,7 +191,7 @@ COMPONENTS = (
     Component("numpy", distribution("numpy")),
     Component("CUDA", cuda, "training runs on the CPU, and slowly"),
     Component("sentencepiece", distribution("sentencepiece"), "no sentencepiece vocabulary (the default tokenizer)"),
-    Component("tiktoken", distribution("tiktoken"), "no fast GPT-2 BPE"),
+    Component("tiktoken", distribution("tiktoken"), "no data preparation"),
     Component("datasets", distribution("datasets"), "no corpora or tasks from the Hugging Face hub"),
     Component("pyarrow", distribution("pyarrow"), "no parquet files"),
     Component("matplotlib", distribution("matplotlib"), "no figures"),

@@ -75,7 +75,7 @@ def learning(results: Path) -> Iterator[Part]:
         if rows:
             yield origin(results, study.rows, command)
         if len(rows) < study.runs:
-            yield Missing(f"{study.title}: {study.runs - len(rows)} of {study.runs} runs", command)
+            yield Missing(f"{study.title}: {len(rows)} runs, where the script makes {study.runs}", command)
     for name, rows in read_files(results, list(_OTHERS)).items():
         title, special = _OTHERS[name]
         yield f"\n### {title}\n"
