@@ -139,6 +139,14 @@ def _check(choices: Choices, sample: Sample | None) -> None:
         raise UserError(f"--start {choices.start}: --projection mean_pool has no parameters; leave --start out")
     if choices.start == "least_squares" and sample is None:
         raise UserError("--start least_squares: E and F are fitted to text; name a file with --text FILE")
+    dims = choices.projected_dim
+    by_layer = isinstance(dims, list) and any(dim != dims[0] for dim in dims)
+    if by_layer and choices.projection == "linear" and choices.sharing == "layerwise" and choices.start != "random":
+        raise UserError(
+            f"--projected-dim {dims}: with --projection linear and --sharing layerwise, a layer with a smaller k has "
+            f"the first rows of E, which --start {choices.start} makes for the beginning of the text; use --sharing "
+            "key_value, headwise or none"
+        )
     if sample is not None:
         read_text(sample.path)  # before the work that comes first
     if choices.max_positions is not None and choices.max_positions < 2:

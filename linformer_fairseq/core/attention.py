@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -164,7 +165,8 @@ class LinformerSelfAttention(nn.Module):
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         stored = state_dict.get(prefix + "signature")
         if stored is not None:
-            check_signature(stored, self.signature, prefix.rstrip(".") or "the attention")
+            # Not with the buffer, which has no values in a model that is built on the meta device.
+            check_signature(stored, signature_of(self.settings, self.layer), prefix.rstrip(".") or "the attention")
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def _keys_values(
@@ -176,6 +178,7 @@ class LinformerSelfAttention(nn.Module):
     ) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor] | None]:
         """Keys and values (B, R or T + 1, C), and ``late`` of `ProjectedSequence`; ``first`` is E, ``second`` F."""
         if isinstance(first, RaggedHeads) and self.settings.is_pooling:  # each head pools the whole X to its own rows
+            self._check_parts()
             by_head = [head(x, padding) for head in first.heads]
             return _linear_by_head(by_head, self.k_proj), _linear_by_head(by_head, self.v_proj), None
         if not self.settings.is_pooling:
@@ -207,7 +210,25 @@ class LinformerSelfAttention(nn.Module):
         )
         if whole and self.settings.sharing != "none":  # quantization noise, pruning, hooks
             return Order.PROJECTION
+        if whole:
+            self._check_parts()
         return cheapest_order(self.settings, self._dims, length)
+
+    def _check_parts(self) -> None:
+        """Projections of each head use the weights of W_k and W_v, and would leave out a module in their place."""
+        for name in ("k_proj", "v_proj"):
+            linear = getattr(self, name)
+            if not isinstance(linear, nn.Linear):
+                raise ValueError(
+                    f"{name} is a {type(linear).__name__}, but a projection for each head uses the weight of a "
+                    "torch.nn.Linear: leave k_proj and v_proj as they are, or use another sharing and one k per layer"
+                )
+            if linear._forward_pre_hooks or linear._forward_hooks:
+                warnings.warn(
+                    f"the hooks of {name} are not called: a projection for each head uses its weight only; with "
+                    "another sharing and one k per layer they are",
+                    stacklevel=2,
+                )
 
     def _project(self, projection: Projection | RaggedHeads, x: Tensor, padding: Tensor | None) -> Tensor:
         if projection is self._shared and isinstance(projection, LinearProjection):

@@ -67,6 +67,8 @@ class Convolution(WindowProjection):
         kernel = self.weight if self.step == 1 else self.weight * self.step
         if self._fits:
             kernel = stretched(kernel, taps, own)
+        elif own is not None:
+            kernel = kernel.expand(own.size(0), -1, -1)
         if self._affine:
             kernel = affine(kernel, own)
         if is_identity:  # the same; distributed data parallel wants a gradient for the kernel, if zero

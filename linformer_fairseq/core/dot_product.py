@@ -99,10 +99,12 @@ def _faster_in_steps(query: Tensor, keys: Tensor, dropout: float) -> bool:
     """
     if query.device.type != "cpu" or query.dtype != torch.bfloat16 or torch.compiler.is_compiling():
         return False
+    if dropout > 0:
+        return True
     length, rows = query.size(-2), keys.size(-2)
     if query.requires_grad:
         few = rows <= _MOST_ROWS_IN_TRAINING and not _has_amx()
-        return dropout > 0 or few or length * rows <= _LARGEST_IN_TRAINING
+        return few or length * rows <= _LARGEST_IN_TRAINING
     if _has_amx():
         return False
     return query.shape[:3].numel() * rows <= _LARGEST_IN_INFERENCE and (

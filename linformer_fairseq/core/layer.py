@@ -1,6 +1,6 @@
 """A Linformer layer: attention and feed-forward network, each with its residual connection and layer norm.
 
-After the projection of keys and values, positions do not depend on each other. Without gradients, the rest of the layer
+After the projection of keys and values, positions do not depend on each other. In inference, the rest of the layer
 therefore runs in blocks of positions that fit into the processor's cache. Memory then holds the layer's input, its
 output (which can overwrite the input) and the activations of one block, however wide the feed-forward network is. With
 gradients, the same holds if the layer recomputes its blocks in the backward pass.
@@ -42,6 +42,7 @@ class LayerParts(Protocol):
     dropout_module: Map
     activation_dropout_module: Map
     normalize_before: bool
+    training: bool
     compiled: bool
     """Use torch.compile for the two steps of the layer; set by `compile_layers`."""
     recompute: bool
@@ -57,7 +58,7 @@ def encoder_layer(
         parts: the modules of the layer.
         x: (B, T, C).
         padding: bool (B, T), True at padding, or None. Outputs at padded positions are undefined.
-        overwrite: without gradients, the output may overwrite ``x``.
+        overwrite: in inference, the output may overwrite ``x``.
         first_only: compute only the output of the first position, which attends to all. A classifier needs no other
             of the last layer.
 
@@ -74,7 +75,7 @@ def encoder_layer(
     if torch.compiler.is_compiling():  # the caller compiles a whole model
         return positions(parts, x, source, projected)
     blocks = list(_blocks(x))
-    if torch.is_grad_enabled() and parts.recompute:
+    if torch.is_grad_enabled() and parts.recompute and blocks:
         return _joined(
             blocks,
             [
@@ -82,7 +83,9 @@ def encoder_layer(
                 for block in blocks
             ],
         )
-    if torch.is_grad_enabled() or len(blocks) == 1:
+    # In training without gradients, a checkpoint runs the layer again with them, and must draw the same dropout.
+    whole = torch.is_grad_enabled() or parts.training
+    if whole or len(blocks) <= 1:  # none for a batch of no sequences
         return positions(parts, x, source, projected)
     out = x if overwrite else None
     for block in blocks:

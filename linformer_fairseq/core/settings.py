@@ -13,6 +13,8 @@ PROJECTIONS = ("linear", "mean_pool", "max_pool", "convolution")
 INITIALISATIONS = ("xavier", "normal", "jl", "window_means")
 ROW_WEIGHTS = ("free", "affine")
 SHORT_INPUTS = ("first_columns", "stretch")
+SMALLEST_STEP = 1e-6
+"""Of ``projection_step``: its resolution in a layer's signature."""
 
 _WINDOWS = {"row_weights": "free", "short_inputs": "stretch", "projection_init": "window_means"}
 PROJECTION_DEFAULTS: dict[str, dict[str, str]] = {
@@ -101,7 +103,7 @@ class LinformerSettings:
             Johnson-Lindenstrauss lemma behind theorem 2) or ``window_means`` (row i is the mean over the i-th of k
             windows; kernels of a convolution are 1/window). Default: ``jl`` for a frozen linear E, otherwise as in
             `PROJECTION_DEFAULTS`, as for ``row_weights`` and ``short_inputs``.
-        projection_step: learning rate of E and F as a fraction of the model's, in (0, 1], with Adam and other
+        projection_step: learning rate of E and F as a fraction of the model's, from 1e-6 to 1, with Adam and other
             optimizers whose updates do not depend on the size of the gradient.
         row_weights: constraint on the sum of a projected row's weights over the tokens: ``free`` (none, as in the
             paper) or ``affine`` (the sum is 1 at any length; for a convolution, in each window).
@@ -150,8 +152,8 @@ class LinformerSettings:
         _one_of("projection_init", self.projection_init, INITIALISATIONS)
         _one_of("row_weights", self.row_weights, ROW_WEIGHTS)
         _one_of("short_inputs", self.short_inputs, SHORT_INPUTS)
-        if not 0.0 < self.projection_step <= 1.0:
-            raise ValueError(f"projection_step is {self.projection_step}; expected a value in (0, 1]")
+        if not SMALLEST_STEP <= self.projection_step <= 1.0:
+            raise ValueError(f"projection_step is {self.projection_step}; expected a value from {SMALLEST_STEP:g} to 1")
         for name in ("embed_dim", "num_heads", "num_layers", "max_positions", "kernel_strides"):
             value = getattr(self, name)
             if not _is_int(value) or value < 1:
@@ -256,6 +258,14 @@ class LinformerSettings:
             raise ValueError(
                 f"projected_dim={self.projected_dim} gives layers different k and so convolution kernels of "
                 "different lengths, but sharing=layerwise gives them one kernel; use another sharing or one k"
+            )
+        shared = self.projection == "linear" and self.sharing == "layerwise"
+        if shared and self.projection_init == "window_means" and len(set(self.dims)) > 1:
+            warnings.warn(
+                f"projected_dim={self.projected_dim} gives layers different k: with sharing=layerwise, one with a "
+                "smaller k uses the first rows of E, which projection_init=window_means makes means of the beginning "
+                "of the input; use another sharing or projection_init",
+                stacklevel=4,
             )
         largest = max(map(max, self.dims))
         if largest >= self.max_positions:

@@ -11,11 +11,10 @@ from typing import Any
 
 from torch import Tensor
 
-from .settings import PROJECTIONS, ROW_WEIGHTS, SHARINGS, SHORT_INPUTS, LinformerSettings
+from .settings import PROJECTIONS, ROW_WEIGHTS, SHARINGS, SHORT_INPUTS, SMALLEST_STEP, LinformerSettings
 
 _KINDS = {"projection": PROJECTIONS, "row_weights": ROW_WEIGHTS, "short_inputs": SHORT_INPUTS}
-_STEPS = 10**6
-"""Resolution of ``projection_step`` in the signature: 1 / _STEPS."""
+_STEPS = round(1 / SMALLEST_STEP)
 
 
 def signature_of(settings: LinformerSettings, layer: int) -> list[int]:
@@ -44,13 +43,20 @@ def projection_options(kind: int) -> dict[str, Any]:
     return options | {"projection_step": (_STEPS - step) / _STEPS, "kernel_strides": strides + 1}
 
 
-def check_signature(stored: Tensor, expected: Tensor, where: str) -> None:
+def check_signature(stored: Tensor, expected: list[int], where: str) -> None:
     """Raises ValueError, naming both settings, if a checkpoint was trained with other settings than the model's."""
-    if stored.tolist() != expected.tolist():
+    found = stored.flatten().tolist()
+    if found == expected:
+        return
+    if len(found) < 4 or not 0 <= found[1] < len(SHARINGS) or not all(type(number) is int for number in found):
         raise ValueError(
-            f"the checkpoint does not fit the model: {where} was trained with {_describe(stored.tolist())}, but "
-            f"the model has {_describe(expected.tolist())}; build the model with the checkpoint's settings"
+            f"the checkpoint is damaged or of another program: {where}.signature is {found[:8]}; expected integers for "
+            "the projection, the sharing mode, n and k of each head"
         )
+    raise ValueError(
+        f"the checkpoint does not fit the model: {where} was trained with {_describe(found)}, but "
+        f"the model has {_describe(expected)}; build the model with the checkpoint's settings"
+    )
 
 
 def _describe(signature: list[int]) -> str:

@@ -62,10 +62,10 @@ def complete_options(state: dict[str, Any]) -> None:
     Checkpoints that are older than an option, or than a change of its default, keep the values they were trained with.
     """
     signature = state["model"].get(f"{ENCODER}layers.0.self_attn.signature")
-    if signature is None:
+    if signature is None or not signature.numel():  # an empty one is refused when it is loaded
         return
     options = _read_options(state)
-    fill(options, projection_options(int(signature[0])))
+    fill(options, projection_options(int(signature.flatten()[0])))
     if state.get("args") is not None:
         state["args"] = options
     else:

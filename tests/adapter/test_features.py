@@ -169,10 +169,14 @@ def gradients(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     return {name: p.grad.clone() for name, p in model.named_parameters()}
 
 
+@pytest.mark.parametrize("option", ["checkpoint_activations", "offload_activations"])
 @pytest.mark.parametrize("sharing", SHARINGS)
-def test_activation_checkpointing_changes_no_gradient(sharing: str) -> None:
+def test_activation_checkpointing_changes_no_gradient(
+    sharing: str, option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("linformer_fairseq.core.layer._block_size", lambda _: 8 if option.startswith("offload") else 99)
     plain = build(sharing=sharing, dropout=0.2, attention_dropout=0.2)
-    saving = build(sharing=sharing, dropout=0.2, attention_dropout=0.2, checkpoint_activations=True)
+    saving = build(sharing=sharing, dropout=0.2, attention_dropout=0.2, **{option: True})
     saving.load_state_dict(plain.state_dict())
     expected, got = gradients(plain.train()), gradients(saving.train())
     assert expected.keys() == got.keys()

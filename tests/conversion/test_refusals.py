@@ -33,6 +33,7 @@ def refusal(capsys: pytest.CaptureFixture[str], source: Path, out: Path, *words:
         (["--projected-dim", N + 1], f"--projected-dim {N + 1}: more than the {N} positions"),
         (["--projected-dim", f"[[8,8],[8,{N + 1}]]"], f"--projected-dim {N + 1}: more than the {N} positions"),
         (["--projected-dim", "[8,8,8]"], "3 layers"),
+        (["--projected-dim", "[8,4]", "--projection", "linear"], "--projected-dim [8, 4]"),
         (["--max-positions", 0], "--max-positions 0"),
         (["--max-positions", 10**12], "a smaller --max-positions"),
         (["--start", "dct", "--projection", "convolution"], "--start dct"),

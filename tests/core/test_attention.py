@@ -200,6 +200,39 @@ def test_hooks_on_the_linear_maps_see_short_inputs_too(sharing: str) -> None:
     assert seen == [(2, K, WIDTH)] * 2, "quantisation noise is such a hook"
 
 
+@pytest.mark.parametrize("case", ["none-linear", "none-convolution", "none-mean_pool-per_head"])
+def test_what_takes_the_place_of_the_linear_maps_is_not_left_out_in_silence(case: str) -> None:
+    layers, _ = _layers(case)
+    x = torch.randn(2, 9, WIDTH)
+    layers[0].v_proj.register_forward_hook(lambda module, args, output: output + 1)
+    with pytest.warns(UserWarning, match="v_proj"):
+        layers[0](x)
+    layers[0].k_proj = torch.nn.Sequential(layers[0].k_proj)
+    with pytest.raises(ValueError, match="k_proj is a Sequential"):
+        layers[0](x)
+
+
+def test_weights_are_loaded_into_a_model_without_values() -> None:
+    layers, _ = _layers("none-linear")
+    with torch.device("meta"):
+        empty, _ = build_attention_layers(settings_of("none-linear"))
+    empty.load_state_dict(layers.state_dict(), assign=True)
+    x = torch.randn(2, 9, WIDTH)
+    assert torch.equal(empty[1](x)[0], layers[1](x)[0])
+    with torch.device("meta"):
+        other, _ = build_attention_layers(settings_of("none-linear", max_positions=N + 1))
+    with pytest.raises(ValueError, match=f"= {N}, .*= {N + 1}, "):
+        other.load_state_dict(layers.state_dict(), assign=True)
+
+
+@pytest.mark.parametrize("signature", [[], [0, 9, N, K], [0, 0], [0.5, 0.0, float("nan"), 7.0]])
+def test_a_damaged_signature_is_named(signature: list[float]) -> None:
+    layers, _ = _layers("headwise-linear")
+    state = layers.state_dict() | {"1.signature": torch.tensor(signature)}
+    with pytest.raises(ValueError, match=r"1\.signature is \["):
+        layers.load_state_dict(state)
+
+
 def test_short_inputs_cost_little_more_than_dense_attention() -> None:
     settings = LinformerSettings(768, 12, 12, 512, 256, projection="linear")
     for length in range(8, 513):

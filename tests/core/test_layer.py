@@ -157,13 +157,19 @@ def test_a_block_fits_the_caches_whatever_the_dtype() -> None:
     assert longest[torch.float32] <= 1024 < longest[torch.bfloat16] <= 2048
 
 
-def test_training_modes_keep_their_dropout_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dropout_is_drawn_alike_with_and_without_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkpoint runs a layer without them first, and then again with them."""
     layer = _layer("layerwise-linear").train()
     layer.dropout_module = torch.nn.Dropout(0.5)
     monkeypatch.setattr(layers, "_block_size", lambda _: 8)
-    x = torch.randn(2, N, WIDTH)
+    x, drawn = torch.randn(2, N, WIDTH), []
+    for gradients in (False, True):
+        torch.manual_seed(3)
+        with torch.set_grad_enabled(gradients):
+            drawn.append(layer(x))
+    torch.testing.assert_close(*drawn)
     with torch.no_grad():
-        assert not torch.allclose(layer(x), layer(x))
+        assert not torch.allclose(layer(x), drawn[0])
 
 
 def test_autocast_decides_the_dtype_of_blocks_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,3 +183,12 @@ def test_autocast_decides_the_dtype_of_blocks_too(monkeypatch: pytest.MonkeyPatc
             assert torch.equal(layer(x.clone(), overwrite=True), in_blocks)
     assert in_blocks.dtype == whole.dtype
     torch.testing.assert_close(in_blocks, whole, atol=0.05, rtol=0.05)
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+@pytest.mark.parametrize("gradients", [False, True])
+def test_a_batch_of_no_sequences(gradients: bool, recompute: bool) -> None:
+    layer = _layer("layerwise-linear")
+    layer.recompute = recompute
+    with torch.set_grad_enabled(gradients):
+        assert layer(torch.randn(0, N, WIDTH)).shape == (0, N, WIDTH)

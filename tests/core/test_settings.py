@@ -80,7 +80,8 @@ def test_every_setting_is_in_the_signature_and_has_cases() -> None:
         ({"projection": "convolution", "kernel_strides": 5}, "projected_dim (k) = 4; expected at most k"),
         ({"row_weights": "convex"}, "row_weights is 'convex'; expected one of free, affine"),
         ({"short_inputs": "pad"}, "short_inputs is 'pad'; expected one of first_columns, stretch"),
-        ({"projection_step": 0}, "projection_step is 0; expected a value in (0, 1]"),
+        ({"projection_step": 0}, "projection_step is 0; expected a value from 1e-06 to 1"),
+        ({"projection_step": 1e-7}, "projection_step is 1e-07; expected a value from 1e-06 to 1"),
         ({"projection_step": 0.1, "freeze_projection": True}, "freeze_projection keeps E"),
         ({"projection_step": 0.1, "projection": "max_pool"}, "projection=max_pool has no E"),
         (
@@ -163,3 +164,13 @@ def test_each_k_with_fewer_windows_is_said_once() -> None:
     with pytest.warns(UserWarning) as said:
         LinformerSettings(**{**GOOD, "max_positions": 512, "projected_dim": [200, 128, 200], "projection": "max_pool"})
     assert len(said) == 1 and "= 200 " in str(said[0].message)
+
+
+def test_layers_that_would_see_only_the_beginning_are_said() -> None:
+    words = {**GOOD, "projected_dim": [4, 2, 4], "projection_init": "window_means"}
+    with pytest.warns(UserWarning, match=r"projected_dim=\[4, 2, 4\].*sharing=layerwise.*window_means"):
+        LinformerSettings(**words)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for change in ({"sharing": "key_value"}, {"projection_init": "xavier"}, {"projected_dim": 4}):
+            LinformerSettings(**{**words, **change})

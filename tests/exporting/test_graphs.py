@@ -19,9 +19,10 @@ SHAPES = (((20, 13, 1), 20), ((9, 2), 9), ((6,), 6), ((5, 5, 1, 2), 5), ((2,), 2
 """Tokens of each sequence, and T; some lengths are below k and some above it."""
 
 
+@pytest.mark.parametrize("gradients", [False, True], ids=["", "gradients"])
 @pytest.mark.parametrize("case", EVERY_CASE)
-@torch.no_grad()
-def test_the_attention_for_graphs_computes_the_same(case: str) -> None:
+def test_the_attention_for_graphs_computes_the_same(case: str, gradients: bool) -> None:
+    """With gradients, windows are gathered for each sequence, as in a graph, and not one size after the other."""
     settings = settings_of(case)
     layers, shared = build_attention_layers(settings)
     randomise(layers)
@@ -32,13 +33,14 @@ def test_the_attention_for_graphs_computes_the_same(case: str) -> None:
         (torch.randn(len(lengths), total, settings.embed_dim), padding_mask(list(lengths), total))
         for lengths, total in SHAPES
     ]
-    expected = [[layer(x, mask)[0] for layer in layers] for x, mask in inputs]
-    prepare_export(whole)
-    for (x, mask), outputs in zip(inputs, expected, strict=True):
-        for layer, output in zip(layers, outputs, strict=True):
-            torch.testing.assert_close(layer(x, mask)[0][~mask], output[~mask], atol=1e-5, rtol=1e-5)
-            if not mask.any():
-                torch.testing.assert_close(layer(x)[0], output, atol=1e-5, rtol=1e-5)
+    with torch.set_grad_enabled(gradients):
+        expected = [[layer(x, mask)[0] for layer in layers] for x, mask in inputs]
+        prepare_export(whole)
+        for (x, mask), outputs in zip(inputs, expected, strict=True):
+            for layer, output in zip(layers, outputs, strict=True):
+                torch.testing.assert_close(layer(x, mask)[0][~mask], output[~mask], atol=1e-5, rtol=1e-5)
+                if not mask.any():
+                    torch.testing.assert_close(layer(x)[0], output, atol=1e-5, rtol=1e-5)
 
 
 def compare(run: Any, model: torch.nn.Module, atol: float) -> None:

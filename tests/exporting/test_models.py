@@ -114,6 +114,26 @@ def test_embeddings_can_be_given_instead_of_tokens() -> None:
     assert torch.equal(embedded, copy)
 
 
+@pytest.mark.filterwarnings("ignore:.*checkpointing.* is deprecated")
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_checkpointing_changes_no_gradient(reentrant: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("linformer_fairseq.core.layer._block_size", lambda _: 8)
+    _, masked, _ = in_both(**options_of("layerwise-linear"))
+    tokens = padded(masked.config.vocab_size, (20, 7), 20)
+    masked.train()
+
+    def gradients() -> list[torch.Tensor]:
+        masked.zero_grad()
+        torch.manual_seed(3)
+        masked(tokens).logits.square().mean().backward()
+        return [p.grad.clone() for p in masked.parameters() if p.grad is not None]
+
+    expected = gradients()
+    masked.gradient_checkpointing_enable({"use_reentrant": reentrant})
+    assert masked.is_gradient_checkpointing
+    torch.testing.assert_close(gradients(), expected)
+
+
 def test_what_a_linformer_does_not_take_is_refused() -> None:
     _, masked, _ = in_both(**options_of("layerwise-linear"))
     tokens = padded(masked.config.vocab_size, (20, 7), 20)
@@ -274,6 +294,12 @@ def test_folders_that_cannot_be_imported_are_refused(exported: Path, tmp_path: P
         import_folder(tmp_path, out)
     copy = tmp_path / "copy"
     shutil.copytree(exported, copy)
+    config = (copy / "config.json").read_text()
+    for name, value in (("layer_norm_eps", 1e-12), ("pad_token_id", 0)):
+        (copy / "config.json").write_text(json.dumps(json.loads(config) | {name: value}))
+        with pytest.raises(UserError, match=f"config.json: {name} is {value}, "):
+            import_folder(copy, out)
+    (copy / "config.json").write_text(config)
     (copy / "model.safetensors").write_bytes(b"damaged")
     with pytest.raises(UserError, match=r"model.safetensors"):
         import_folder(copy, out)

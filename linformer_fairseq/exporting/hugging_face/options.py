@@ -33,6 +33,8 @@ _NAMES = {
     "kernel_strides": "kernel_strides",
     "freeze_projection": "freeze_projection",
 }
+_FIXED = {"layer_norm_eps": 1e-5, "bos_token_id": BOS, "pad_token_id": PAD, "eos_token_id": EOS}
+"""What fairseq's RoBERTa has no option for."""
 _ACTIVATIONS = {"activation_fn": "hidden_act", "pooler_activation_fn": "classifier_act"}
 _SAME_FUNCTION = {"gelu_fast": "gelu_accurate"}
 """fairseq's names of activation functions that have another one in transformers."""
@@ -78,8 +80,11 @@ def to_fairseq(config: Mapping[str, Any]) -> dict[str, Any]:
     """The options of fairseq's model for the content of config.json; what is not in it has its default.
 
     Raises:
-        ValueError: an activation function that fairseq does not have.
+        ValueError: an activation function that fairseq does not have, or another value of what it has no option for.
     """
+    for name, expected in _FIXED.items():
+        if (value := config.get(name, expected)) != expected:
+            raise ValueError(f"{name} is {value!r}, but fairseq's RoBERTa has {expected}; not imported")
     found = {option: config[name] for option, name in _NAMES.items() if name in config}
     for option, name in _ACTIVATIONS.items():
         if name in config:
