@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -286,6 +287,13 @@ def test_models_that_cannot_be_exported_are_refused(finetuned: tuple[Path, Path]
     out.mkdir()
     with pytest.raises(ValueError, match="already exists"):
         export_folder("linformer-small", out)
+
+
+def test_code_in_the_folder_imports_what_is_in_the_folder(exported: Path) -> None:
+    imported = {
+        name for path in exported.glob("*.py") for name in re.findall(r"^from \.(\w+) import", path.read_text(), re.M)
+    }
+    assert {"attention", "convolution"} <= imported <= {path.stem for path in exported.glob("*.py")}
 
 
 def test_folders_that_cannot_be_imported_are_refused(exported: Path, tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ _TEMPLATES = (configuration_linformer, modeling_linformer)
 _PACKAGE, _FOLDER = "from linformer_fairseq.core.", "from ."
 _CORE = (
     "attention",
+    "convolution",
     "dot_product",
     "flops",
     "layer",
