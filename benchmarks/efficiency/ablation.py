@@ -24,10 +24,10 @@ from linformer_fairseq.core import (
     LinformerEncoderLayer,
     attention,
     build_shared_projection,
+    convolution,
     dot_product,
     encoder_layer,
     layer,
-    windows,
 )
 from linformer_fairseq.core.flops import Order
 from linformer_fairseq.core.projection import LinearProjection, zero_padding
@@ -195,7 +195,7 @@ OTHER_MODELS: dict[str, Change] = {
     "affine rows, E laid over short inputs": _other_rows(row_weights="affine", short_inputs="stretch"),
     "convolution": _other_rows(projection="convolution"),
     "convolution by product and sum": _both(
-        _other_rows(projection="convolution"), _replaced(windows, "_convolves_fast", lambda _: False)
+        _other_rows(projection="convolution"), _replaced(convolution, "_convolves_fast", lambda _: False)
     ),
     "convolution, affine, windows that fit": _other_rows(**_FITTING),
     "the same with windows that overlap": _other_rows(**_FITTING, kernel_strides=2),
