@@ -208,9 +208,9 @@ class LinformerSelfAttention(nn.Module):
             type(linear) is not nn.Linear or linear._forward_pre_hooks or linear._forward_hooks
             for linear in (self.k_proj, self.v_proj)
         )
-        if whole and self.settings.sharing != "none":  # quantization noise, pruning, hooks
-            return Order.PROJECTION
-        if whole:
+        if whole:  # quantization noise, pruning, hooks
+            if self.settings.sharing != "none":
+                return Order.PROJECTION
             self._check_parts()
         return cheapest_order(self.settings, self._dims, length)
 

@@ -83,8 +83,9 @@ def encoder_layer(
                 for block in blocks
             ],
         )
-    # In training without gradients, a checkpoint runs the layer again with them, and must draw the same dropout.
-    whole = torch.is_grad_enabled() or parts.training
+    # Without gradients, but in training or of an input that requires one, a checkpoint runs the layer: it has saved the
+    # input, and will run the layer again with gradients and the same dropout.
+    whole = torch.is_grad_enabled() or parts.training or x.requires_grad
     if whole or len(blocks) <= 1:  # none for a batch of no sequences
         return positions(parts, x, source, projected)
     out = x if overwrite else None

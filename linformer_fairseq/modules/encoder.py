@@ -97,13 +97,12 @@ class LinformerEncoder(TransformerEncoder):
         # Batch first in here, and (T, B, C) for fairseq outside: a view, which its heads transpose back to (B, T, C).
         states = [x.transpose(0, 1)] if return_all_hiddens else []
         kept = True  # x must not be overwritten: the first layer's input may be the caller's
-        saved = torch.is_grad_enabled()  # by checkpoints, which run a layer without gradients, to run it again
         layers = list(self.layers)  # in training, without those that LayerDrop leaves out
         for layer in layers:
             x = layer(
                 x,
                 encoder_padding_mask=mask,
-                overwrite=not (kept or saved or layer._forward_pre_hooks),
+                overwrite=not (kept or layer._forward_pre_hooks),
                 first_only=first_only and layer is layers[-1],
             )
             kept = return_all_hiddens or bool(layer._forward_hooks)

@@ -143,9 +143,8 @@ class LinformerModel(LinformerPreTrainedModel):
         if padding is not None:
             x = x.masked_fill(padding.unsqueeze(-1), 0.0)
         kept = True  # by someone else: the first layer must not write over its input
-        saved = torch.is_grad_enabled()  # by checkpoints, which run a layer without gradients, to run it again
         for layer in self.layers:
-            x = layer(x, padding, overwrite=not (kept or saved or layer._forward_pre_hooks))
+            x = layer(x, padding, overwrite=not (kept or layer._forward_pre_hooks))
             kept = bool(layer._forward_hooks)
         if self.layer_norm is not None:
             x = self.layer_norm(x)
