@@ -25,8 +25,9 @@ usage: scripts/reproduce_learning.sh STUDY [options]
                 frequencies, and accuracy on two tasks: 2 layers x 128, n = 256; an hour on two cores, in bf16
   released      the model that comes with the package, and a RoBERTa to compare: 6 layers x 256, n = 512, 262 million
                 tokens each; finetuned on SST-2, QNLI, QQP and all of IMDB, five seeds; then the weights for release, in
-                OUT/weights. On a GPU if there is one: the pretraining takes ten minutes on an NVIDIA H200. On two cores
-                an estimated day for it and two for the rest, in bf16
+                OUT/weights. On a GPU if there is one: the pretraining takes ten minutes on an NVIDIA H200, without its
+                third part, which has been measured on a CPU only (an hour and a half for the Linformer). On two
+                cores an estimated day for the pretraining and two for the rest, in bf16
   conversion    perplexity against updates of a converted RoBERTa and of a Linformer from scratch: 6 layers x 256,
                 n = 64, k = 16, three seeds; an estimated hour on two cores, in bf16
 
