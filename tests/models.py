@@ -8,7 +8,7 @@ import torch
 from fairseq import tasks
 
 import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
-from linformer_fairseq.checkpoints.released_folder import release
+from linformer_fairseq.checkpoints.releasing import release
 from tests.checkpoint_files import save
 from tests.data_prep.small_tokenizers import lines, make_sentencepiece
 from tests.fairseq_config import parse

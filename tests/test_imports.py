@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "optim": {"optim"},
     "tasks": {"tasks"},
     "conversion": {"conversion", "models", "core", "checkpoints", "files"},
-    "evaluation": {"evaluation", "models", "tasks", "files"},
+    "evaluation": {"evaluation", "models", "tasks", "checkpoints", "files"},
     "demo": {"demo", "models", "prediction", "web", "files"},
     "launch": {"launch", "training", "patches", "checkpoints", "models", "tasks", "core", "files"},
     "planning": {"planning", "launch", "models", "core", "tasks", "files"},

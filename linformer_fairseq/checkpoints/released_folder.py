@@ -1,21 +1,17 @@
 """The folder of a released model: its weights, dictionaries and tokenizer.
 
-`release` makes one from a checkpoint. The models that come with the package are such folders, too.
+`releasing` makes one from a checkpoint. The models that come with the package are such folders, too.
 """
 
 from __future__ import annotations
 
-import shutil
 from argparse import Namespace
 from pathlib import Path
 
-from linformer_fairseq.checkpoints.reading import read_checkpoint, unpickle
-from linformer_fairseq.checkpoints.released_file import released
-from linformer_fairseq.files.atomic import new_folder
+from linformer_fairseq.checkpoints.reading import unpickle
 from linformer_fairseq.files.dictionary import find_dictionary
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.tokenizers import find_tokenizer
-from linformer_fairseq.files.weight_names import HEADS
 
 WEIGHTS = "model.safetensors"
 """Name of the weights in a released or converted model's folder."""
@@ -26,44 +22,6 @@ _INSIDE = (WEIGHTS, CHECKPOINT, "checkpoint_best.pt")
 TRANSFORMERS_CONFIG = "config.json"
 """What every model's folder of Hugging Face's transformers has, and no other."""
 _SHIPPED = Path(__file__).parent.parent / "weights"
-_DICTIONARIES = ("dict.txt", "input0/dict.txt", "label/dict.txt")
-
-
-def release(checkpoint: Path, data: Path, out: Path) -> list[Path]:
-    """Make the folder of a released model, atomically.
-
-    Args:
-        checkpoint: of a pretraining or finetuning.
-        data: the folder of its training data, with dictionaries and tokenizer.
-        out: the folder, which must not exist.
-
-    Returns:
-        the files in it.
-
-    Raises:
-        ValueError: ``out`` exists, ``data`` has no dictionary or no tokenizer, or the checkpoint cannot be used; the
-            message names it.
-        OSError: a file cannot be read or written.
-    """
-    dictionaries = [name for name in _DICTIONARIES if (data / name).is_file()]
-    if not dictionaries:
-        raise ValueError(f"{data}: expected the folder of the training data, with dict.txt or input0/dict.txt")
-    tokenizer = tokenizer_files(data)
-    with new_folder(out) as folder:
-        state = read_checkpoint(checkpoint)
-        if "input0/dict.txt" not in dictionaries and any(name.startswith(HEADS) for name in state["model"]):
-            raise ValueError(f"{data}: expected the folder of the classifier's task, with input0/dict.txt")
-        try:
-            content = released(state)
-        except ValueError as error:
-            raise ValueError(f"{checkpoint}: {error}") from error
-        for name in dictionaries:
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(data / name, folder / name)
-        for path in tokenizer:
-            shutil.copyfile(path, folder / path.name)
-        (folder / WEIGHTS).write_bytes(content)
-    return sorted(path for path in out.rglob("*") if path.is_file())
 
 
 def shipped_models() -> list[str]:

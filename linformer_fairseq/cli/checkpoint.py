@@ -7,7 +7,7 @@ import functools
 from pathlib import Path
 
 from linformer_fairseq.checkpoints.folder import Examined, Look, State, choose, examine, put_aside, put_right
-from linformer_fairseq.checkpoints.released_folder import release
+from linformer_fairseq.checkpoints.releasing import release
 from linformer_fairseq.files.errors import UserError
 
 

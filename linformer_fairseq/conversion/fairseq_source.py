@@ -11,6 +11,7 @@ from fairseq import models
 from fairseq.data import Dictionary
 from fairseq.models.roberta import RobertaModel
 
+from linformer_fairseq.checkpoints.dictionaries import check_same
 from linformer_fairseq.checkpoints.released_folder import tokenizer_files
 from linformer_fairseq.conversion.source import Source
 from linformer_fairseq.conversion.task import masked_lm
@@ -33,7 +34,8 @@ def read_fairseq(checkpoint: Path, data: Path, out: Path) -> Source:
         out: existing folder for the copies.
 
     Raises:
-        UserError: a file is missing or damaged, or the model is no RoBERTa; it is named.
+        UserError: a file is missing or damaged, the model is no RoBERTa, or it was trained with another dictionary; the
+            message names it.
         ValueError: the file is no checkpoint (CheckpointError), or there is no tokenizer.
     """
     state = read_roberta(checkpoint)
@@ -42,6 +44,7 @@ def read_fairseq(checkpoint: Path, data: Path, out: Path) -> Source:
         raise UserError(
             f"{data / dict_txt.NAME}: no such file; --data DIR names the folder with the dictionary and the tokenizer"
         )
+    check_same(checkpoint, found)
     shutil.copyfile(found, out / dict_txt.NAME)
     for path in tokenizer_files(data):
         shutil.copyfile(path, out / path.name)

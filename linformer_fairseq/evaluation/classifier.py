@@ -12,7 +12,8 @@ from omegaconf import open_dict
 from torch import nn
 
 from linformer_fairseq import models  # noqa: F401  registers them, for fairseq to build the checkpoint's
-from linformer_fairseq.files.dictionary import embedding_rows, read_labels, read_vocabulary, without_padding
+from linformer_fairseq.checkpoints.dictionaries import check_classes, check_tokens
+from linformer_fairseq.files.dictionary import NAME
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.task_data import TaskData
 from linformer_fairseq.files.weight_names import TOKENS, head_output
@@ -87,7 +88,9 @@ def load_classifier(
     """
     checkpoint, state = found.path, found.state
     cfg = state["cfg"]
-    _check_dictionaries(found, data)
+    check_classes(checkpoint, found.classes, data.folder / "label" / NAME)
+    rows = state["model"][TOKENS].size(0)
+    check_tokens(checkpoint, rows, "sharing" in cfg.model, data.folder / "input0" / NAME)
     with open_dict(cfg):
         cfg.task.data = str(data.folder)
         if "sharing" in cfg.model:
@@ -103,40 +106,3 @@ def load_classifier(
     limit = min(int(task.max_positions()), int(model.max_positions()))
     model = model.bfloat16() if bf16 else model.float()
     return Classifier(model.eval().to(device), task, found.head, device, limit)
-
-
-def _check_dictionaries(found: Finetuned, data: TaskData) -> None:
-    """Raise if token or class ids have other meanings in ``data`` than in the model's training.
-
-    A checkpoint has only the sizes of its dictionaries. Their contents are compared if the folder of its training data
-    is known and still exists; a released model has them in its own folder.
-    """
-    checkpoint, state = found.path, found.state
-    if found.classes != len(data.labels):
-        raise UserError(
-            f"{checkpoint}: its head has {found.classes} classes, but {data.folder} has {len(data.labels)} "
-            f"({', '.join(data.labels)}); was it finetuned on another task?"
-        )
-    hint = "prepare the task with the tokenizer of the checkpoint's own training data"
-    dictionary = Path("input0") / "dict.txt"
-    rows = state["model"][TOKENS].shape[0] if TOKENS in state["model"] else None
-    expected = embedding_rows(data.folder / dictionary, "sharing" in state["cfg"].model)
-    if rows is not None and rows != expected:
-        raise UserError(
-            f"{checkpoint}: was trained with a dictionary of {rows:,} symbols, but {data.folder / dictionary} makes "
-            f"{expected:,} (fairseq's own included); {hint}"
-        )
-    trained_on = Path(str(state["cfg"].task.data))
-    if trained_on == Path():  # released
-        trained_on = checkpoint.parent
-    for name, read, what in (
-        (dictionary, _real_symbols, hint),
-        (Path("label") / "dict.txt", read_labels, "was it finetuned on another task?"),
-    ):
-        theirs = trained_on / name
-        if theirs.is_file() and read(theirs) != read(data.folder / name):
-            raise UserError(f"{checkpoint}: was trained with {theirs}, which differs from {data.folder / name}; {what}")
-
-
-def _real_symbols(path: Path) -> list[str]:
-    return without_padding(read_vocabulary(path))

@@ -11,8 +11,9 @@ from typing import Any
 
 from torch import Tensor
 
+from linformer_fairseq.checkpoints.dictionaries import check_classes, check_tokens
 from linformer_fairseq.checkpoints.released_folder import existing_weights, training_data
-from linformer_fairseq.files.dictionary import NAME, embedding_rows, find_dictionary, read_labels
+from linformer_fairseq.files.dictionary import NAME, find_dictionary, read_labels
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.tokenizers import find_tokenizer
 from linformer_fairseq.files.weight_names import ENCODER, HEADS, TOKENS, head_output
@@ -93,19 +94,26 @@ def read_trained(name_or_path: str, data: Path | None) -> TrainedModel:
             `checkpoints.released_folder.training_data`.
 
     Raises:
-        UserError, ValueError: see `read_model`; or a file is missing.
+        UserError, ValueError: see `read_model`; or a file is missing, or the model was trained with other dictionaries.
     """
     model = read_model(name_or_path)
     folder = data or training_data(model.path)
     dict_txt, tokenizer = find_vocabulary(folder)
-    labels = () if model.head is None else _labels(folder / "label" / NAME, model.outputs, model.regression)
-    trained = TrainedModel(**vars(model), dict_txt=dict_txt, tokenizer=tokenizer, labels=labels)
-    if (rows := embedding_rows(dict_txt, linformer=True)) != trained.vocabulary:
-        raise UserError(
-            f"{model.path}: was trained with a dictionary of {trained.vocabulary:,} symbols, but {dict_txt} makes "
-            f"{rows:,} (fairseq's own included); give the data folder that it was trained on with --data"
-        )
-    return trained
+    check_dictionaries(model, folder)
+    labels = () if model.head is None else _labels(model, folder / "label" / NAME)
+    return TrainedModel(**vars(model), dict_txt=dict_txt, tokenizer=tokenizer, labels=labels)
+
+
+def check_dictionaries(model: CheckpointModel, data: Path) -> None:
+    """Raise unless the dictionaries in a folder of data are those that a model was trained with.
+
+    Raises:
+        UserError: see `checkpoints.dictionaries.check_tokens` and `check_classes`.
+    """
+    if (dict_txt := find_dictionary(data)) is not None:
+        check_tokens(model.path, model.vocabulary, True, dict_txt)
+    if model.head is not None and not model.regression and (labels := data / "label" / NAME).is_file():
+        check_classes(model.path, model.outputs, labels)
 
 
 def _options(path: Path, state: Mapping[str, Any]) -> Namespace:
@@ -152,14 +160,8 @@ def find_vocabulary(folder: Path) -> tuple[Path, dict[str, str]]:
     return dict_txt, tokenizer
 
 
-def _labels(path: Path, outputs: int, regression: bool) -> tuple[str, ...]:
+def _labels(model: CheckpointModel, path: Path) -> tuple[str, ...]:
     """The names of the classes; numbered ones where nothing names them."""
-    if regression or not path.is_file():
-        return tuple(f"LABEL_{number}" for number in range(outputs))
-    labels = tuple(read_labels(path))
-    if len(labels) != outputs:
-        raise UserError(
-            f"{path}: names {len(labels)} classes ({', '.join(labels)}), but the model tells {outputs} apart; give the "
-            "data folder that it was trained on with --data"
-        )
-    return labels
+    if model.regression or not path.is_file():
+        return tuple(f"LABEL_{number}" for number in range(model.outputs))
+    return tuple(read_labels(path))

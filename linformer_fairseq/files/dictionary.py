@@ -33,8 +33,11 @@ _FILLER = re.compile(r"madeupword\d{4,}")
 
 
 def find_dictionary(folder: Path) -> Path | None:
-    """The dictionary of a folder of data, ``dict.txt`` or a task's ``input0/dict.txt``; None if there is neither."""
-    return next((path for path in (folder / NAME, folder / "input0" / NAME) if path.is_file()), None)
+    """The dictionary of a folder of data, a task's ``input0/dict.txt`` or ``dict.txt``; None if there is neither.
+
+    The former comes first, since fairseq reads a task's data with it.
+    """
+    return next((path for path in (folder / "input0" / NAME, folder / NAME) if path.is_file()), None)
 
 
 def read_symbols(path: Path) -> list[str]:

@@ -65,6 +65,8 @@ class Record:
     parameters: int | None = None
     tokens_per_update: int | None = None
     data: str | None = None
+    dictionaries: dict[str, str] = field(default_factory=dict)
+    """Digests, see `checkpoints.dictionaries`; none in records of earlier versions."""
     overrides: list[str] = field(default_factory=list)
 
 

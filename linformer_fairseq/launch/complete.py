@@ -9,7 +9,9 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 import linformer_fairseq
+from linformer_fairseq.checkpoints.dictionaries import check_same
 from linformer_fairseq.checkpoints.released_folder import find_weights
+from linformer_fairseq.files.dictionary import find_dictionary
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch.compose import plain, resolved
 from linformer_fairseq.launch.data import TASKS, check_pretraining_data, check_task_data, check_task_examples, prepared
@@ -80,6 +82,9 @@ def complete(config: DictConfig) -> DictConfig:
     start = config.checkpoint.finetune_from_model
     if start is not None and not Path(start).is_file():
         raise UserError(f"checkpoint.finetune_from_model={start}: no such file; expected a checkpoint")
+    dict_txt = find_dictionary(Path(config.task.data.split(":")[0]))
+    if start is not None and dict_txt is not None and not config.pretrained:
+        check_same(Path(start), dict_txt)
     _check_options(config)
     _check_batch(config)
     _check_numbers(config)

@@ -11,10 +11,10 @@ from typing import Any
 
 from fairseq.models import ARCH_CONFIG_REGISTRY
 
+from linformer_fairseq.checkpoints.dictionaries import check_tokens
 from linformer_fairseq.checkpoints.reading import read_checkpoint
 from linformer_fairseq.checkpoints.released_folder import shipped_models
 from linformer_fairseq.core import parse_projected_dim
-from linformer_fairseq.files.dictionary import embedding_rows
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.weight_names import POSITIONS, TOKENS, UNUSED_POSITIONS
 from linformer_fairseq.models.architectures import MODEL
@@ -73,17 +73,12 @@ class Pretrained:
         return {"_name": self.name, **options}
 
     def check_dictionary(self, path: Path) -> None:
-        """Raise unless the dictionary has as many symbols as the one that the model was trained with.
+        """Raise unless a dictionary is the one that the model was trained with.
 
         Raises:
-            UserError: they differ; the message has both numbers.
+            UserError: see `checkpoints.dictionaries.check_tokens`.
         """
-        expected = embedding_rows(path, self.name.startswith(MODEL))
-        if expected != self.symbols:
-            raise UserError(
-                f"{self.path} was pretrained with {self.symbols:,} symbols, but {path} makes {expected:,} (fairseq's "
-                "own included); prepare the task with the tokenizer of the pretraining data"
-            )
+        check_tokens(self.path, self.symbols, self.name.startswith(MODEL), path)
 
 
 def read_pretrained(path: Path) -> Pretrained:

@@ -38,6 +38,11 @@ def check_same_run(path: Path, record: Mapping[str, Any], facts: Mapping[str, An
                 f"{path} holds a run with {key} {theirs!r}, but this one has {ours!r}; choose another run.name, or "
                 "move its run.json away to continue with the new value"
             )
+    if record.get("dictionaries", facts["dictionaries"]) != facts["dictionaries"]:
+        raise UserError(
+            f"{path} holds a run on data with other dictionaries than those which are in {facts['data']} by now; "
+            "choose another run.name, or prepare the data with the same tokenizer again"
+        )
 
 
 def _identity(facts: Mapping[str, Any], options: Collection[str]) -> Iterator[tuple[str, Any]]:

@@ -16,6 +16,7 @@ from fairseq_cli import train as fairseq_train
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from linformer_fairseq import patches
+from linformer_fairseq.checkpoints.dictionaries import digests
 from linformer_fairseq.files import provenance
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch.pretrained import all_options
@@ -178,6 +179,7 @@ def _facts(config: DictConfig, overrides: Sequence[str]) -> dict[str, Any]:
         "seed": config.common.seed,
         "task": run.task,
         "data": config.task.data,
+        "dictionaries": digests(Path(str(config.task.data).split(":")[0])),
         "lr": config.optimization.lr[0],
         "pretrained": config.pretrained,
         "finetune_from_model": config.checkpoint.finetune_from_model,

@@ -15,6 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
 from linformer_fairseq import register
+from linformer_fairseq.checkpoints.dictionaries import check_data
 from linformer_fairseq.checkpoints.released_folder import CHECKPOINT, WEIGHTS
 from linformer_fairseq.files.dictionary import find_dictionary, read_symbols
 from linformer_fairseq.files.errors import nearest
@@ -217,6 +218,8 @@ def load_hub_interface(
             # Compilation is not worthwhile for a few batches, even if the model was trained with it.
             **{"compile_encoder": False, **overrides},
         )
+    for name in checkpoint_file.split(os.pathsep):
+        check_data(model_folder / name, data_folder)
     names = {str(name) for part in loaded["args"].values() if isinstance(part, DictConfig) for name in part}
     if wrong := sorted(given - names):  # fairseq would ignore it
         message = f"{wrong[0]}: the model, its task and its tokenizer have no such option"

@@ -151,7 +151,7 @@ class LinformerRobertaModel(RobertaModel):
 
         Raises:
             FileNotFoundError: the checkpoint, dictionary or tokenizer is missing; the message names the files.
-            UserError: the dictionary or the tokenizer is damaged.
+            UserError: the dictionary or the tokenizer is damaged, or not that of the checkpoint's training.
             ValueError: the checkpoint is damaged, is not a checkpoint of a RoBERTa, or refers to code that is not on
                 the allow-list; a file was named although the model comes with the package; or there is no such
                 option or tokenizer.

@@ -20,7 +20,7 @@ from fairseq.data import NestedDictionaryDataset
 
 from linformer_fairseq import cli
 from linformer_fairseq.checkpoints import writing
-from linformer_fairseq.checkpoints.released_folder import release
+from linformer_fairseq.checkpoints.releasing import release
 from linformer_fairseq.core import compiling, layer
 from linformer_fairseq.evaluation import f1, majority
 from linformer_fairseq.files import dictionary

@@ -16,7 +16,8 @@ from omegaconf import OmegaConf
 from data_prep import prepare_pretraining
 from linformer_fairseq import cli
 from linformer_fairseq.checkpoints.reading import read_checkpoint
-from linformer_fairseq.checkpoints.released_folder import release, shipped_folder
+from linformer_fairseq.checkpoints.released_folder import shipped_folder
+from linformer_fairseq.checkpoints.releasing import release
 from linformer_fairseq.exporting.model_card import architecture, model_card, training
 from linformer_fairseq.exporting.model_card.data import Data, read_data
 from linformer_fairseq.exporting.model_card.front_matter import split

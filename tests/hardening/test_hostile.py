@@ -132,6 +132,7 @@ def test_a_task_of_another_kind_is_not_built(state: dict[str, Any], folder: Path
 
 def test_the_good_one_is_loaded(state: dict[str, Any], folder: Path, task_data: Path) -> None:
     write_checkpoint(with_options(state), folder / "model.pt")
+    (folder / "dict.txt").write_bytes((task_data / "input0" / "dict.txt").read_bytes())
     LOADERS["from_pretrained"](folder / "model.pt", task_data)
     LOADERS["evaluate"](folder / "model.pt", task_data)
     LOADERS["finetune"](folder / "model.pt", task_data)

@@ -102,12 +102,13 @@ def test_examples_without_a_class_are_refused_before_training(
         complete(compose("finetuning", [*words, f"task.data={other}"]))
 
 
-def test_a_padded_dictionary_is_the_same(words: list[str], task_data: Path, tmp_path: Path) -> None:
+def test_a_padded_dictionary_is_the_same(words: list[str], pretrained: Path, task_data: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     shutil.copytree(task_data, other)
     dictionary.pad(other / "input0" / "dict.txt")
     assert complete(compose("finetuning", [*words, f"task.data={other}"])).task.data == str(other)
-    roberta = Pretrained(Path("some.pt"), "roberta_base", {}, 512, 72)  # fairseq's has rows for the padding
+    # fairseq's model has rows for the padding
+    roberta = Pretrained(pretrained / "checkpoint_best.pt", "roberta_base", {}, 512, 72)
     roberta.check_dictionary(other / "input0" / "dict.txt")
     with pytest.raises(UserError, match="72 symbols, but .* makes 65"):
         roberta.check_dictionary(task_data / "input0" / "dict.txt")

@@ -15,6 +15,7 @@ FACTS: dict[str, Any] = {
     "stage": "pretraining",
     "task": None,
     "data": "/data",
+    "dictionaries": {"tokens": "ab12"},
     "pretrained": None,
     "finetune_from_model": None,
     "seed": 1,
@@ -74,6 +75,7 @@ def test_how_a_model_is_computed_may_change(option: str) -> None:
         ({"seed": 2}, "holds a run with seed 1, but this one has 2"),
         ({"task": "sst2"}, "holds a run with task None, but this one has 'sst2'"),
         ({"data": "/other"}, "holds a run with data '/data', but this one has '/other'"),
+        ({"dictionaries": {"tokens": "cd34"}}, "runs/a .*other dictionaries than .* /data"),
         ({"model": {**FACTS["model"], "projection": "mean_pool"}}, "model.projection 'linear', but .* 'mean_pool'"),
         ({"model": {**FACTS["model"], "dropout": 0.3}}, "model.dropout 0.1, but this one has 0.3"),
         ({"model": {**FACTS["model"], "sharing": "none"}}, "model.sharing 'layerwise', but this one has 'none'"),
@@ -85,6 +87,9 @@ def test_another_run_is_refused(change: dict[str, Any], message: str) -> None:
         check_same_run(Path("runs/a"), FACTS, {**FACTS, **change})
 
 
-def test_a_run_that_is_older_than_a_fact_goes_on() -> None:
-    older = {name: value for name, value in FACTS.items() if name != "finetune_from_model"}
-    check_same_run(Path("runs/a"), older, {**FACTS, "finetune_from_model": "/runs/other/checkpoint_last.pt"})
+@pytest.mark.parametrize(
+    ("fact", "value"), [("finetune_from_model", "/runs/other/checkpoint_last.pt"), ("dictionaries", {"tokens": "cd34"})]
+)
+def test_a_run_that_is_older_than_a_fact_goes_on(fact: str, value: Any) -> None:
+    older = {name: value for name, value in FACTS.items() if name != fact}
+    check_same_run(Path("runs/a"), older, {**FACTS, fact: value})

@@ -13,7 +13,8 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
 
-from linformer_fairseq.checkpoints.released_folder import CHECKPOINT, TRANSFORMERS_CONFIG, find_weights
+from linformer_fairseq.checkpoints.dictionaries import check_tokens
+from linformer_fairseq.checkpoints.released_folder import CHECKPOINT, TRANSFORMERS_CONFIG, WEIGHTS, find_weights
 from linformer_fairseq.checkpoints.transformers_weights import read_weights
 from linformer_fairseq.checkpoints.writing import write_checkpoint
 from linformer_fairseq.exporting.trained import find_vocabulary
@@ -60,12 +61,7 @@ def import_folder(folder: Path, out: Path, data: Path | None = None) -> list[Pat
         weights = read_weights(folder)
         dict_txt, tokenizer = find_vocabulary(data or folder)
         state = _state(folder, config, weights)
-        rows = state["model"][TOKENS].size(0)
-        if (symbols := dictionary.embedding_rows(dict_txt, linformer=True)) != rows:
-            raise UserError(
-                f"{folder}: the embedding has {rows:,} rows, but {dict_txt} makes {symbols:,} symbols (fairseq's own "
-                "included); give the folder with the model's dictionary with --data"
-            )
+        check_tokens(folder / WEIGHTS, state["model"][TOKENS].size(0), True, dict_txt)
         write_checkpoint(state, temporary / CHECKPOINT)
         shutil.copyfile(dict_txt, temporary / dictionary.NAME)
         for path in (Path(path) for name, path in tokenizer.items() if name != "bpe"):

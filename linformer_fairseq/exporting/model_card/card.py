@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from linformer_fairseq.checkpoints.released_folder import shipped_folder
-from linformer_fairseq.exporting.trained import CheckpointModel
+from linformer_fairseq.exporting.trained import CheckpointModel, check_dictionaries
 from linformer_fairseq.files import provenance
 from linformer_fairseq.files.dictionary import NAME, read_labels
 from linformer_fairseq.files.markdown import markdown_table
@@ -41,8 +41,11 @@ def model_card(
         exported: the folder that `linformer export hf` writes, if the card is for that.
 
     Raises:
-        UserError: a file that is read is damaged, or an evaluation is of another checkpoint; the message names it.
+        UserError: a file that is read is damaged, the data have other dictionaries than the model's training had, or
+            an evaluation is of another checkpoint; the message names it.
     """
+    if data is not None:
+        check_dictionaries(model, data)
     stages = read_history(model, data)
     metrics = read_metrics(model, stages[0], evaluations)
     page = _shipped_page(stages[0])

@@ -1,0 +1,69 @@
+"""Makes the folder of a released model from a checkpoint and the folder of its training data."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from linformer_fairseq.checkpoints.dictionaries import check_classes, check_tokens
+from linformer_fairseq.checkpoints.reading import read_checkpoint
+from linformer_fairseq.checkpoints.released_file import released
+from linformer_fairseq.checkpoints.released_folder import WEIGHTS, tokenizer_files
+from linformer_fairseq.files.atomic import new_folder
+from linformer_fairseq.files.dictionary import NAME, find_dictionary
+from linformer_fairseq.files.weight_names import HEADS, TOKENS, head_output
+
+_DICTIONARIES = ("dict.txt", "input0/dict.txt", "label/dict.txt")
+
+
+def release(checkpoint: Path, data: Path, out: Path) -> list[Path]:
+    """Make the folder of a released model, atomically.
+
+    Args:
+        checkpoint: of a pretraining or finetuning.
+        data: the folder of its training data, with dictionaries and tokenizer.
+        out: the folder, which must not exist.
+
+    Returns:
+        the files in it.
+
+    Raises:
+        ValueError: ``out`` exists, ``data`` has no dictionary or no tokenizer, or the checkpoint cannot be used; the
+            message names it.
+        UserError: the checkpoint was trained with other dictionaries.
+        OSError: a file cannot be read or written.
+    """
+    dictionaries = [name for name in _DICTIONARIES if (data / name).is_file()]
+    if not dictionaries:
+        raise ValueError(f"{data}: expected the folder of the training data, with dict.txt or input0/dict.txt")
+    tokenizer = tokenizer_files(data)
+    with new_folder(out) as folder:
+        state = read_checkpoint(checkpoint)
+        if "input0/dict.txt" not in dictionaries and any(name.startswith(HEADS) for name in state["model"]):
+            raise ValueError(f"{data}: expected the folder of the classifier's task, with input0/dict.txt")
+        try:
+            content = released(state)
+        except ValueError as error:
+            raise ValueError(f"{checkpoint}: {error}") from error
+        _check(checkpoint, state, data)
+        for name in dictionaries:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(data / name, folder / name)
+        for path in tokenizer:
+            shutil.copyfile(path, folder / path.name)
+        (folder / WEIGHTS).write_bytes(content)
+    return sorted(path for path in out.rglob("*") if path.is_file())
+
+
+def _check(checkpoint: Path, state: Mapping[str, Any], data: Path) -> None:
+    weights, config = state["model"], state["cfg"]
+    dict_txt = find_dictionary(data)
+    if dict_txt is not None and TOKENS in weights:
+        check_tokens(checkpoint, weights[TOKENS].size(0), "sharing" in config["model"], dict_txt)
+    criterion = config.get("criterion") or {}
+    output = weights.get(head_output(str(criterion.get("classification_head_name"))))
+    labels = data / "label" / NAME
+    if output is not None and labels.is_file() and not criterion.get("regression_target"):
+        check_classes(checkpoint, output.size(0), labels)
