@@ -11,7 +11,8 @@ A SOURCE is a file, a folder, a glob, or one of
 
 Options are appended to a source, as in wiki/,format=wikiextractor,weight=2:
 
-    weight=W             how often train contains the source; 0.5: half of its documents, 2.5: all twice, and half again
+    weight=W             how often train contains the source; 0.5: half of its documents, 2.5: all twice, half again;
+                         at most 100
     format=F             text, jsonl, parquet or wikiextractor, if the file name does not determine it
     field=NAME           column or key with the text (default: text)
     lines=join           for wrapped text: the lines of a block form one paragraph (default: each line is a paragraph)

@@ -17,8 +17,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from data_prep import binarize, build_corpus, gpt2_bpe, train_sentencepiece
+from data_prep.binarizing.plan import check_shards
 from data_prep.support.program import program_parser, run_program
-from data_prep.support.workers import default_workers
+from data_prep.support.workers import check_workers, default_workers
 from linformer_fairseq.files.errors import UserError
 
 PAPERS_CORPUS = ("hub:bookcorpus", "hub:wikipedia")
@@ -45,9 +46,8 @@ def steps(args: argparse.Namespace) -> list[list[str]]:
         raise UserError(f"--vocab-size: is for --tokenizer {SENTENCEPIECE}, which is trained; others have their own")
     if args.vocab_size is not None:
         train_sentencepiece.check_vocabulary(args.vocab_size)
-    for name in ("shards", "workers"):
-        if getattr(args, name) < 1:
-            raise UserError(f"--{name} {getattr(args, name)}: expected at least 1")
+    check_shards(args.shards)
+    check_workers(args.workers)
     tokenizer = out / "tokenizer" if trained or fetched else Path(args.tokenizer)
     workers = ["--workers", str(args.workers)]
     shares = ["--valid-share", str(args.valid_share), "--test-share", str(args.test_share)]

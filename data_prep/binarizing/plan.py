@@ -11,6 +11,8 @@ LARGEST_PART = 8 << 20
 PARTS_PER_SHARD = 16
 """About as many where there are so many documents: shards are then of nearly the same size, and each has its share
 of every source."""
+MOST_SHARDS = 1_000
+"""fairseq-train takes the folders in one argument, and an epoch reads one of them."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,14 @@ def dataset_names(split: str, shards: int) -> list[str]:
     if shards == 1:
         return [split]
     return [f"{shard}/{split}" for shard in range(shards if split == "train" else 1)]
+
+
+def check_shards(shards: int) -> None:
+    """Raises:
+    UserError: ``shards`` below 1 or above `MOST_SHARDS`.
+    """
+    if not 1 <= shards <= MOST_SHARDS:
+        raise UserError(f"--shards {shards}: expected 1 to {MOST_SHARDS:,}")
 
 
 def make_plan(splits: dict[str, tuple[Path, ...]], shards: int) -> list[Job]:

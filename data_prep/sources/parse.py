@@ -20,6 +20,8 @@ NAMED: dict[str, Callable[[], list[Unit]]] = {"stdlib": stdlib_units}
 
 _FILE_KEYS = ("weight", "format", "field", "lines", "group", "license")
 _HUB_KEYS = ("weight", "field", "lines", "group", "config", "split", "revision", "license")
+MOST_COPIES = 100
+"""The largest ``weight=``; a mistyped one would fill the disk."""
 _ENDING = re.compile(r"(.*),([A-Za-z_]+)=([^,]*)", re.DOTALL)
 
 
@@ -142,8 +144,8 @@ def _weight(spec: str, given: dict[str, str]) -> float:
         weight = float(value)
     except ValueError:
         weight = math.nan
-    if not 0 < weight < math.inf:
-        raise UserError(f"source {spec!r}: weight={value}: expected a number above 0")
+    if not 0 < weight <= MOST_COPIES:
+        raise UserError(f"source {spec!r}: weight={value}: expected a number above 0, at most {MOST_COPIES}")
     return weight
 
 

@@ -17,6 +17,8 @@ from linformer_fairseq.files.errors import UserError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+MOST_WORKERS = 1_000
+"""Processes; each takes tens of megabytes, and no machine has so many cores."""
 
 
 def default_workers() -> int:
@@ -26,10 +28,10 @@ def default_workers() -> int:
 
 def check_workers(workers: int) -> None:
     """Raises:
-    UserError: ``workers`` below 1.
+    UserError: ``workers`` below 1 or above `MOST_WORKERS`.
     """
-    if workers < 1:
-        raise UserError(f"--workers {workers}: expected at least 1")
+    if not 1 <= workers <= MOST_WORKERS:
+        raise UserError(f"--workers {workers}: expected 1 to {MOST_WORKERS:,}")
 
 
 def ordered_map(
@@ -52,7 +54,7 @@ def ordered_map(
         initargs: for ``initializer``.
 
     Raises:
-        UserError: ``workers`` is below 1, or a worker died; and whatever ``function`` raises.
+        UserError: see `check_workers`, or a worker died; and whatever ``function`` raises.
     """
     check_workers(workers)
     if workers == 1:

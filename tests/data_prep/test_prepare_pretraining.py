@@ -58,7 +58,9 @@ def test_a_tokenizer_that_is_there_is_taken(called: list[str], tmp_path: Path) -
         (f"--vocab-size {MINIMUM_VOCABULARY - 1}", "399"),
         (f"--vocab-size {MAXIMUM_VOCABULARY + 1}", "64001"),
         ("--shards 0", "--shards 0"),
+        ("--shards 1001", "--shards 1001"),
         ("--workers 0", "--workers 0"),
+        ("--workers 1001", "--workers 1001"),
         ("--tokenizer gpt2 --vocab-size 500", "--vocab-size"),
     ],
 )

@@ -231,7 +231,8 @@ def test_what_cannot_be_binarised_is_refused(tokenizers: dict[str, Path], tmp_pa
     (corpus / "train").mkdir(parents=True)
     (corpus / "train" / "00000.jsonl").write_text("{}")
     assert "00000.jsonl: expected nothing but .txt files" in refusal(corpus)
-    assert "--shards 0" in refusal(good, shards=0)
+    for shards in (0, 1_000_000):
+        assert f"--shards {shards}: expected 1 to 1,000" in refusal(good, shards=shards)
     assert "--workers 0" in refusal(good, workers=0)
     assert "--shards 4: the train text has too few documents" in refusal(good, shards=4)
 

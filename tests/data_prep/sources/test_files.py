@@ -249,6 +249,8 @@ def test_places_with_nothing_to_read(tmp_path: Path) -> None:
         (",config=en", "unknown key config="),
         (",weight=0", "weight=0: expected a number above 0"),
         (",weight=inf", "weight=inf: expected a number above 0"),
+        (",weight=nan", "weight=nan: expected a number above 0"),
+        (",weight=1e30", "weight=1e30: expected a number above 0, at most 100"),
         (",weight=two", "weight=two: expected a number above 0"),
         (",format=csv", "format=csv: expected one of text, jsonl, wikiextractor, parquet"),
         (",lines=all", "lines=all: expected one of paragraphs, join"),
@@ -272,6 +274,7 @@ def test_endings(tmp_path: Path) -> None:
     assert texts(f"{path},field=t,group=2") == ["a1\na2\n \n b1 \nb2\nc", "d"]
     assert texts(f"{path},field=t,group=2", skip=1) == ["d"]
     assert parse_source(f"{path},weight=2.5,field=t").weight == 2.5
+    assert parse_source(f"{path},weight=100").weight == 100
     assert parse_source(f"{path},field=t").weight == 1
 
 
