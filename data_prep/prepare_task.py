@@ -26,6 +26,7 @@ from data_prep.tasks.examples import Limit
 from data_prep.tasks.prepare import open_source, prepare
 from data_prep.tasks.report import summary
 from linformer_fairseq.files.cutting import CUTS
+from linformer_fairseq.files.errors import UserError
 
 
 def parser(prog: str | None = None) -> argparse.ArgumentParser:
@@ -47,9 +48,8 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
     result.add_argument(
         "--cut",
         choices=CUTS,
-        default="head",
-        help="which part of a truncated text to keep: the beginning, the end, or both (a quarter of the tokens from "
-        "the beginning, three quarters from the end) (default: %(default)s)",
+        help="with --max-positions: which part of a truncated text to keep: the beginning, the end, or both (a quarter "
+        f"of the tokens from the beginning, three quarters from the end) (default: {CUTS[0]})",
     )
     result.add_argument("--strict", action="store_true", help="stop with an error if there are invalid rows")
     result.add_argument(
@@ -65,9 +65,11 @@ def main(argv: list[str] | None = None, prog: str | None = None) -> None:
     """Run the program; ``prog`` is its name in the help text."""
     args = parser(prog).parse_args(argv)
     task = TASKS[args.task]
-    limit = Limit(args.max_positions, args.cut)
+    if args.cut is not None and args.max_positions is None:
+        raise UserError(f"--cut {args.cut}: cuts nothing without --max-positions; give the number of tokens to keep")
+    limit = Limit(args.max_positions, args.cut or CUTS[0])
     source = open_source(task, [Path(path) for path in args.source], args.errors)
-    options = {"max_positions": args.max_positions, "cut": args.cut, "errors": args.errors}
+    options = {"max_positions": args.max_positions, "cut": limit.how, "errors": args.errors}
     manifest, examples = prepare(task, source, args.tokenizer, args.out, limit, args.strict, options)
     for line in summary(manifest, examples, limit):
         print(line)

@@ -60,8 +60,13 @@ def test_the_model_sees_no_more_than_that(
     assert first["tokens"] == [*whole[:19], 2]
     assert second["tokens"] == [0, *encode("why"), 2, *encode("good")]
     assert "1 cut to 20 positions (head)" in capsys.readouterr().out
-    with pytest.raises(UserError, match="--max-positions 5: expected at least 6"):
-        prepare("qnli", path, options=("--max-positions", 5))
+    for options, said in (
+        (("--max-positions", 5), "--max-positions 5: expected at least 6"),
+        (("--cut", "tail"), "--cut tail: .* --max-positions"),
+        (("--cut", "head"), "--cut head: .* --max-positions"),
+    ):
+        with pytest.raises(UserError, match=said):
+            prepare("qnli", path, options=options)
 
 
 def test_nothing_is_cut_unless_asked_for(
