@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from linformer_fairseq.files.atomic import sync, write_file
+from linformer_fairseq.files.atomic import make_folder, sync, write_file
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import read_object, write_json
 from linformer_fairseq.files.locks import Lock
@@ -67,10 +67,9 @@ class Step:
     def __enter__(self) -> "Step":
         """Raises:
         UserError: another process is using the folder, or it contains other files.
+        OSError: it cannot be made.
         """
-        if self.out.exists() and not self.out.is_dir():
-            raise UserError(f"{self.out}: is a file, a folder was expected")
-        self.out.mkdir(parents=True, exist_ok=True)
+        make_folder(self.out)
         self._lock = Lock(self.out)
         try:
             self._open()

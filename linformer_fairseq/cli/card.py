@@ -8,14 +8,15 @@ import logging
 from linformer_fairseq.cli.texts import write_lines
 from linformer_fairseq.exporting.model_card import model_card
 from linformer_fairseq.exporting.trained import read_model
+from linformer_fairseq.files.atomic import check_output
 from linformer_fairseq.files.errors import UserError
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print or write the card; returns the exit status."""
     logging.getLogger("fairseq").setLevel(logging.WARNING)
-    if arguments.out and arguments.out.is_dir():
-        raise UserError(f"--out {arguments.out}: is a folder; expected the name of a file, such as README.md")
+    if arguments.out:
+        check_output("--out", arguments.out)
     try:
         card = model_card(
             read_model(arguments.checkpoint),

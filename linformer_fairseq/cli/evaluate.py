@@ -23,6 +23,7 @@ from linformer_fairseq.evaluation import (
     write_submission,
 )
 from linformer_fairseq.files import provenance
+from linformer_fairseq.files.atomic import check_output
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.evaluation_record import SCHEMA, EvaluationRecord, write_evaluation
 from linformer_fairseq.files.task_data import TaskData, read_task
@@ -32,9 +33,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the scores and write the requested files; returns the exit status."""
     if arguments.batch_size < 1:
         raise UserError(f"--batch-size {arguments.batch_size}: expected at least 1")
-    for option, path in (("--out", arguments.out), ("--results", arguments.results)):
-        if path and path.is_dir():
-            raise UserError(f"{option} {path}: is a folder; expected the name of a file")
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     # GLUE's server expects predictions for the test set and cannot detect those of another split.
     split = arguments.split or ("test" if arguments.submission else "valid")
@@ -42,6 +40,9 @@ def run(arguments: argparse.Namespace) -> int:
         data = read_task(arguments.data)
         data.require(split)
         submission = _submission_path(arguments.submission, data)
+        _check_outputs({"--out": arguments.out, "--submission": submission, "--results": arguments.results})
+        if arguments.results and not data.has_labels(split):
+            raise UserError(f"--results {arguments.results}: {split} of {data.folder} has no labels: no score")
         device = device_of(arguments.device)
         finetuned = read_finetuned(existing_weights(arguments.checkpoint))
         classifier = load_classifier(finetuned, data, device, arguments.bf16, arguments.compile_encoder)
@@ -56,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
             write_submission(submission, identifiers, data.labels, found)
             if lost := data.rejected(split):
                 print(f"warning: {submission} lacks {lost:,} rows, see {data.folder / 'rejected.tsv'}", file=sys.stderr)
-        if arguments.results:  # last: it is refused for examples without labels
+        if arguments.results:
             write_evaluation(arguments.results, _record(arguments, finetuned.path, data, split, found, scores))
     except ValueError as error:  # CheckpointError among them
         raise UserError(str(error)) from None
@@ -97,8 +98,7 @@ def _record(
     found: Predictions,
     scores: dict[str, float],
 ) -> EvaluationRecord:
-    if found.targets is None:
-        raise UserError(f"--results {arguments.results}: {split} of {data.folder} has no labels, so there is no score")
+    assert found.targets is not None  # see `run`
     source = data.manifest.get("source")
     if not isinstance(source, dict):  # a file that somebody changed
         source = {}
@@ -119,6 +119,18 @@ def _record(
         date=provenance.date(),
         versions=provenance.versions(),
     )
+
+
+def _check_outputs(given: Mapping[str, Path | None]) -> None:
+    """Refuse files, by option, that cannot be written, or of which two are one."""
+    options: dict[Path, str] = {}
+    for option, path in given.items():
+        if path is None:
+            continue
+        check_output(option, path)
+        other = options.setdefault(path.resolve(), option)
+        if other != option:
+            raise UserError(f"{option} {path}: is the file of {other}, too, which would be lost; choose another name")
 
 
 def _submission_path(path: Path | None, data: TaskData) -> Path | None:

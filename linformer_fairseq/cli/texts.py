@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from linformer_fairseq.cli.arguments.prediction import STDIN
-from linformer_fairseq.files.atomic import atomic_open
+from linformer_fairseq.files.atomic import atomic_open, check_output
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.progress import Progress
 from linformer_fairseq.prediction.inputs import open_source
@@ -32,14 +32,14 @@ class TextStream:
         """Open the input.
 
         Raises:
-            UserError: it cannot be read, it is the output, too, the output is a folder, or --batch-tokens is below 1.
+            UserError: it cannot be read, it is the output, too, which cannot be written, or --batch-tokens is below 1.
         """
         if arguments.batch_tokens < 1:
             raise UserError(f"--batch-tokens {arguments.batch_tokens}: expected at least 1")
         path = None if arguments.input == STDIN else arguments.input
         out = arguments.out
-        if out is not None and out.is_dir():
-            raise UserError(f"--out {out}: is a folder; expected the name of a file")
+        if out is not None:
+            check_output("--out", out)
         if path is not None and out is not None and path.exists() and out.exists() and out.samefile(path):
             raise UserError(f"--out {out}: is the input, which would be lost; choose another file")
         self._source = open_source(path, sys.stdin.buffer, arguments.format, arguments.field)

@@ -3,6 +3,7 @@
 What is written goes to a temporary name in the same folder, which is renamed when all of it is there.
 """
 
+import errno
 import os
 import shutil
 from collections.abc import Iterator
@@ -27,9 +28,14 @@ def atomic_open(
         temporary: the name until then, in the same folder; ``.NAME.PROCESS.tmp`` unless another one is given.
 
     Raises:
-        OSError: it cannot be written; the error's file is ``path``. What was there is untouched then, and neither the
-            temporary file nor a folder made for it stays. The same holds for any other exception of the block.
+        OSError: it cannot be written; the error's file is ``path``, or one in place of a folder above it. What was
+            there is untouched then, and neither the temporary file nor a folder made for it stays. The same holds for
+            any other exception of the block.
     """
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "is a folder; expected the name of a file", str(path))
+    if path.exists() and not path.is_file():  # which the renaming would remove
+        raise OSError(errno.EINVAL, "is a device or pipe; expected the name of a file", str(path))
     temporary = temporary or path.with_name(f".{path.name}.{os.getpid()}.tmp")
     text = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
     with _folders_above(path):
@@ -49,6 +55,42 @@ def atomic_open(
                 temporary.unlink()
     if durable:  # without it a failure of the machine may undo the rename
         sync(path.parent)
+
+
+class _Tried(Exception):
+    """Ends the writing of a file that is only tried."""
+
+
+def check_output(option: str, path: Path) -> None:
+    """Refuse a file that cannot be written, before the long work that it is for. Nothing stays of the trial.
+
+    Args:
+        option: with which the file was given.
+        path: the file.
+
+    Raises:
+        UserError: it cannot be written; the text says why.
+    """
+    try:
+        with suppress(_Tried), atomic_open(path):
+            raise _Tried
+    except OSError as error:
+        obstacle = "" if error.filename in (None, str(path)) else f"{error.filename}: "
+        raise UserError(f"{option} {path}: {obstacle}{error.strerror or error}") from None
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it, where there are none.
+
+    Raises:
+        NotADirectoryError: there is a file in its place or in that of a folder above it; the error names that.
+        OSError: it cannot be made.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        file = next(one for one in (path, *path.parents) if os.path.lexists(one))
+        raise NotADirectoryError(errno.ENOTDIR, "is a file; a folder was expected", str(file)) from None
 
 
 def write_file(path: Path, content: str | bytes, *, durable: bool = False) -> None:
@@ -110,7 +152,7 @@ def _folders_above(path: Path) -> Iterator[None]:
     """Make the folders above ``path`` that are missing; if the block fails, they are removed again."""
     missing = list(takewhile(lambda folder: not folder.exists(), path.parents))
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         yield
     except BaseException:
         for folder in missing:

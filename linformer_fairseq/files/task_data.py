@@ -87,6 +87,10 @@ class TaskData:
             if part == "label":
                 self._check_labels(dataset)
 
+    def has_labels(self, split: str) -> bool:
+        """Whether the examples of a split have labels."""
+        return idx_of(self.folder / "label" / split).is_file()
+
     def _check_labels(self, dataset: Dataset) -> None:
         """Raise unless each example has one class of the dictionary, which fairseq-preprocess does not ensure."""
         ids = np.fromfile(bin_of(dataset.prefix), dataset.dtype).astype(np.int64)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from linformer_fairseq.files.atomic import write_file
+from linformer_fairseq.files.atomic import make_folder, write_file
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.locks import Lock
 from linformer_fairseq.results.rows import Row, from_line, to_line
@@ -47,7 +47,7 @@ def merge_rows(path: Path, rows: Iterable[Row]) -> tuple[int, int]:
         UserError: the file cannot be read or written.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         with Lock(path, wait=True):
             there = {row.key: row for row in read_rows(path)}
             found = {row.key: row for row in rows}
@@ -55,5 +55,5 @@ def merge_rows(path: Path, rows: Iterable[Row]) -> tuple[int, int]:
             merged = {**there, **found}
             write_file(path, "".join(to_line(merged[key]) for key in sorted(merged)), durable=True)
     except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error.strerror or error}") from None
+        raise UserError(f"{error.filename or path}: cannot be written: {error.strerror or error}") from None
     return new, len(found) - new

@@ -178,11 +178,29 @@ def test_examples_without_a_class_or_of_another_number_are_refused_before_the_wo
     assert says(capsys.readouterr().err, *words)
 
 
-def test_a_folder_for_the_predictions_is_refused_before_the_work(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--out", "."), ("--out .", "is a folder")),
+        (("--results", "."), ("--results .", "is a folder")),
+        (("--results", "taken/x"), ("--results taken/x", "taken", "is a file")),
+        (("--submission", "taken/x"), ("--submission taken/x", "taken", "is a file")),
+        (("--out", "x", "--results", "./x"), ("--results x", "--out")),
+        (("--split", "test", "--results", "x"), ("--results x", "test of", "no labels")),
+    ],
+)
+def test_outputs_that_cannot_be_written_are_refused_before_the_work(
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    said: tuple[str, ...],
 ) -> None:
-    assert cli.main(["evaluate", str(tmp_path / "no.pt"), str(data), "--out", str(tmp_path)]) == 1
-    assert says(capsys.readouterr().err, f"--out {tmp_path}", "is a folder")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken").touch()
+    assert says(fails(capsys, "no.pt", data, *words), *said)
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
 
 
 def test_submission(data: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -194,14 +212,6 @@ def test_submission(data: Path, checkpoint: Path, tmp_path: Path, capsys: pytest
     assert header == ["index", "prediction"]
     assert rows == [row[:2] for row in predictions] and [row[0] for row in rows] == [str(i + 7) for i in range(50, 60)]
     assert {row[2] for row in predictions} == {""}
-
-
-def test_results_without_labels_are_refused_after_the_submission(
-    data: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = [checkpoint, data, "--split", "test", "--submission", tmp_path, "--results", tmp_path / "no.json"]
-    assert says(fails(capsys, *words), "--results", "test of", "has no labels")
-    assert len(table(tmp_path / "QQP.tsv")) == 11 and not (tmp_path / "no.json").exists()
 
 
 def test_a_submission_is_of_the_test_set_unless_a_split_is_named(

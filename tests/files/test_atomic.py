@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from linformer_fairseq.files.atomic import atomic_open, new_folder, replace_page, write_file
+from linformer_fairseq.files.atomic import atomic_open, check_output, make_folder, new_folder, replace_page, write_file
 from linformer_fairseq.files.errors import UserError
+from tests.messages import says
 
 OLD, NEW = b"old" * 100, b"new" * 1000
 
@@ -45,9 +46,12 @@ def test_an_error_names_the_file_and_not_the_temporary_one(path: Path, monkeypat
         stream.write("x")
         raise OSError(errno.ENOSPC, "No space left on device")
     assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(path))
-    with pytest.raises(IsADirectoryError) as named:  # by the rename
+    with pytest.raises(IsADirectoryError) as named:
         write_file(path.parent, "x")
     assert (named.value.filename, named.value.filename2) == (str(path.parent), None)
+    with pytest.raises(NotADirectoryError) as above, new_folder(path / "a" / "b"):
+        pass
+    assert above.value.filename == str(path)
     with pytest.raises(FileNotFoundError) as other, atomic_open(path):  # of another file: its own name stays
         (path.parent / "absent").read_bytes()
     assert other.value.filename == str(path.parent / "absent")
@@ -80,6 +84,33 @@ def test_text_is_utf8_with_line_feeds_and_its_folder_is_made(tmp_path: Path) -> 
     assert (tmp_path / "a" / "b" / "x.txt").read_bytes() == b"na\xc3\xafve\nend\n"
     write_file(tmp_path / "a" / "b" / "x.txt", b"\r\n")
     assert (tmp_path / "a" / "b" / "x.txt").read_bytes() == b"\r\n"
+
+
+@pytest.mark.parametrize("name", ["file", "new", "folder/new", "file/new", "folder", "pipe", "x" * 300])
+def test_an_output_is_only_tried(path: Path, tmp_path: Path, name: str) -> None:
+    """What cannot be a file is refused by both; neither writes anything."""
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    before = sorted(tmp_path.rglob("*"))
+    with nullcontext() if name in ("file", "new", "folder/new") else pytest.raises(UserError) as refused:
+        check_output("--out", tmp_path / name)
+    assert sorted(tmp_path.rglob("*")) == before and path.read_bytes() == OLD
+    if refused:
+        assert says(str(refused.value), "--out", tmp_path / name, path if name == "file/new" else "")
+        with pytest.raises(OSError):
+            write_file(tmp_path / name, "x")
+        assert sorted(tmp_path.rglob("*")) == before and not (tmp_path / "pipe").is_file()
+
+
+def test_a_folder_is_made_unless_a_file_is_in_the_way(path: Path) -> None:
+    for _ in range(2):
+        make_folder(path.parent / "a" / "b")
+    assert (path.parent / "a" / "b").is_dir()
+    (path.parent / "gone").symlink_to("nowhere")
+    for inside, file in ((path, path), (path / "a" / "b", path), (path.parent / "gone", path.parent / "gone")):
+        with pytest.raises(NotADirectoryError) as caught:
+            make_folder(inside)
+        assert caught.value.filename == str(file)
 
 
 def test_a_folder_is_there_when_it_is_whole(tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def test_what_is_not_ours_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="holds other files"), Step(tmp_path, KEY):
         pass
     assert bytes_of(tmp_path) == {"thesis.tex": b"mine"}
-    with pytest.raises(UserError, match="is a file"), Step(tmp_path / "thesis.tex", KEY):
+    with pytest.raises(NotADirectoryError, match="is a file"), Step(tmp_path / "thesis.tex", KEY):
         pass
 
 

@@ -40,7 +40,7 @@ def test_other_files_are_left_alone(prepare: Prepare, sst2: Path, tmp_path: Path
     (out / "input0" / "notes.txt").write_text("x")
     with pytest.raises(UserError, match="input0/notes.txt"):
         prepare("sst2", sst2, out=out)
-    with pytest.raises(UserError, match="is a file"):
+    with pytest.raises(NotADirectoryError, match="is a file"):
         prepare("sst2", sst2, out=out / "manifest.json")
     assert (out / "input0" / "notes.txt").read_text() == "x"
 
