@@ -140,7 +140,7 @@ class FileUnit(Unit):
         if found != expected:
             looks = f"is {found}" if found else "does not begin as such a file does"
             wanted = f"a {expected} file" if expected else "plain text"
-            raise UserError(
-                f"{self.path}: its name says {wanted}, its content {looks}; "
-                "give the file its right name or fetch it again"
-            )
+            by_name = compression or format_of(self.path) == self._kind
+            teller = "its name" if by_name else f"format={self._kind}"
+            hint = "give the file its right name or fetch it again" if by_name else "say the format that it has"
+            raise UserError(f"{self.path}: {teller} says {wanted}, its content {looks}; {hint}")

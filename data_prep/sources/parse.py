@@ -13,6 +13,7 @@ from data_prep.sources.lines import MAX_DOCUMENT_BYTES, Limits
 from data_prep.sources.shaping import choice, shape_of
 from data_prep.sources.source import Source, Unit
 from data_prep.sources.stdlib import LICENSE, stdlib_units
+from data_prep.support.step import is_manifest
 from linformer_fairseq.files.errors import UserError
 
 NAMED: dict[str, Callable[[], list[Unit]]] = {"stdlib": stdlib_units}
@@ -87,7 +88,7 @@ def find_files(place: str, anything: bool = False) -> tuple[list[Path], tuple[st
         anything: take files of unknown formats too.
 
     Raises:
-        UserError: there are no files, or a folder contains files of unknown formats.
+        UserError: there are no files, or a folder contains files of unknown formats, or what a step wrote.
     """
     path = Path(place)
     if os.path.lexists(place):
@@ -118,6 +119,11 @@ def find_files(place: str, anything: bool = False) -> tuple[list[Path], tuple[st
         if not inside:
             raise UserError(f"{match}: no files in this folder; expected {KNOWN_NAMES}")
         found.update(inside)
+    if made := next((file.parent for file in sorted(found) if is_manifest(file)), None):
+        raise UserError(
+            f"{made}: was written by `linformer data`, and its manifest.json is no text; name the texts alone with a "
+            f"glob such as '{made}/**/*.txt', or what they were made of"
+        )
     return sorted(found, key=lambda x: x.parts), tuple(sorted(ignored))
 
 

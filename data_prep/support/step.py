@@ -30,6 +30,16 @@ def file_state(path: Path) -> dict[str, object]:
     return {"path": str(path.resolve()), "size": state.st_size, "mtime_ns": state.st_mtime_ns}
 
 
+def is_manifest(path: Path) -> bool:
+    """Whether a file is the manifest of a finished step."""
+    if path.name != MANIFEST:
+        return False
+    try:
+        return {"key", "files"} <= read_object(path).keys()
+    except UserError:  # another program's
+        return False
+
+
 def _digest(key: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
 

@@ -219,6 +219,16 @@ def test_what_is_written_is_not_read(documents: list[str], tmp_path: Path) -> No
         run(folder / "out", glob)
 
 
+def test_a_corpus_is_no_source_but_its_texts_are(documents: list[str], tmp_path: Path) -> None:
+    corpus = tmp_path / "corpora" / "first"
+    run(corpus, write(tmp_path / "a.txt", documents))
+    for source in (corpus, corpus.parent, corpus / "*", f"{corpus},format=text"):
+        assert says(_error(tmp_path / "again", source), corpus, "manifest.json", f"{corpus}/**/*.txt")
+    run(tmp_path / "again", corpus / "**" / "*.txt")
+    (corpus / "manifest.json").write_text("[]")  # of another program
+    assert "manifest.json, line 1: expected a JSON object" in _error(tmp_path / "other", corpus)
+
+
 def test_too_small_shards_are_refused(documents: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_shards, "_MOST", 10)
     with pytest.raises(UserError, match="--shard-bytes 100: makes more than 10 files"):

@@ -163,6 +163,20 @@ def test_names_and_contents_that_do_not_agree(name: str, content: bytes, said: s
         parse_source(str(path))
 
 
+@pytest.mark.parametrize(
+    ("name", "kind", "said"),
+    [
+        ("a.txt", "parquet", "format=parquet says a parquet file, its content does not begin as such"),
+        ("a.parquet", "text", "format=text says plain text, its content is parquet; say the format that it has"),
+    ],
+)
+def test_formats_and_contents_that_do_not_agree(name: str, kind: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(FORMATS[name])
+    with pytest.raises(UserError, match=re.escape(f"{path}: {said}")):
+        parse_source(f"{path},format={kind}")
+
+
 def test_compressed_twice_is_told_when_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "a.txt.gz"
     path.write_bytes(gzip.compress(gzip.compress(PLAIN)))
