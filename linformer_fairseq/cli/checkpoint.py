@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import functools
+import os
 from pathlib import Path
 
-from linformer_fairseq.checkpoints.folder import Examined, Look, State, choose, examine, put_aside, put_right
+from linformer_fairseq.checkpoints.folder import Look, State, choose, examine, put_aside, put_right
+from linformer_fairseq.checkpoints.released_folder import existing_weights
 from linformer_fairseq.checkpoints.releasing import release
 from linformer_fairseq.files.errors import UserError
 
@@ -18,7 +20,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _release(arguments: argparse.Namespace) -> int:
     try:
-        for path in release(arguments.checkpoint, arguments.data, arguments.out):
+        for path in release(existing_weights(arguments.checkpoint), arguments.data, arguments.out):
             print(f"{path}: {path.stat().st_size:,} bytes")
     except ValueError as error:
         raise UserError(str(error)) from error
@@ -28,12 +30,12 @@ def _release(arguments: argparse.Namespace) -> int:
 def _verify(arguments: argparse.Namespace) -> int:
     paths: list[Path] = arguments.paths
     for path in paths:
-        if not path.exists():
+        if not os.path.lexists(path):
             raise UserError(f"{path}: no such file or folder")
         if arguments.set_aside and not path.is_dir():
             raise UserError(f"--set-aside {path}: expected a run's folder, and this is a file")
     look = functools.cache(examine)  # each file is read once
-    good = [_folder(path, look, arguments.set_aside) if path.is_dir() else _line(look(path)) for path in paths]
+    good = [_folder(path, look, arguments.set_aside) if path.is_dir() else _line(path, look) for path in paths]
     return 0 if all(good) else 1
 
 
@@ -43,18 +45,19 @@ def _folder(folder: Path, look: Look, set_aside: bool) -> bool:
     if not files:  # not a run folder
         if not (files := sorted({*folder.glob("*.pt"), *folder.glob("*.safetensors")})):
             raise UserError(f"{folder}: no checkpoints there (*.pt, *.safetensors)")
-        sound = [_line(look(path)) for path in files]  # a list: prints a line for each, also after a damaged one
+        sound = [_line(path, look) for path in files]  # a list: prints a line for each, also after a damaged one
         return all(sound)
-    usable = [_line(look(path)) for path in files]
+    usable = [_line(path, look) for path in files]
     choice = choose(folder, look=look)
     if choice.chosen is None or not choice.chosen.usable:
-        print(f"{folder}: nothing to go on from")
+        kept = "; --set-aside renames nothing then: without these files, a run would begin anew" if set_aside else ""
+        print(f"{folder}: nothing to go on from{kept}")
         return False
     print(f"{folder}: a run goes on from {choice.chosen.path.name} ({choice.chosen.updates} updates)")
     if not set_aside:
         return all(usable)
     moved = dict(zip((examined.path for examined in choice.damaged), put_right(choice, folder), strict=True))
-    others = [path for path in files if path not in moved and look(path).state is State.DAMAGED]
+    others = [path for path in files if path not in moved and (_is_dead(path) or look(path).state is State.DAMAGED)]
     moved |= {path: put_aside(path) for path in others}
     for path, aside in moved.items():
         print(f"{path} -> {aside.name}")
@@ -63,7 +66,17 @@ def _folder(folder: Path, look: Look, set_aside: bool) -> bool:
     return True
 
 
-def _line(examined: Examined) -> bool:
+def _is_dead(path: Path) -> bool:
+    """Whether a path is a link to nothing."""
+    return path.is_symlink() and not path.exists()
+
+
+def _line(path: Path, look: Look) -> bool:
+    """Print what a file is; return whether a run can go on from it."""
+    if _is_dead(path):
+        print(f"{path}: a link to {path.readlink()}, which does not exist")
+        return False
+    examined = look(path)
     updates = "" if examined.updates is None else f", {examined.updates:,} updates"
     reason = f" ({examined.reason})" if examined.reason else ""
     print(f"{examined.path}: {examined.state.value}{reason}{updates}, {examined.size:,} bytes")

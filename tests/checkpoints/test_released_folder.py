@@ -176,6 +176,16 @@ def test_another_program_s_safetensors_are_refused(tmp_path: Path) -> None:
             read_checkpoint(path)
 
 
+def test_of_a_run_the_best_checkpoint_is_released(folders: Folders, tmp_path: Path) -> None:
+    data, path, model = folders
+    (tmp_path / "run").mkdir()
+    shutil.copy(path, tmp_path / "run" / "checkpoint_best.pt")
+    words = ["checkpoint", "release", str(tmp_path / "run"), "--data", str(data), "--out", str(tmp_path / "new")]
+    assert main(words) == 0
+    ours, theirs = (read_checkpoint(folder / released_folder.WEIGHTS)["model"] for folder in (tmp_path / "new", model))
+    assert ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
 def test_what_cannot_be_released_is_named(folders: Folders, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data, path, model = folders
 
@@ -186,6 +196,7 @@ def test_what_cannot_be_released_is_named(folders: Folders, tmp_path: Path, caps
     assert f"{model}: already exists" in said(path, "--data", data, "--out", model)
     assert f"{tmp_path}: expected the folder" in said(path, "--data", tmp_path, "--out", tmp_path / "new")
     assert "missing.pt" in said(tmp_path / "missing.pt", "--data", data, "--out", tmp_path / "new")
+    assert f"{data}: a folder without" in said(data, "--data", data, "--out", tmp_path / "new")
     tokenizer = tmp_path / "tokenizer"
     tokenizer.mkdir()
     for source in (data / "input0" / "dict.txt", data / "sentencepiece.bpe.model"):

@@ -73,9 +73,9 @@ def checkpoint(parser: argparse.ArgumentParser) -> None:
     which one the run would resume. Files written by other programs have no checksum; for them the CRCs of the zip
     archive are verified.
 
-    `linformer checkpoint release FILE --data DATA --out DIR` exports a model to a folder: the weights in half precision
-    without the optimizer state, the dictionary and the tokenizer. The folder can be passed to `from_pretrained`,
-    `pretrained=` and `linformer evaluate`.
+    `linformer checkpoint release CHECKPOINT --data DATA --out DIR` exports a model to a folder: the weights in half
+    precision without the optimizer state, the dictionary and the tokenizer. The folder can be passed to
+    `from_pretrained`, `pretrained=` and `linformer evaluate`.
     """
     actions = parser.add_subparsers(title="actions", metavar="ACTION", dest="action", required=True)
     verify = actions.add_parser(
@@ -88,7 +88,7 @@ def checkpoint(parser: argparse.ArgumentParser) -> None:
         "--set-aside",
         action="store_true",
         help="rename damaged files in DIR to NAME.damaged and copy the newest valid checkpoint to checkpoint_last.pt, "
-        "as resuming the run does; the exit status is then 0 if there is a valid checkpoint",
+        "as resuming the run does; the exit status is then 0. If no checkpoint is valid, nothing is renamed",
     )
     release = actions.add_parser(
         "release",
@@ -96,7 +96,11 @@ def checkpoint(parser: argparse.ArgumentParser) -> None:
         description="Export the model of a checkpoint to a folder: model.safetensors (weights in half precision, the "
         "options of the model, a checksum; no optimizer state, no pickle), the dictionary and the tokenizer.",
     )
-    release.add_argument("checkpoint", type=Path, metavar="FILE", help="checkpoint of a pretraining or finetuning")
+    release.add_argument(
+        "checkpoint",
+        metavar="CHECKPOINT",
+        help="checkpoint of a pretraining or finetuning, or its run folder (its checkpoint_best.pt)",
+    )
     release.add_argument("--data", type=Path, required=True, metavar="DIR", help="the data folder it was trained on")
     release.add_argument("--out", type=Path, required=True, metavar="DIR", help="new folder for the model")
 
