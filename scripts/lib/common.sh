@@ -14,6 +14,14 @@ die() {
     exit 1
 }
 
+find_python() { # find_python: sets $python to the command that runs Python, which may have several words
+    # shellcheck disable=SC2034 # used by the scripts that source this file
+    python=("$venv/bin/python")
+    [[ -z ${LINFORMER_PYTHON:-} ]] || read -ra python <<<"$LINFORMER_PYTHON"
+    command -v "${python[0]}" >/dev/null ||
+        die "${python[0]}: no such program on $(hostname); run scripts/setup.sh in $repo, or name a Python in LINFORMER_PYTHON"
+}
+
 number() { # number OPTION VALUE
     [[ $2 =~ ^[1-9][0-9]{0,6}$ ]] || die "$1 $2: expected a whole number above 0"
 }

@@ -13,10 +13,8 @@ readonly most_requeues="${LINFORMER_MAX_REQUEUES:-100}"
 readonly most_early_stops=3
 
 run_linformer() { # run_linformer COMMAND...: runs it as the job's only step, and exits with its status
-    local python=("$venv/bin/python")
-    [[ -z ${LINFORMER_PYTHON:-} ]] || read -ra python <<<"$LINFORMER_PYTHON"
-    command -v "${python[0]}" >/dev/null ||
-        die "${python[0]}: no such program on $(hostname); run scripts/setup.sh in $repo, or name a Python in LINFORMER_PYTHON"
+    local python
+    find_python
     set_environment
     run_step "${python[@]}" -m linformer_fairseq.cli "$@"
 }

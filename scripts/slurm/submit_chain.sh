@@ -80,8 +80,7 @@ done
 export LINFORMER_LRS="${LINFORMER_LRS:-1e-5 2e-5 3e-5}" LINFORMER_SEEDS="${LINFORMER_SEEDS:-1 2 3 4 5}"
 read -ra rates <<<"$LINFORMER_LRS"
 read -ra seeds <<<"$LINFORMER_SEEDS"
-python=("$venv/bin/python")
-[[ -z ${LINFORMER_PYTHON:-} ]] || read -ra python <<<"$LINFORMER_PYTHON"
+find_python
 ((dry)) || command -v sbatch >/dev/null || die "sbatch: no such program; run this on a machine that submits to SLURM"
 checkpoint="$("${python[@]}" "$repo/scripts/slurm/check_chain.py" "$((nodes * tasks_per_node))" "${pretrain_keys[@]}" \
     -- "${tasks[@]}" -- "${finetune_keys[@]}")" || exit 1

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY
+from tests.messages import says
 
 SCRIPTS = REPOSITORY / "scripts" / "slurm"
 BATCH_SCRIPTS = sorted(SCRIPTS.glob("*.sbatch"))
@@ -111,6 +112,13 @@ def test_a_chain_is_queued_whole_or_not_at_all(chain: Chain, tmp_path: Path) -> 
     assert (tmp_path / "log").read_text().splitlines()[-1] == "scancel 101 102"
     done = chain("bad=b", "--", "sst2=x")
     assert done.returncode == 1 and "sbatch" not in (tmp_path / "log").read_text()
+
+
+def test_a_python_that_is_missing_is_said(chain: Chain, tmp_path: Path) -> None:
+    (tmp_path / "python").unlink()
+    done = chain("--dry-run", "a=b", "--", "sst2=x")
+    assert done.returncode == 1 and says(done.stderr, f"error: {tmp_path}/python", "LINFORMER_PYTHON")
+    assert done.stderr.count("\n") == 1
 
 
 def test_a_dry_run_needs_no_slurm(chain: Chain, tmp_path: Path) -> None:
