@@ -11,7 +11,8 @@ STYLES = {State.OK: "green", State.MISSING: "dim", State.WARNING: "yellow", Stat
 
 def remark(component: Component, finding: Finding) -> str:
     """The last column: what does not work without an optional component, and what to do."""
-    loses = "" if component.required or finding.state is not State.MISSING else f"without it: {component.without_it}"
+    lost = not component.required and finding.state in (State.MISSING, State.WRONG)
+    loses = f"without it: {component.without_it}" if lost else ""
     return "; ".join(part for part in (loses, finding.note) if part)
 
 

@@ -1,7 +1,7 @@
 """The checks of `linformer doctor`. They use only the standard library, so that they work in any environment.
 
-Versions come from the metadata of installed distributions. A package is imported only if this is the only way to find
-out whether it works (torch, fairseq, torchaudio). apex is never imported, because it may be an unrelated package.
+Versions come from the metadata of installed distributions. Packages are imported, because nothing else shows whether
+they work; apex is not, because it may be an unrelated package.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import importlib.util
+import logging
 import platform
 import re
 import sys
@@ -72,11 +73,14 @@ def failure(module: str) -> str | None:
 
     Any exception counts: upstream fairseq fails with a ValueError, torchaudio with an OSError.
     """
+    logging.disable()  # of some packages, for those who debug them
     try:
         importlib.import_module(module)
     except Exception as error:
         first_line = (str(error).strip().splitlines() or [""])[0]
         return f"{type(error).__name__}: {first_line}"
+    finally:
+        logging.disable(logging.NOTSET)
     return None
 
 
@@ -170,13 +174,15 @@ def apex() -> Finding:
     return Finding(State.OK, version, "NVIDIA's")
 
 
-def distribution(name: str, fix: str | None = None) -> Callable[[], Finding]:
-    """A check that only looks up the installed version of `name`; `fix` is the command that installs it."""
+def distribution(name: str, fix: str | None = None, module: str | None = None) -> Callable[[], Finding]:
+    """A check that `name` is installed and its module can be imported; `fix` is the command that installs it."""
 
     def examine() -> Finding:
         version = installed(name)
         if version is None:
             return Finding(State.MISSING, note=fix or f"pip install {name}")
+        if problem := failure(module or name):
+            return Finding(State.WRONG, version, f"does not load: {problem}")
         return Finding(State.OK, version)
 
     return examine
@@ -186,7 +192,7 @@ COMPONENTS = (
     Component("Python", python),
     Component("torch", torch),
     Component("fairseq", fairseq),
-    Component("hydra-core", distribution("hydra-core", INSTALL_FAIRSEQ)),
+    Component("hydra-core", distribution("hydra-core", INSTALL_FAIRSEQ, "hydra")),
     Component("omegaconf", distribution("omegaconf", INSTALL_FAIRSEQ)),
     Component("numpy", distribution("numpy")),
     Component("CUDA", cuda, "training runs on the CPU, and slowly"),

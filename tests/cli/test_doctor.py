@@ -13,6 +13,7 @@ import pytest
 
 from linformer_fairseq.cli import findings
 from linformer_fairseq.cli.findings import State
+from tests.messages import says
 
 REPOSITORY = Path(findings.__file__).parents[2]
 HEALTHY_TORCH = "class version: cuda = None\n"
@@ -115,12 +116,17 @@ def test_upstream_beside_fairseq_fixed_is_wrong(bare):
     assert "pip uninstall fairseq fairseq-fixed" in row[2]
 
 
-def test_components_that_only_need_to_be_there(bare):
-    bare.add("hydra-core", "1.3.2")
-    bare.add("sentencepiece", "0.2.3")
+def test_components_that_only_need_to_load(bare):
+    bare.add("hydra-core", "1.3.2", {"hydra/__init__.py": ""})
+    bare.add("sentencepiece", "0.2.3", {"sentencepiece.py": ""})
+    bare.add("tiktoken", "0.14.0", {"tiktoken/__init__.py": "raise ImportError('libx.so: cannot open')"})
+    bare.add("numpy", "2.4.6")
     rows = bare.doctor()[1]
     assert rows["hydra-core"][:2] == ["1.3.2", "ok"]
     assert rows["sentencepiece"] == ["0.2.3", "ok", ""]
+    version, state, remark = rows["tiktoken"]
+    assert (version, state) == ("0.14.0", "wrong") and says(remark, "no data preparation", "ImportError", "libx.so")
+    assert rows["numpy"][1] == "wrong (required)"
 
 
 POISON = "raise SystemExit('apex was imported')"
