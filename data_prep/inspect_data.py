@@ -171,8 +171,9 @@ def _show_samples(datasets: list[Dataset], folder: Path, samples: int) -> None:
 def _sample_numbers(dataset: Dataset, samples: int) -> list[int]:
     """Evenly spaced items that are not only </s>."""
     found: list[int] = []
-    for step in range(min(samples, dataset.items)):
-        number = step * dataset.items // samples
+    steps = min(samples, dataset.items)
+    for step in range(steps):
+        number = step * dataset.items // steps
         while number < dataset.items and dataset.sizes[number] == 1:
             number += 1
         if number < dataset.items and number not in found:

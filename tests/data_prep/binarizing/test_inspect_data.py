@@ -53,6 +53,9 @@ def test_counts_lengths_and_samples(data: Path, tokenizer: Path, capsys: pytest.
     assert bars["0"] == 10 and bars["64-127"] == sum(64 <= count <= 127 for count in ids)
     assert sum(bars.values()) == len(lines)
     assert "every .idx fits its .bin" in out
+    assert inspect(data, "--samples", 10 * len(lines)) == 0  # all that there are
+    shown = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  train, item ")]
+    assert len(shown) == len(list(filter(None, lines)))
 
 
 def test_another_split(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
