@@ -261,7 +261,7 @@ def _name(weights: Path, folders: int = 1) -> str:
 def _choose(path: Path, encoder: Encoder, length: int, count: int, seed: int, option: str = "--sentences") -> Chosen:
     if find_dictionary(path) is not None:
         raise UserError(f"{path}: is a folder of prepared data; expected text, such as what it was prepared from")
-    return choose_blocks(open_source(path, sys.stdin.buffer, None, []), encoder, length, count, seed, option)
+    return choose_blocks(open_source(path, None, None, []), encoder, length, count, seed, option)
 
 
 def _content(path: Path) -> str:

@@ -42,7 +42,7 @@ class TextStream:
             check_output("--out", out)
         if path is not None and out is not None and path.exists() and out.exists() and out.samefile(path):
             raise UserError(f"--out {out}: is the input, which would be lost; choose another file")
-        self._source = open_source(path, sys.stdin.buffer, arguments.format, arguments.field)
+        self._source = open_source(path, sys.stdin.buffer if sys.stdin else None, arguments.format, arguments.field)
         self._guessed = not arguments.field
         self._texts = self._failed = self._long = self._pairs = 0
 
@@ -104,9 +104,12 @@ def write_lines(path: Path | None, lines: Iterable[str]) -> None:
     """Write lines to a file that appears when it is complete, or to standard output.
 
     Raises:
+        UserError: standard output is closed.
         OSError: the file cannot be written.
     """
     if path is None:
+        if sys.stdout is None:
+            raise UserError("standard output: is closed; name a file with --out")
         sys.stdout.writelines(f"{line}\n" for line in lines)
         sys.stdout.flush()
         return

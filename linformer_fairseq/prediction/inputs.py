@@ -23,12 +23,12 @@ COMPRESSED = {".gz": "zcat", ".bz2": "bzcat", ".xz": "xzcat", ".zst": "zstdcat"}
 _FORMATS = {".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
 
 
-def open_source(path: Path | None, stdin: IO[bytes], kind: str | None, fields: Sequence[str]) -> Source:
+def open_source(path: Path | None, stdin: IO[bytes] | None, kind: str | None, fields: Sequence[str]) -> Source:
     """Open an input.
 
     Args:
         path: a file, or a folder with a document in each file; None: ``stdin``.
-        stdin: standard input.
+        stdin: standard input; None: it is closed, or not wanted.
         kind: one of `options.FORMATS`; None: by the file name's extension, otherwise lines.
         fields: names of one or two columns of a TSV file with a header or of a parquet file, or keys of JSON lines.
             Empty: of JSON lines and parquet, ``text``; a TSV file has no header then, and its lines are a text, or a
@@ -36,7 +36,7 @@ def open_source(path: Path | None, stdin: IO[bytes], kind: str | None, fields: S
 
     Raises:
         UserError: the file does not exist, is compressed or CSV, lacks a column or has it twice, or is not a parquet
-            file; or the options do not fit together. The iterator raises it for UTF-16.
+            file; standard input is closed; or the options do not fit together. The iterator raises it for UTF-16.
     """
     if len(fields) > 2:
         raise UserError(f"--field {', '.join(fields)}: expected one name, or two for pairs")
@@ -65,6 +65,8 @@ def open_source(path: Path | None, stdin: IO[bytes], kind: str | None, fields: S
             raise UserError("--format parquet: cannot be read from standard input; name the file")
         return open_parquet(path, fields or ["text"])
     stream = path.open("rb") if path else stdin
+    if stream is None:
+        raise UserError("standard input: is closed; name a file, or redirect or pipe the texts to this command")
     total = path.stat().st_size if path else None
     name = str(path) if path else "standard input"
     lines = _lines(stream, name)

@@ -152,6 +152,16 @@ def test_standard_input_to_standard_output(
     assert [line.split("\t") for line in capsys.readouterr().out.splitlines()[1:]] == predict(lines)
 
 
+@pytest.mark.parametrize("name", ["stdin", "stdout"])
+def test_a_stream_that_the_caller_closed_is_named(
+    lines: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    monkeypatch.setattr(sys, name, None)
+    assert cli.main(["predict", str(folder / "model"), *([str(lines)] if name == "stdout" else [])]) == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and says(said, "standard", name.removeprefix("std"), "is closed")
+
+
 def test_no_texts_are_said(tmp_path: Path, predict: Predict, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "empty.txt").touch()
     (tmp_path / "documents").mkdir()

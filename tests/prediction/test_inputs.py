@@ -158,3 +158,5 @@ def test_what_cannot_be_opened_is_said(tmp_path: Path) -> None:
     for where, fields, kind, words in cases:
         with pytest.raises(UserError, match=words):
             opened(where, *fields, kind=kind)
+    with pytest.raises(UserError, match="standard input: is closed"):
+        open_source(None, None, None, [])
