@@ -5,7 +5,7 @@ that looks like a result.
 
 The patch: at each validation after the warm-up, the mean training loss of the epoch is compared with the entropy of the
 class frequencies, the loss of a model that knows nothing else (log2(classes) if all are equally frequent). If the loss
-is not lower, a warning is logged.
+is not lower, or there is only one class, a warning is logged.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _EXAMPLES = 10_000
 def entropy(labels: list[int]) -> float:
     """Return the entropy of the class frequencies in bits, the unit of fairseq's logged losses."""
     counts = Counter(labels).values()
-    return -sum(count / len(labels) * math.log2(count / len(labels)) for count in counts)
+    return sum(count / len(labels) * math.log2(len(labels) / count) for count in counts)
 
 
 def _labels(dataset: Any) -> list[int]:
@@ -47,7 +47,12 @@ def _look(cfg: Any, trainer: Any, task: Any) -> None:
     if loss < _LEARNED * math.log2(task.cfg.num_classes) / 2:  # far below the entropy of usual frequencies
         return
     guessing = entropy(_labels(task.dataset(cfg.dataset.train_subset)))
-    if loss >= _LEARNED * guessing:
+    if not guessing:
+        LOG.warning(
+            f"update {trainer.get_num_updates()}: all training examples are of one class, so that there is "
+            "nothing to learn, and the accuracy means nothing"
+        )
+    elif loss >= _LEARNED * guessing:
         LOG.warning(
             f"update {trainer.get_num_updates()}: the training loss is {loss:.3f}, and the entropy of the class "
             f"frequencies is {guessing:.3f}: the model has not learned the task so far. Another learning rate, "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,13 +22,19 @@ SAID = "the model has not learned the task so far"
 
 @pytest.fixture
 def validated(caplog: pytest.LogCaptureFixture) -> Callable[..., bool]:
-    """``validated(loss)``: whether a validation at that training loss warns."""
+    """``validated(loss)``: whether a validation at that training loss warns; `caplog` has the words."""
 
-    def validate(loss: float, updates: int = 20, regression: bool = False, valid: float | None = 0.5) -> bool:
+    def validate(
+        loss: float,
+        updates: int = 20,
+        regression: bool = False,
+        valid: float | None = 0.5,
+        labels: Sequence[int] = LABELS,
+    ) -> bool:
         task = SimpleNamespace(
-            cfg=SimpleNamespace(num_classes=2),
+            cfg=SimpleNamespace(num_classes=len(set(labels))),
             label_dictionary=None,
-            dataset={"part1": [{"target": label} for label in LABELS]}.__getitem__,
+            dataset={"part1": [{"target": label} for label in labels]}.__getitem__,
         )
         criterion = SentencePredictionCriterion(SentencePredictionConfig(regression_target=regression), task)
         trainer = SimpleNamespace(
@@ -53,6 +59,11 @@ def validated(caplog: pytest.LogCaptureFixture) -> Callable[..., bool]:
 def test_a_loss_as_high_as_that_of_guessing_is_said(validated: Callable[..., bool]) -> None:
     assert validated(ENTROPY) and validated(1.0)
     assert not validated(ENTROPY * 0.95)
+
+
+def test_one_class_is_said_and_no_loss(validated: Callable[..., bool], caplog: pytest.LogCaptureFixture) -> None:
+    assert not validated(0.0, labels=[0] * 9)
+    assert "one class" in caplog.text and "0.000" not in caplog.text
 
 
 def test_nothing_is_said_where_it_means_nothing(validated: Callable[..., bool]) -> None:
