@@ -1,6 +1,7 @@
 """The command line itself: help, version, exit statuses."""
 
 import argparse
+import importlib
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from linformer_fairseq import cli
+from linformer_fairseq.cli import program
 from linformer_fairseq.cli.commands import COMMANDS, Command
 from linformer_fairseq.files.errors import UserError
 
@@ -37,7 +39,7 @@ def test_version(capsys):
     with pytest.raises(SystemExit) as stop:
         cli.main(["--version"])
     assert stop.value.code == 0
-    assert capsys.readouterr().out.strip() == f"linformer {cli.version()}"
+    assert capsys.readouterr().out.strip() == f"linformer {program.version()}"
 
 
 @pytest.mark.parametrize("argv", [[], ["no-such-command"], ["doctor", "--no-such-option"]])
@@ -77,7 +79,7 @@ def test_wrong_usage_shows_the_usage_of_the_command(argv, command, capsys):
     ],
 )
 def test_words_after_an_option_are_taken(argv, name, value):
-    assert getattr(cli.build_parser().parse_args(argv), name) == value
+    assert getattr(program.build_parser().parse_args(argv), name) == value
 
 
 def install_command(monkeypatch, run, **options):
@@ -130,6 +132,14 @@ def test_a_lack_of_memory_is_an_error_of_one_line(monkeypatch, capsys):
     assert cli.main(["fake"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert "307200006144 bytes" in line
+
+
+def test_an_interrupt_while_the_program_is_imported_is_status_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(name: str) -> types.ModuleType:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(importlib, "import_module", interrupted)
+    assert cli.main(["doctor"]) == 130
 
 
 def test_an_interrupt_is_status_130(monkeypatch, capsys):
