@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
@@ -14,12 +13,14 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
-from omegaconf.errors import OmegaConfBaseException, ValidationError
+from omegaconf.errors import OmegaConfBaseException
 from yaml import MarkedYAMLError, YAMLError
 
-from linformer_fairseq.files.errors import UserError, nearest
+from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch import resolvers, schema
+from linformer_fairseq.launch.explaining import ambiguous, plain, unreadable
 from linformer_fairseq.launch.options import COMPONENTS, no_such_option, option_names
+from linformer_fairseq.launch.overrides import as_typed
 
 STAGES = ("pretraining", "finetuning")
 # Applies to the whole process; from 1.2 on, Hydra refuses the call with which fairseq reads the options of
@@ -59,10 +60,13 @@ def compose(stage: str, overrides: Sequence[str] = (), folder: Path | None = Non
         the config, with interpolations that are not resolved yet.
 
     Raises:
-        UserError: there is no such config or option, or a value has the wrong type.
+        UserError: there is no such config or option, or a value has the wrong type, or several of a sweep.
     """
     with _hydra(folder):
-        words = _as_hydra_takes_them(stage, overrides, folder or config_dir())
+        given = _parsed(overrides)
+        if several := [o for o in given if o.is_sweep_override()]:
+            raise UserError(ambiguous(str(several[0].input_line)))
+        words = _as_hydra_takes_them(stage, given, folder or config_dir())
         config = hydra_compose(stage, overrides=words, return_hydra_config=True)
     with open_dict(config):
         config.run.experiment = config.pop("hydra").runtime.choices.get("experiment")
@@ -76,13 +80,12 @@ def jobs(stage: str, overrides: Sequence[str], folder: Path | None = None) -> li
         UserError: overrides that cannot be read.
     """
     with _hydra(folder):
-        parser = OverridesParser.create()
-        given = parser.parse_overrides(list(overrides))
+        given = _parsed(overrides)
         # The grid does not depend on the swept values, so that the first ones are enough.
-        words = _as_hydra_takes_them(stage, list(map(_first_value, given)), folder or config_dir())
+        words = _as_hydra_takes_them(stage, _parsed(list(map(_first_value, given))), folder or config_dir())
         config = hydra_compose(stage, overrides=words, return_hydra_config=True)
         grid = config.hydra.sweeper.get("params") or {}
-        swept = parser.parse_overrides([f"{key}={value}" for key, value in grid.items()])
+        swept = _parsed([f"{key}={value}" for key, value in grid.items()])
         return [list(job) for job in BasicSweeper.split_arguments([*swept, *given], None)[0]]
 
 
@@ -96,16 +99,22 @@ def overrides_for_hydra(stage: str, overrides: Sequence[str], folder: Path | Non
         UserError: there is no such config or option; the message suggests the closest name.
     """
     with _hydra(folder):
-        return _as_hydra_takes_them(stage, overrides, folder or config_dir())
+        return _as_hydra_takes_them(stage, _parsed(overrides), folder or config_dir())
 
 
-def _as_hydra_takes_them(stage: str, overrides: Sequence[str], folder: Path) -> list[str]:
-    given = OverridesParser.create().parse_overrides(list(overrides))
+def _parsed(overrides: Sequence[str]) -> list[Override]:
+    given = OverridesParser.create().parse_overrides(as_typed(overrides))
+    if nameless := [o for o in given if not o.key_or_group]:
+        raise UserError(unreadable(str(nameless[0].input_line)))
+    return given
+
+
+def _as_hydra_takes_them(stage: str, given: Sequence[Override], folder: Path) -> list[str]:
     groups = {path.name for path in folder.iterdir() if path.is_dir()}
     # The chosen configs, the names of components and a user's own plugin determine which options exist.
     components = {*(f"{part}._name" for part in COMPONENTS), "common.user_dir"}
     choices = [o for o in given if o.is_delete() or _is_choice(o, groups)]
-    if empty := [o for o in choices if not o.is_delete() and o.value() is None]:
+    if empty := [o for o in choices if not o.is_delete() and o.value() in (None, "")]:
         raise UserError(f"{empty[0].input_line}: expected the name of a config; leave it out for the default")
     named = [o for o in given if o.key_or_group in components and not o.is_delete()]
     words = [*map(_first_value, choices), *(_forced(_first_value(o)) for o in named)]
@@ -164,7 +173,7 @@ def _hydra(folder: Path | None) -> Iterator[None]:
         try:
             yield
         except (HydraException, OmegaConfBaseException) as error:
-            raise UserError(plain(error, folder)) from None
+            raise UserError(plain(error, folder or config_dir())) from None
         except (YAMLError, UnicodeDecodeError, RecursionError):
             for path in sorted((folder or config_dir()).rglob("*.yaml")):
                 _require_yaml(path)
@@ -182,20 +191,3 @@ def _require_yaml(path: Path) -> None:
         raise UserError(f"{path}: not a config: {' '.join(str(error).split())}") from None
     except RecursionError:
         raise UserError(f"{path}: not a config: nested too deeply") from None
-
-
-def plain(error: BaseException, folder: Path | None = None) -> str:
-    """The error in one line: its cause has Hydra's reason, its further lines are the search path."""
-    lines = str(error).split("\n")
-    text = lines[0]
-    text = re.sub(r"^\w+ raised while resolving interpolation: |^Error merging override \+*", "", text)
-    cause = str(error.__cause__ or "").split("\n")[0]
-    text = f"{text.removesuffix('.')}: {cause}" if cause and cause not in text else text
-    text = re.sub(r"Invalid value assigned: \w+ is not a ListConfig.*", "expected a list, such as [VALUE]", text)
-    if isinstance(error, ValidationError) and error.full_key and error.full_key not in text:
-        text = f"{error.full_key}: {text}"
-    if missing := re.search(r"Could not find '(\w+)/([^']*)'", text):
-        group = (folder or config_dir()) / missing[1]
-        there = sorted(str(path.relative_to(group).with_suffix("")) for path in group.rglob("*.yaml"))
-        text += nearest(missing[2], there) or f"; there are: {', '.join(there)}"
-    return text

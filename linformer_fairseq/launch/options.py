@@ -17,9 +17,11 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY, MODEL
 from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 import linformer_fairseq.tasks  # noqa: F401 (registers ours; the models are, by their config)
 from linformer_fairseq.files.errors import UserError, nearest
+from linformer_fairseq.launch.explaining import plain
 from linformer_fairseq.models.architectures import MODEL
 from linformer_fairseq.models.config import LinformerRobertaConfig
 from linformer_fairseq.models.options import resolve_options
@@ -59,11 +61,33 @@ def with_defaults(config: DictConfig) -> DictConfig:
     """Return a copy with the options that fairseq adds only when a run starts: those of the chosen components.
 
     Raises:
-        OmegaConfBaseException: a component has no such option, or a value is invalid.
+        UserError: a component has no such option, or a value is invalid.
     """
     config = copy.deepcopy(config)
-    add_defaults(config)
+    OmegaConf.set_struct(config, False)
+    for part in COMPONENTS:  # one at a time: omegaconf's errors lack it
+        component = OmegaConf.create({part: config.get(part)})
+        try:
+            add_defaults(component)
+        except OmegaConfBaseException as error:
+            raise UserError(f"{part}.{plain(error)}") from None
+        config[part] = component[part]
     return config
+
+
+def check_types(config: DictConfig) -> None:
+    """Raise for options of components whose values have a wrong type, before others are computed from them.
+
+    Args:
+        config: of the run, as composed. Options that are null may be completed from a checkpoint, and pass.
+
+    Raises:
+        UserError: with the option and its value.
+    """
+    values: Any = OmegaConf.to_container(config)
+    parts = {part: values.get(part) or {} for part in COMPONENTS}
+    given = {part: {name: value for name, value in parts[part].items() if value is not None} for part in parts}
+    with_defaults(OmegaConf.create(given))
 
 
 def resolved_model(config: DictConfig) -> tuple[str, Namespace]:
@@ -116,13 +140,30 @@ def option_names(config: DictConfig) -> set[str]:
     for part, name in names.items():
         if name is not None and name not in COMPONENTS[part]:
             raise UserError(f"{part}._name={name}: no such {part}{nearest(name, COMPONENTS[part])}")
-    components = with_defaults(OmegaConf.create({part: {"_name": name} for part, name in names.items()}))
-    known = {*_names(OmegaConf.to_container(config)), *_names(OmegaConf.to_container(components))}
-    options = {f"model.{name}" for name in model_options(names["model"])}
-    for name in config.model or ():
-        if f"model.{name}" not in options:  # fairseq accepts unknown options of a RoBERTa
-            raise no_such_option(f"model.{name}", options | {"model"}, config)
-    return known | options
+    for part in ("optimizer", "lr_scheduler"):
+        declared = REGISTRIES[part]["dataclass_registry"]
+        if names[part] is not None and names[part] not in declared:
+            raise UserError(
+                f"{part}._name={names[part]}: only the command line of fairseq-train has its options; expected one of "
+                f"{', '.join(sorted(declared))}"
+            )
+    options: set[str] = set()
+    for part, name in names.items():
+        of_part = _options_of(part, name)
+        options |= of_part
+        for key in (config.get(part) or ()) if of_part else ():
+            if (option := f"{part}.{key}") not in of_part:  # fairseq accepts unknown options of a RoBERTa
+                error = no_such_option(option, of_part | {part}, config)
+                raise UserError(f"{error} (~{option} leaves out what a config sets)")
+    return options | set(_names(OmegaConf.to_container(config)))
+
+
+def _options_of(part: str, name: str | None) -> set[str]:
+    """Dotted names of the options of a component; none if it does not declare them."""
+    if part == "model":
+        return {f"model.{option}" for option in model_options(name)}
+    declared = with_defaults(OmegaConf.create({part: {"_name": name}}))[part]
+    return {f"{part}.{option}" for option in declared} if len(declared) > 1 else set()
 
 
 def no_such_option(name: str, known: Collection[str], config: DictConfig) -> UserError:
