@@ -5,18 +5,27 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
-from omegaconf import DictConfig, OmegaConf, open_dict
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf import DictConfig, open_dict
 
 import linformer_fairseq
 from linformer_fairseq.checkpoints.dictionaries import check_same
 from linformer_fairseq.checkpoints.released_folder import find_weights
 from linformer_fairseq.files.dictionary import find_dictionary
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.launch.compose import plain, resolved
-from linformer_fairseq.launch.data import TASKS, check_pretraining_data, check_task_data, check_task_examples, prepared
-from linformer_fairseq.launch.options import import_user_dir, resolved_model, with_defaults
-from linformer_fairseq.launch.pretrained import read_pretrained
+from linformer_fairseq.launch.compose import resolved
+from linformer_fairseq.launch.data import (
+    TASKS,
+    Splits,
+    check_lengths,
+    check_pretraining_data,
+    check_task_data,
+    check_task_examples,
+    prepared,
+)
+from linformer_fairseq.launch.metrics import check_metric
+from linformer_fairseq.launch.options import check_types, import_user_dir, resolved_model, with_defaults
+from linformer_fairseq.launch.pretrained import all_options, read_pretrained
+from linformer_fairseq.launch.ranges import check_numbers
 from linformer_fairseq.models.architectures import MODEL
 from linformer_fairseq.models.options import attention_settings
 
@@ -31,19 +40,6 @@ _PATHS = (
 )
 # fairseq interprets a colon as a separator of folders.
 _FORBIDDEN = ":"
-_LEAST = {
-    "common.log_interval": 1,
-    "common.seed": 0,
-    "checkpoint.save_interval_updates": 0,
-    "dataset.batch_size": 1,
-    "dataset.num_workers": 0,
-    "distributed_training.distributed_world_size": 1,
-    "lr_scheduler.warmup_updates": 0,
-    "optimization.max_epoch": 0,
-    "optimization.max_update": 0,
-    "run.join_timeout": 1,
-    "task.length_window": 0,
-}
 
 
 def complete(config: DictConfig) -> DictConfig:
@@ -55,26 +51,30 @@ def complete(config: DictConfig) -> DictConfig:
     Raises:
         UserError: something is missing or contradictory; nothing was written or submitted.
     """
+    check_types(config)
     config = resolved(config)
     name = Path(str(config.run.name))
     if name == Path() or name.is_absolute() or ".." in name.parts:
         raise UserError(f"run.name={config.run.name}: expected the name of a folder in {config.run.runs}")
+    if not str(name).isprintable():  # it stands in tables
+        raise UserError(f"run.name={str(name)!r}: expected a name without line breaks and other control characters")
     if config.pretrained:
         config.pretrained = find_weights(config.pretrained)
     for key in _PATHS:
         _make_absolute(config, key)
-    if not all(str(config.task.data).split(":")):  # it would be the working directory
-        raise UserError(f"task.data={config.task.data}: expected a folder")
+    data = config.task.data
+    if data is None or not all(data.split(":")):  # an empty one would be the working directory
+        raise UserError(f"task.data={'null' if data is None else data}: expected a folder")
     import_user_dir(config)
     with open_dict(config):
         # Set here, so that users need not know the package's path. A plugin of their own replaces it: this process has
         # registered the package.
         if config.common.user_dir is None:
             config.common.user_dir = str(Path(linformer_fairseq.__file__).parent)
-        config.task.data = ":".join(str(Path(part).absolute()) for part in str(config.task.data).split(":"))
+        config.task.data = ":".join(str(Path(part).absolute()) for part in data.split(":"))
     if config.run.stage == "pretraining":
         folders = [Path(part) for part in config.task.data.split(":")]
-        check_pretraining_data(folders)
+        check_pretraining_data(folders, Splits.of(config.dataset))
         if config.pretrained:
             _continue_pretraining(config, folders[0])
     else:
@@ -85,24 +85,32 @@ def complete(config: DictConfig) -> DictConfig:
     dict_txt = find_dictionary(Path(config.task.data.split(":")[0]))
     if start is not None and dict_txt is not None and not config.pretrained:
         check_same(Path(start), dict_txt)
-    _check_options(config)
-    _check_batch(config)
-    _check_numbers(config)
+    full = with_defaults(config)
+    check_numbers(full)
+    check_metric(full)
+    _check_model(full)
     return config
 
 
-def _check_options(config: DictConfig) -> None:
-    """Raise for an option that would be refused when the model, the task or the optimizer is built."""
+def _check_model(config: DictConfig) -> None:
+    """Raise for an option that would be refused when the model is built, or makes it useless."""
     try:
-        name, options = resolved_model(with_defaults(config))
-        if name == MODEL:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # building the model repeats them
-                attention_settings(options)
-    except OmegaConfBaseException as error:
-        raise UserError(plain(error)) from None
+        name, options = resolved_model(config)
+        if name == "roberta":
+            sizes = all_options(name, vars(options))
+            width, heads = sizes["encoder_embed_dim"], sizes["encoder_attention_heads"]
+            if width % heads:
+                raise UserError(f"model.encoder_attention_heads={heads}: expected a divisor of the width {width}")
+        if name != MODEL:
+            return
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # building the model repeats them
+            settings = attention_settings(options)
     except ValueError as error:
         raise UserError(str(error)) from None
+    n, largest = settings.max_positions, max(map(max, settings.dims))
+    if largest > n and config.run.stage == "pretraining" and not config.pretrained:  # a checkpoint may have such a k
+        raise UserError(f"model.projected_dim={settings.projected_dim}: k is larger than n = {n}; expected at most n")
 
 
 def _make_absolute(config: DictConfig, key: str) -> None:
@@ -120,51 +128,6 @@ def _make_absolute(config: DictConfig, key: str) -> None:
 def _check_task(config: DictConfig, folder: Path, theirs: str | None) -> None:
     if theirs is not None and config.run.task in TASKS and theirs != config.run.task:
         raise UserError(f"task={config.run.task}, but {folder} was prepared as {theirs}; change task or task.data")
-
-
-def _check_batch(config: DictConfig) -> None:
-    """Raise if max_tokens makes batches of blocks smaller than update_freq is computed from."""
-    sequences, tokens = config.dataset.batch_size, config.dataset.max_tokens
-    blocks = config.run.stage == "pretraining" and config.task.get("sample_break_mode") in (None, "none")
-    if not blocks or sequences is None or tokens is None:
-        return
-    length = config.task.tokens_per_sample
-    if tokens < sequences * length:
-        raise UserError(
-            f"dataset.max_tokens={tokens}, but a batch has {sequences} blocks of {length} tokens (dataset.batch_size), "
-            "so updates would be smaller than run.tokens_per_update; lower run.tokens_per_batch instead"
-        )
-
-
-def _check_numbers(config: DictConfig) -> None:
-    """Raise for values with which a run would be useless, or fail in torch."""
-    for key, least in _LEAST.items():
-        value = OmegaConf.select(config, key)
-        if value is not None and value < least:
-            raise UserError(f"{key}={value}: expected at least {least}")
-    if not config.optimization.max_update and not config.optimization.max_epoch:
-        raise UserError("optimization.max_update=0, and no max_epoch: the run would never end; set one of them")
-    rates = list(config.optimization.lr)
-    if wrong := [rate for rate in rates if not rate > 0]:
-        raise UserError(f"optimization.lr: {wrong[0]}: expected a number above 0")
-    if config.lr is not None and rates != [config.lr]:
-        # lr is in the name of a finetuning's folder, and in its grid
-        right = "lr=VALUE" if config.run.stage == "finetuning" else "optimization.lr=[VALUE]"
-        raise UserError(f"lr={config.lr:g}, but optimization.lr={rates}: set the learning rate with {right} alone")
-    scheduler = config.lr_scheduler
-    last = scheduler.get("total_num_update")
-    if scheduler._name == "polynomial_decay" and not float(last or 0) > 0:
-        raise UserError(
-            f"lr_scheduler.total_num_update={last}: expected the update at which the learning rate is 0; it is "
-            "optimization.max_update unless it is set"
-        )
-    if last and scheduler.warmup_updates >= float(last):
-        raise UserError(
-            f"lr_scheduler.warmup_updates={scheduler.warmup_updates}, but the run ends after {float(last):,.0f} "
-            "updates, before its learning rate is reached; use a smaller number"
-        )
-    if config.common.cpu and config.common.fp16 and not config.common.fp16_no_flatten_grads:
-        raise UserError("run.precision=fp16 is for GPUs; on a CPU, use fp32 or bf16")
 
 
 def _continue_pretraining(config: DictConfig, data: Path) -> None:
@@ -185,23 +148,21 @@ def _continue_pretraining(config: DictConfig, data: Path) -> None:
 def _complete_finetuning(config: DictConfig) -> None:
     folder = Path(config.task.data)
     checkpoint = Path(config.pretrained)
-    labels = check_task_data(folder)
+    splits = Splits.of(config.dataset)
+    labels = check_task_data(folder, splits)
     pretrained = read_pretrained(checkpoint)
     pretrained.check_dictionary(folder / "input0" / "dict.txt")
-    check_task_examples(folder)
-    manifest = prepared(folder)
-    _check_task(config, folder, manifest.get("task"))
+    check_task_examples(folder, splits)
+    _check_task(config, folder, prepared(folder).get("task"))
     given = config.task.max_positions
     if given is not None and given != pretrained.max_positions:
         raise UserError(
             f"task.max_positions={given}, but {checkpoint} has n = {pretrained.max_positions}; leave it out"
         )
-    longest = manifest.get("options", {}).get("max_positions")
-    if longest is not None and longest > pretrained.max_positions:
-        raise UserError(
-            f"{folder} was prepared with --max-positions {longest}, but {checkpoint} has n = "
-            f"{pretrained.max_positions}; prepare it again with --max-positions {pretrained.max_positions}"
-        )
+    check_lengths(folder, config, pretrained.max_positions)
+    for name in ("init_token", "separator_token"):
+        if (token := config.task.get(name)) is not None and token >= pretrained.symbols:
+            raise UserError(f"task.{name}={token}, but {checkpoint} has {pretrained.symbols:,} symbols; leave it out")
     wanted = config.task.get("num_classes")
     if wanted is not None and wanted != labels:
         raise UserError(

@@ -1,12 +1,15 @@
-"""Checks that the data of a run exist, before anything is submitted."""
+"""Checks that the data of a run exist and fit its model, before anything is submitted."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from linformer_fairseq.files.dictionary import read_labels
+import numpy as np
+from omegaconf import DictConfig
+
+from linformer_fairseq.files.dictionary import NAME, read_labels, read_vocabulary
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import read_object
 from linformer_fairseq.files.mmap_dataset import bin_of, idx_of, open_dataset
@@ -17,49 +20,116 @@ TASKS = ("sst2", "qnli", "qqp", "imdb")
 _TASK = "`linformer data task` makes such a folder"
 
 
-def check_pretraining_data(folders: Sequence[Path]) -> None:
+# A dictionary of other data lacks some of the first so many ids; reading all of a corpus would take minutes.
+_LOOKED_AT = 1 << 22
+
+
+class Splits(NamedTuple):
+    """The splits that a run reads."""
+
+    train: str = "train"
+    valid: tuple[str, ...] = ("valid",)
+
+    @classmethod
+    def of(cls, dataset: DictConfig) -> Splits:
+        """Those of the options ``dataset``."""
+        valid = () if dataset.disable_validation else tuple(dataset.valid_subset.split(","))
+        return cls(dataset.train_subset, valid)
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """All of them."""
+        return (self.train, *self.valid)
+
+
+_USUAL = Splits()
+
+
+def check_pretraining_data(folders: Sequence[Path], splits: Splits) -> None:
     """Raise unless fairseq's masked_lm can read the folders: the first with dict.txt and valid, each with train.
 
     Raises:
-        UserError: naming the folder or file that is missing, damaged or empty.
+        UserError: naming the folder or file that is missing, damaged or empty, or of other data than the dictionary.
     """
     for folder in folders:
         _require_folder(folder, _PRETRAINING)
         if (folder / "input0").is_dir():
             raise UserError(f"task.data: {folder}: a task's data, for finetuning; {_PRETRAINING}")
-        _require_split(folder / "train", _PRETRAINING)
-    _require(folders[0] / "dict.txt", _PRETRAINING)
-    _require_split(folders[0] / "valid", _PRETRAINING)
+        _require_split(folder, splits.train, splits, _PRETRAINING)
+    dictionary = folders[0] / NAME
+    _require(dictionary, _PRETRAINING)
+    for split in splits.valid:
+        _require_split(folders[0], split, splits, _PRETRAINING)
+    try:
+        symbols = len(read_vocabulary(dictionary))
+    except UserError as error:
+        raise UserError(f"task.data: {error}; {_PRETRAINING}") from None
+    for prefix in (*(folder / splits.train for folder in folders), *(folders[0] / split for split in splits.valid)):
+        first = np.fromfile(bin_of(prefix), open_dataset(prefix).dtype, _LOOKED_AT)
+        if (largest := int(first.max(initial=0))) >= symbols or first.min(initial=0) < 0:
+            raise UserError(
+                f"task.data: {bin_of(prefix)} has the id {largest:,}, but {dictionary} has {symbols:,} symbols: it is "
+                f"cut off, or that of other data; {_PRETRAINING}"
+            )
 
 
-def check_task_data(folder: Path) -> int:
+def check_task_data(folder: Path, splits: Splits = _USUAL) -> int:
     """Raise unless fairseq's sentence_prediction can read the folder; returns the number of its classes.
 
     Raises:
         UserError: naming the folder or file that is missing, damaged or empty.
     """
     _require_folder(folder, _TASK)
-    if (folder / "dict.txt").is_file() and not (folder / "input0").is_dir():
+    if (folder / NAME).is_file() and not (folder / "input0").is_dir():
         raise UserError(f"task.data: {folder}: data for pretraining, without labels; {_TASK}")
     for part in ("input0", "label"):
-        _require(folder / part / "dict.txt", _TASK)
-        for split in ("train", "valid"):
-            _require_split(folder / part / split, _TASK)
-    return len(read_labels(folder / "label" / "dict.txt"))
+        _require(folder / part / NAME, _TASK)
+        for split in splits.all:
+            _require_split(folder / part, split, splits, _TASK)
+    return len(read_labels(folder / "label" / NAME))
 
 
-def check_task_examples(folder: Path) -> None:
+def check_task_examples(folder: Path, splits: Splits) -> None:
     """Read all of the folder, and raise for what would stop fairseq in the middle of the training.
 
     Raises:
         UserError: naming the split with an id that is not in its dictionary, or an example without a class.
     """
     data = read_task(folder)
-    for split in ("train", "valid"):
+    for split in splits.all:
         try:
             data.require(split)
         except UserError as error:
             raise UserError(f"task.data: {error}") from None
+
+
+def check_lengths(folder: Path, config: DictConfig, n: int) -> None:
+    """Raise for examples that are longer than the model takes, unless fairseq shall shorten or skip them.
+
+    Args:
+        folder: of a task.
+        config: of its finetuning.
+        n: maximum length.
+
+    Raises:
+        UserError: with the length of the longest example, and how to prepare the task again.
+    """
+    task = config.task
+    if config.dataset.skip_invalid_size_inputs_valid_test:
+        return
+    shortened = task.get("shorten_data_split_list") or ""
+    for split in Splits.of(config.dataset).all:
+        if task.get("shorten_method") not in (None, "none") and (not shortened or split in shortened.split(",")):
+            continue
+        sizes = open_dataset(folder / "input0" / split).sizes + (task.init_token is not None)
+        if idx_of(second := folder / "input1" / split).is_file():
+            sizes = sizes + open_dataset(second).sizes + (task.separator_token is not None)
+        if (longest := int(sizes.max())) > n:
+            raise UserError(
+                f"task.data: {folder / 'input0' / split}: {int((sizes > n).sum()):,} examples are longer than n = {n}, "
+                f"the longest has {longest:,} tokens; prepare the task again with --max-positions {n}, or cut them "
+                "with task.shorten_method=truncate"
+            )
 
 
 def prepared(folder: Path) -> dict[str, Any]:
@@ -90,8 +160,13 @@ def _require(path: Path, hint: str) -> None:
         raise UserError(f"task.data: {path}: no such file; {hint}")
 
 
-def _require_split(prefix: Path, hint: str) -> None:
+def _require_split(folder: Path, name: str, splits: Splits, hint: str) -> None:
+    prefix = folder / name
     idx, binary = idx_of(prefix), bin_of(prefix)
+    if not idx.is_file() and name not in _USUAL.all:  # the user's choice
+        option = "train" if name == splits.train else "valid"
+        there = ", ".join(sorted(path.stem for path in folder.glob("*.idx"))) or "none"
+        raise UserError(f"dataset.{option}_subset={name}: {folder} has no such split; it has: {there}")
     for path in (idx, binary):
         _require(path, hint)
     try:

@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 from linformer_fairseq.checkpoints.released_folder import find_weights
 from linformer_fairseq.files.mmap_dataset import open_dataset
-from linformer_fairseq.launch.data import check_task_data
+from linformer_fairseq.launch.data import Splits, check_task_data
 
 PRECISIONS = ("fp16", "bf16", "fp32")
 
@@ -105,7 +105,7 @@ def updates(epochs: int, data: str, sentences: int | None) -> int:
     """
     if sentences is None or sentences < 1:
         raise ValueError(f"run.sentences_per_update={sentences}: expected at least 1")
-    check_task_data(Path(data))
+    check_task_data(Path(data), Splits(valid=()))
     return -(-epochs * open_dataset(Path(data, "label", "train")).items // sentences)
 
 

@@ -68,6 +68,10 @@ def test_the_same_said_twice_is_no_contradiction(words: list[str]) -> None:
         ("run.precision=fp16", "run.precision=fp16.* fp32 or bf16"),
         ("task.num_classes=2", "task.num_classes=2.* 3 classes"),
         ("task.length_window=-1", "task.length_window=-1: .*0"),
+        ("task.init_token=65", "task.init_token=65, .* 65 symbols"),
+        ("task.max_positions=abc", "task.max_positions: Value 'abc'"),
+        ("model.dropout=2", "model.dropout=2.0: .* below 1"),
+        ("dataset.valid_subset=nope", "dataset.valid_subset=nope: "),
         ("pretrained=absent.pt", "pretrained=.*absent.pt: no such file"),
     ],
 )
@@ -117,9 +121,13 @@ def test_a_padded_dictionary_is_the_same(words: list[str], pretrained: Path, tas
 def test_longer_examples_than_the_model_takes_are_refused(words: list[str], task_data: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     shutil.copytree(task_data, other)
-    (other / "manifest.json").write_text('{"options": {"max_positions": 64}}')
-    with pytest.raises(UserError, match="--max-positions 64.* n = 32"):
+    (other / "manifest.json").write_text('{"options": {"max_positions": 64}}')  # what it allowed, not what there is
+    complete(compose("finetuning", [*words, f"task.data={other}"]))
+    examples = open_dataset(other / "label" / "valid").items
+    write_items(other / "input0" / "valid", [[*[5] * 40, 2]] * examples)
+    with pytest.raises(UserError, match="input0/valid: .*n = 32.*--max-positions 32"):
         complete(compose("finetuning", [*words, f"task.data={other}"]))
+    complete(compose("finetuning", [*words, f"task.data={other}", "task.shorten_method=truncate"]))
 
 
 def test_ten_epochs_of_ones_own_texts(words: list[str], task_data: Path) -> None:

@@ -1,0 +1,35 @@
+"""The metrics of a validation, of which ``checkpoint.best_checkpoint_metric`` is one."""
+
+from __future__ import annotations
+
+from omegaconf import DictConfig
+
+from linformer_fairseq.files.errors import UserError, nearest
+
+_OF_CRITERIA: dict[str, dict[str, tuple[str, ...]]] = {
+    "masked_lm": {"": ("loss", "ppl")},
+    "sentence_prediction": {
+        "": ("accuracy", "loss", "nll_loss"),
+        "report_mcc": ("mcc",),
+        "report_acc_and_f1": ("acc_and_f1", "f1"),
+        "report_pearson_and_spearman": ("pearson", "pearson_and_spearman", "spearman"),
+    },
+}
+"""Of each criterion, those that it always has, and those that an option of it adds."""
+
+
+def check_metric(config: DictConfig) -> None:
+    """Raise unless fairseq will find the metric that the best checkpoint is chosen by, at the first validation.
+
+    Args:
+        config: from `options.with_defaults`. What a plugin's criterion has is not known.
+
+    Raises:
+        UserError: there is no such metric; the message has those that there are.
+    """
+    criterion, wanted = config.criterion, config.checkpoint.best_checkpoint_metric
+    groups = _OF_CRITERIA.get(criterion._name, {})
+    there = [name for option, names in groups.items() if not option or criterion.get(option) for name in names]
+    if groups and wanted not in there:
+        hint = nearest(wanted, there) or f"; there are: {', '.join(there)}"
+        raise UserError(f"checkpoint.best_checkpoint_metric={wanted}: no metric of {criterion._name}{hint}")

@@ -1,0 +1,120 @@
+"""Data that do not fit the dictionary, the model or the chosen splits are refused before training."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from omegaconf import DictConfig, OmegaConf
+
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.launch import complete, compose
+from linformer_fairseq.launch.data import Splits, check_lengths, check_pretraining_data, check_task_data
+from tests.binarised import write_items, write_task
+from tests.messages import says
+
+N = 8
+
+
+def pretrain(folder: Path, *words: str) -> DictConfig:
+    return complete(compose("pretraining", [f"task.data={folder}", "run_config=cpu", *words]))
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"", "empty"),
+        (b"word0 10\n\xff\xfe\n", "not UTF-8"),
+        (b"word0\n", "line 1"),
+        (b"word0 10\nword1 10\n", "has 7 symbols"),
+    ],
+)
+def test_a_dictionary_that_cannot_be_that_of_the_data_is_named(own_data: Path, content: bytes, what: str) -> None:
+    (own_data / "dict.txt").write_bytes(content)
+    with pytest.raises(UserError) as refused:
+        pretrain(own_data)
+    assert says(str(refused.value), "task.data", own_data / "dict.txt", what)
+
+
+def test_every_shard_is_held_against_the_dictionary(own_data: Path, tmp_path: Path) -> None:
+    other = Path(shutil.copytree(own_data, tmp_path / "other"))
+    write_items(other / "train", [[64, 2]])
+    check_pretraining_data([own_data, other], Splits())  # <mask>, which the task adds
+    write_items(other / "train", [[65, 2]])
+    with pytest.raises(UserError, match=f"{other}/train.bin has the id 65, but {own_data}/dict.txt has 65 symbols"):
+        check_pretraining_data([own_data, other], Splits())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["dataset.train_subset=nope"], "^dataset.train_subset=nope: .* train, valid$"),
+        (["dataset.valid_subset='valid,nope'"], "^dataset.valid_subset=nope: .* train, valid$"),
+        (["dataset.valid_subset=''"], "^dataset.valid_subset=: .* train, valid$"),
+    ],
+)
+def test_a_split_that_does_not_exist_is_refused(own_data: Path, words: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        pretrain(own_data, *words)
+
+
+def test_splits_of_ones_own_are_read(own_data: Path, task_data: Path) -> None:
+    for suffix in ("bin", "idx"):
+        (own_data / f"valid.{suffix}").rename(own_data / f"dev.{suffix}")
+    pretrain(own_data, "dataset.valid_subset='dev,train'")
+    pretrain(own_data, "dataset.disable_validation=true")
+    with pytest.raises(UserError, match="^task.data: .*valid.idx: no such file"):
+        pretrain(own_data)
+    assert check_task_data(task_data, Splits("valid", ("train",))) == 3
+    with pytest.raises(UserError, match="^dataset.train_subset=dev: "):
+        check_task_data(task_data, Splits("dev"))
+
+
+def options(**task: Any) -> DictConfig:
+    dataset = {"train_subset": "train", "valid_subset": "valid", "disable_validation": False}
+    given = {"init_token": 0, "separator_token": 2, "shorten_method": "none", "shorten_data_split_list": "", **task}
+    skip = given.pop("skip", False)
+    return OmegaConf.create({"task": given, "dataset": {**dataset, "skip_invalid_size_inputs_valid_test": skip}})
+
+
+def task(folder: Path, train: Sequence[int], valid: Sequence[int], second: int = 0) -> Path:
+    """A task with examples of these lengths, and of a second text in the valid ones."""
+    rows = {
+        split: [([5] * (size - 1) + [2], 0) for size in sizes] for split, sizes in (("train", train), ("valid", valid))
+    }
+    write_task(folder, ["one"], rows)
+    if second:
+        write_items(folder / "input1" / "valid", [[5] * (second - 1) + [2]] * len(valid))
+    return folder
+
+
+def test_examples_as_long_as_the_model_takes_pass(tmp_path: Path) -> None:
+    check_lengths(task(tmp_path / "one", [N - 1, 3], [N - 1]), options(), N)  # with <s>
+    check_lengths(task(tmp_path / "pairs", [3], [N - 5], second=3), options(), N)  # and </s> between the two
+    check_lengths(task(tmp_path / "bare", [N], [N - 3], second=3), options(init_token=None, separator_token=None), N)
+
+
+@pytest.mark.parametrize(
+    ("train", "valid", "second", "split", "longest"),
+    [([N, 3], [3], 0, "train", N + 1), ([3], [N + 2, 3], 0, "valid", N + 3), ([3], [N - 4], 3, "valid", N + 1)],
+)
+def test_longer_examples_are_refused(
+    tmp_path: Path, train: list[int], valid: list[int], second: int, split: str, longest: int
+) -> None:
+    folder = task(tmp_path / "task", train, valid, second)
+    with pytest.raises(UserError) as refused:
+        check_lengths(folder, options(), N)
+    assert says(
+        str(refused.value), folder / "input0" / split, "1 examples", f"n = {N}", longest, f"--max-positions {N}"
+    )
+
+
+def test_longer_examples_that_fairseq_shortens_or_skips_pass(tmp_path: Path) -> None:
+    folder = task(tmp_path / "task", [N], [N])
+    check_lengths(folder, options(shorten_method="truncate"), N)
+    check_lengths(folder, options(skip=True), N)
+    with pytest.raises(UserError, match="input0/valid: "):
+        check_lengths(folder, options(shorten_method="random_crop", shorten_data_split_list="train"), N)

@@ -1,0 +1,43 @@
+"""The metric that the best checkpoint is chosen by exists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fairseq.criterions import CRITERION_REGISTRY
+from fairseq.logging import metrics
+from omegaconf import OmegaConf
+
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.launch.metrics import check_metric
+
+REPORTS = ("report_mcc", "report_acc_and_f1", "report_pearson_and_spearman")
+
+
+def check(criterion: str, metric: str, **options: bool) -> None:
+    chosen = {"criterion": {"_name": criterion, **options}, "checkpoint": {"best_checkpoint_metric": metric}}
+    check_metric(OmegaConf.create(chosen))
+
+
+@pytest.mark.parametrize(
+    ("criterion", "reported"),
+    [("masked_lm", ()), ("sentence_prediction", ()), *(("sentence_prediction", (option,)) for option in REPORTS)],
+)
+def test_they_are_those_that_fairseq_computes(criterion: str, reported: tuple[str, ...]) -> None:
+    log: dict[str, Any] = {"loss": 3.0, "ntokens": 12, "nsentences": 4, "sample_size": 4}
+    if criterion == "sentence_prediction":
+        log |= {"ncorrect": 2, "pred": [0, 1, 1, 0], "targ": [0, 1, 0, 0], **dict.fromkeys(reported, True)}
+    with metrics.aggregate(new_root=True) as found:
+        CRITERION_REGISTRY[criterion].reduce_metrics([log])
+    for name in set(found) - {"pred", "targ"}:
+        check(criterion, name, **dict.fromkeys(reported, True))
+    with pytest.raises(UserError) as refused:
+        check(criterion, "???????", **dict.fromkeys(reported, True))
+    assert set(str(refused.value).split("there are: ")[1].split(", ")) == set(found) - {"pred", "targ"}
+
+
+def test_one_that_needs_an_option_and_one_of_a_plugin() -> None:
+    with pytest.raises(UserError, match="^checkpoint.best_checkpoint_metric=f1: "):
+        check("sentence_prediction", "f1")
+    check("of_a_plugin", "anything")
