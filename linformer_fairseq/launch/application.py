@@ -26,7 +26,7 @@ from linformer_fairseq.launch.complete import complete
 from linformer_fairseq.launch.compose import VERSION_BASE, compose, config_dir, jobs, overrides_for_hydra, register
 from linformer_fairseq.launch.processes import INSTALLED_MODULES_ONLY, detect_rank, kill_tree, torchrun_command
 from linformer_fairseq.launch.run_folder import CONSOLE_LOG, read_record
-from linformer_fairseq.launch.train import EXPLAINED, check_device, train
+from linformer_fairseq.launch.train import EXPLAINED, nothing_to_do, train
 from linformer_fairseq.training.signals import STOPPED_STATUS
 
 logger = logging.getLogger(__name__)
@@ -86,8 +86,10 @@ def launch(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | Non
     if sweep:
         return _sweep(stage, runs, folder)
     rank_info = detect_rank(os.environ, config.distributed_training.distributed_world_size)
+    reset_logging()
     if rank_info is None:
-        check_device(config)
+        if nothing_to_do(config, overrides):
+            return 0
         words = [COMMANDS[stage], *_folder_option(folder), *overrides]
         command, environment = torchrun_command(config.distributed_training.distributed_world_size, words)
         path = Path(config.checkpoint.save_dir)
@@ -101,7 +103,6 @@ def launch(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | Non
             logger.warning("stopped by a signal; the same command resumes from %s", path)
             return STOPPED_STATUS
         return 128 + forwarded_signal if exit_code and forwarded_signal else exit_code
-    reset_logging()
     try:
         train(config, rank_info, overrides)
     except EXPLAINED as error:

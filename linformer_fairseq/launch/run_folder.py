@@ -18,6 +18,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from linformer_fairseq.checkpoints.folder import checkpoints, examine, last_checkpoint
 from linformer_fairseq.files import run_record
 from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.errors import UserError
@@ -128,3 +129,31 @@ def has_finished(record: Mapping[str, Any], facts: Mapping[str, Any]) -> bool:
         return True
     # Records of earlier versions have no `stops`.
     return record.get("max_update", 0) >= wanted and record.get("stops", facts["stops"]) == facts["stops"]
+
+
+def require_checkpoints(path: Path, options: DictConfig) -> None:
+    """Raise unless the folder of a finished run has what it was trained for: a last or best checkpoint, undamaged.
+
+    It is not trained again unasked: whoever removes checkpoints after their use has the results, and a sweep or a
+    restarted job would compute for days.
+
+    Args:
+        path: the folder.
+        options: ``checkpoint`` of the run's config.
+
+    Raises:
+        UserError: there is no checkpoint, or one is damaged; the message says what to do.
+    """
+    if options.no_save:
+        return
+    again = "to train again, move this folder away or choose another run.name"
+    suffix = options.checkpoint_suffix
+    if not any(path.glob("checkpoint*.pt")):
+        raise UserError(f"{path}: the run is finished, but its checkpoints are missing; put them back, or, {again}")
+    wanted = {last_checkpoint(path, suffix), path / f"checkpoint_best{suffix}.pt"}
+    for file in wanted.intersection(checkpoints(path, suffix)):
+        if not (examined := examine(file)).usable:
+            raise UserError(
+                f"{file}: the run is finished, but this checkpoint is {examined.state.value} ({examined.reason}); put "
+                f"a copy back, or set it aside with `linformer checkpoint verify --set-aside {path}`; {again}"
+            )

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
-from fairseq.dataclass.initialize import add_defaults
 from fairseq.distributed import utils as distributed_utils
 from fairseq_cli import train as fairseq_train
 from omegaconf import DictConfig, OmegaConf, open_dict
@@ -19,9 +18,18 @@ from linformer_fairseq import patches
 from linformer_fairseq.checkpoints.dictionaries import digests
 from linformer_fairseq.files import provenance
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.launch.options import with_defaults
 from linformer_fairseq.launch.pretrained import all_options
 from linformer_fairseq.launch.processes import RankInfo
-from linformer_fairseq.launch.run_folder import CONSOLE_LOG, RunFolder, has_finished, read_record, stops, updates_done
+from linformer_fairseq.launch.run_folder import (
+    CONSOLE_LOG,
+    RunFolder,
+    has_finished,
+    read_record,
+    require_checkpoints,
+    stops,
+    updates_done,
+)
 from linformer_fairseq.launch.run_identity import check_same_run
 from linformer_fairseq.training import signals
 from linformer_fairseq.training.joining import join
@@ -52,15 +60,13 @@ def train(config: DictConfig, rank_info: RankInfo, overrides: Sequence[str]) -> 
     """
     signals.listen()
     check_device(config)
-    add_defaults(config)
+    config = with_defaults(config)
     OmegaConf.set_struct(config, True)
     path = Path(config.checkpoint.save_dir)
     facts = _facts(config, overrides)
     folder = RunFolder(path) if rank_info.rank == 0 else None
     record = read_record(path) or {}
-    check_same_run(path, record, facts)
-    if has_finished(record, facts):
-        logger.info("%s: already finished, after %d updates", path, updates_done(record))
+    if _is_finished(record, config, facts, first=folder is not None):
         return
     hosts = _meet(config, rank_info)
     patches.install()  # those of fairseq_cli.train, which has been imported by now
@@ -77,6 +83,34 @@ def train(config: DictConfig, rank_info: RankInfo, overrides: Sequence[str]) -> 
     folder.begin(config, facts, attempt)
     with _console_log(path), _recorded(folder):
         _run(config)
+
+
+def nothing_to_do(config: DictConfig, overrides: Sequence[str]) -> bool:
+    """Whether a run of several processes has finished: found out before they start, as are most of their errors.
+
+    Args:
+        config: completed.
+        overrides: as the user typed them.
+
+    Raises:
+        UserError: they could not train, or not in this folder.
+    """
+    check_device(config)
+    config = with_defaults(config)
+    path = Path(config.checkpoint.save_dir)
+    RunFolder(path)  # for its errors: it lets go of the folder at once
+    return _is_finished(read_record(path) or {}, config, _facts(config, overrides), first=True)
+
+
+def _is_finished(record: Mapping[str, Any], config: DictConfig, facts: Mapping[str, Any], first: bool) -> bool:
+    path = Path(config.checkpoint.save_dir)
+    check_same_run(path, record, facts)
+    if not has_finished(record, facts):
+        return False
+    if first:
+        require_checkpoints(path, config.checkpoint)
+    logger.info("%s: already finished, after %d updates", path, updates_done(record))
+    return True
 
 
 def check_device(config: DictConfig) -> None:
@@ -189,7 +223,7 @@ def _facts(config: DictConfig, overrides: Sequence[str]) -> dict[str, Any]:
         "parameters": None,
         "max_update": config.optimization.max_update,
         "stops": stops(config),
-        "warmup_updates": config.lr_scheduler.warmup_updates,
+        "warmup_updates": config.lr_scheduler.get("warmup_updates"),
         "tokens_per_update": run.tokens_per_update,
         "commit": provenance.commit(Path(__file__).resolve().parents[2]),
         "versions": provenance.versions(),

@@ -1,12 +1,16 @@
-"""When a run has nothing left to do."""
+"""When a run has nothing left to do, and what its folder must have then."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from omegaconf import OmegaConf
 
-from linformer_fairseq.launch.run_folder import has_finished
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.launch.run_folder import has_finished, require_checkpoints
+from tests.checkpoint_files import damage, save
 
 STOPS = {"max_epoch": 0, "stop_time_hours": 0, "stop_min_lr": -1.0, "patience": -1}
 
@@ -57,3 +61,16 @@ def test_a_record_from_before_these_options_were_recorded() -> None:
     del earlier["stops"]
     assert has_finished(earlier, wanted(9, max_epoch=1))
     assert not has_finished(earlier, wanted(10, max_epoch=1))
+
+
+@pytest.mark.parametrize("name", ["last", "best"])
+def test_a_finished_run_has_an_undamaged_checkpoint(tmp_path: Path, name: str) -> None:
+    options = OmegaConf.create({"no_save": False, "checkpoint_suffix": ""})
+    with pytest.raises(UserError, match=f"{tmp_path}: .* missing"):
+        require_checkpoints(tmp_path, options)
+    require_checkpoints(tmp_path, OmegaConf.create({"no_save": True, "checkpoint_suffix": ""}))
+    file = save(tmp_path / f"checkpoint_{name}.pt", 3)  # the other one may have been removed
+    require_checkpoints(tmp_path, options)
+    damage(file)
+    with pytest.raises(UserError, match=f"{file}: .* damaged .*verify --set-aside {tmp_path}"):
+        require_checkpoints(tmp_path, options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -90,6 +91,17 @@ def test_a_finished_run_is_not_trained_again(linformer: Linformer, pretraining: 
     output = linformer(*pretraining(3), cwd=pretrained.parents[1])
     assert "already finished, after 3 updates" in output
     assert (pretrained / "checkpoint_last.pt").stat().st_mtime_ns == before and len(attempts(pretrained)) == 1
+
+
+@pytest.mark.slow
+def test_a_finished_run_without_its_checkpoints_is_no_success(
+    linformer: Linformer, pretraining: Words, pretrained: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(pretrained, tmp_path / "runs" / NAME))
+    for file in folder.glob("checkpoint*.pt"):
+        file.unlink()
+    output = linformer(*pretraining(3), cwd=tmp_path, status=1)
+    assert f"{folder}: " in output and "missing" in output and len(attempts(folder)) == 1
 
 
 @pytest.mark.slow

@@ -1,0 +1,80 @@
+"""What stops a run of several processes is found before they start: they would end with torchrun's traceback."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from linformer_fairseq import cli
+from linformer_fairseq.launch import application, complete, compose
+from linformer_fairseq.launch.options import with_defaults
+from linformer_fairseq.launch.run_folder import RunFolder
+from linformer_fairseq.launch.train import _facts
+from linformer_fairseq.training.run_report import Progress
+from tests.checkpoint_files import save
+
+NAME = "linformer_base_n32_k8_layerwise_s1"
+
+
+class Command:
+    """A run of two processes that must not be started, and its folder."""
+
+    def __init__(self, words: Sequence[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.words, self.folder, self._capsys = words, folder, capsys
+
+    def end(self, updates: int) -> None:
+        """Write the record of a finished attempt."""
+        config = with_defaults(complete(compose("pretraining", self.words[1:])))
+        hardware = {"processor": "", "accelerator": None, "hosts": []}
+        attempt = {"updates_at_start": 0, "world_size": 2, "hardware": hardware}
+        folder = RunFolder(self.folder)
+        folder.begin(config, _facts(config, self.words[1:]), attempt)
+        folder.end("finished", Progress(first=0, last=updates))
+
+    def said(self, *more: str, status: int = 1) -> str:
+        assert cli.main([*self.words, *more]) == status
+        return self._capsys.readouterr().err
+
+
+@pytest.fixture
+def command(
+    pretraining: Callable[[int], Sequence[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Command:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(application, "_child", None)
+    monkeypatch.setattr(application, "reset_logging", lambda: None)
+    words = [*pretraining(3), "distributed_training.distributed_world_size=2"]
+    return Command(words, tmp_path / "runs" / NAME, capsys)
+
+
+def test_a_folder_in_which_they_cannot_train(command: Command) -> None:
+    command.folder.parent.mkdir()
+    command.folder.touch()
+    assert f"{command.folder}: " in command.said()
+    command.folder.unlink()
+    command.folder.mkdir()
+    (command.folder / "run.json").write_text("{")
+    assert f"{command.folder / 'run.json'}: " in command.said()
+
+
+def test_a_folder_that_another_process_holds(command: Command) -> None:
+    held = RunFolder(command.folder)
+    assert f"{command.folder}: another process" in command.said()
+    del held
+
+
+def test_a_folder_with_another_run(command: Command) -> None:
+    command.end(3)
+    assert "lr 0.0005, but this one has 0.1" in command.said("optimization.lr=[0.1]")
+
+
+def test_a_run_that_is_finished(command: Command) -> None:
+    command.end(3)
+    assert "missing" in command.said()
+    save(command.folder / "checkpoint_last.pt", 3)
+    assert command.said(status=0) == ""
