@@ -20,6 +20,7 @@ from data_prep import binarize, build_corpus, gpt2_bpe, train_sentencepiece
 from data_prep.binarizing.plan import check_shards
 from data_prep.support.program import program_parser, run_program
 from data_prep.support.workers import check_workers, default_workers
+from data_prep.tokenizers import load_tokenizer
 from linformer_fairseq.files.errors import UserError
 
 PAPERS_CORPUS = ("hub:bookcorpus", "hub:wikipedia")
@@ -36,12 +37,14 @@ def steps(args: argparse.Namespace) -> list[list[str]]:
     """The programs to run with their options, in order.
 
     Raises:
-        UserError: options that contradict each other, or a tokenizer that is not there.
+        UserError: options that contradict each other, or a tokenizer that is not there or cannot be read.
     """
     out: Path = args.out
     trained, fetched = args.tokenizer == SENTENCEPIECE, args.tokenizer == GPT2
     if not (trained or fetched or Path(args.tokenizer).is_dir()):
         raise UserError(f"--tokenizer {args.tokenizer}: expected {SENTENCEPIECE}, {GPT2} or a folder that holds one")
+    if not (trained or fetched):
+        load_tokenizer(Path(args.tokenizer))  # what is wrong with it is said before the long work on the corpus
     if args.vocab_size is not None and not trained:
         raise UserError(f"--vocab-size: is for --tokenizer {SENTENCEPIECE}, which is trained; others have their own")
     if args.vocab_size is not None:

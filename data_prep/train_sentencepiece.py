@@ -13,6 +13,7 @@ tasks add it.
 """
 
 import io
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -222,6 +223,8 @@ def main(argv: list[str] | None = None, prog: str | None = None) -> None:
     )
     parser.add_argument("--seed", type=int, default=defaults.seed, help="seed of the sample (%(default)s)")
     args = parser.parse_args(argv)
+    if not math.isfinite(args.sample_mb):
+        raise UserError(f"--sample-mb {args.sample_mb}: expected a number above 0")
     options = TrainingOptions(
         args.vocab_size, args.algorithm, args.normalization, round(args.sample_mb * 1e6), args.seed
     )

@@ -17,6 +17,11 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(f"--top {arguments.top}: expected at least 1")
     stream = TextStream(arguments)
     hub = load_encoder(arguments)
+    if getattr(hub.model, "classification_heads", {}):
+        raise UserError(
+            f"{arguments.checkpoint}: was finetuned for classes, so that its predictions of tokens mean little; "
+            "expected a pretrained model (`linformer predict` takes a finetuned one)"
+        )
     if arguments.top > hub.candidates:
         raise UserError(f"--top {arguments.top}: expected at most {hub.candidates}, the number of tokens of the model")
     fill = partial(hub.fill_masks, topk=arguments.top, batch_tokens=arguments.batch_tokens, keep_errors=True)

@@ -42,6 +42,8 @@ class TextStream:
             check_output("--out", out)
         if path is not None and out is not None and path.exists() and out.exists() and out.samefile(path):
             raise UserError(f"--out {out}: is the input, which would be lost; choose another file")
+        if path is not None and out is not None and path.is_dir() and out.resolve().is_relative_to(path.resolve()):
+            raise UserError(f"--out {out}: is in the folder of the texts, and would be one of them; choose another")
         self._source = open_source(path, sys.stdin.buffer if sys.stdin else None, arguments.format, arguments.field)
         self._guessed = not arguments.field
         self._texts = self._failed = self._long = self._pairs = 0

@@ -137,6 +137,12 @@ def test_a_pair_of_texts_is_no_text_with_a_mask(tmp_path: Path, capsys: pytest.C
     assert said.err.count("found a pair of texts") == 2 and says(said.err, "2 of 2 texts")
 
 
+def test_a_finetuned_model_fills_no_masks(texts: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["fill-mask", f"{MODEL}-sst2", str(texts), "--device", "cpu"]) == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and says(said, f"{MODEL}-sst2", "finetuned", "linformer predict")
+
+
 def test_roberta_itself(texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = make_sentencepiece(tmp_path / "data")
     sizes = ("--max-positions", "512", "--tokens-per-sample", "512")

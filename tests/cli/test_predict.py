@@ -121,6 +121,15 @@ def test_pairs_that_nobody_asked_for_are_said(
     assert "pairs" not in capsys.readouterr().err
 
 
+def test_a_document_is_not_written_into_the_folder_that_is_read(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.txt").write_text("a text")
+    out = tmp_path / "inside" / "classes.tsv"
+    assert cli.main(["predict", str(folder / "model"), str(tmp_path), "--out", str(out)]) == 1
+    assert says(capsys.readouterr().err, f"--out {out}", "folder of the texts") and not out.parent.exists()
+
+
 def test_a_file_whose_name_is_not_utf8(tmp_path: Path, predict: Predict) -> None:
     documents = tmp_path / "documents"
     documents.mkdir()

@@ -94,12 +94,12 @@ def test_damaged_runs_are_named_and_the_others_collected(
         (
             lambda f: [(f / "x").write_text(""), (f / "file").touch()],
             ["table2", "--runs", "x", "--out", "file/table"],
-            "file: File exists",
+            "file: is a file",
         ),
         (
             lambda f: [run_folder(f / "run", LOG), (f / "file").touch()],
             ["collect", "run", "--out", "file/rows"],
-            "file/rows: cannot be written: ",
+            "file: cannot be written: is a file",
         ),
     ],
 )

@@ -10,6 +10,7 @@ from data_prep.train_sentencepiece import MAXIMUM_VOCABULARY, MINIMUM_VOCABULARY
 from linformer_fairseq.files.errors import UserError
 from tests.data_prep.documents import make_documents, write
 from tests.data_prep.processes import bytes_of
+from tests.data_prep.small_tokenizers import make_sentencepiece
 
 
 @pytest.fixture
@@ -46,7 +47,12 @@ def test_gpt2_is_fetched_first_and_the_papers_corpus_is_the_default(called: list
 
 
 def test_a_tokenizer_that_is_there_is_taken(called: list[str], tmp_path: Path) -> None:
-    prepare_pretraining.main(["--out", "x", "--tokenizer", str(tmp_path), "--workers", "1", "a.txt"])
+    words = ["--out", "x", "--tokenizer", str(tmp_path), "--workers", "1", "a.txt"]
+    with pytest.raises(UserError, match=f"{tmp_path}: no tokenizer"):
+        prepare_pretraining.main(words)
+    assert called == []
+    make_sentencepiece(tmp_path)
+    prepare_pretraining.main(words)
     assert [line.split()[0] for line in called] == ["corpus", "binarize"]
     assert f"--tokenizer {tmp_path} " in called[1]
 

@@ -127,6 +127,13 @@ def test_what_cannot_be_trained_on_is_refused(
     assert not list((tmp_path / "out").glob("[a-z]*"))
 
 
+@pytest.mark.parametrize("size", ["nan", "inf", "-1"])
+def test_a_sample_of_no_size_is_refused(text: Path, tmp_path: Path, size: str) -> None:
+    with pytest.raises(UserError, match=f"--sample-mb {size}"):
+        train_sentencepiece.main(["--out", str(tmp_path / "out"), "--sample-mb", size, str(text)])
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_smaller_vocabulary_is_said(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train_sentencepiece.main(["--out", str(tmp_path), "--vocab-size", "60000", str(text)])
     assert "the text does not yield more" in capsys.readouterr().out
