@@ -90,16 +90,20 @@ def run(argv: Sequence[str] | None = None) -> int:
     command = COMMANDS[given.command]
     try:
         with enough_memory(_LESS_MEMORY), _exit_on_sigterm() if command.cleans_up else nullcontext():
-            return _load(command.module)(given)
+            status = _load(command.module)(given)
+        if sys.stdout is not None:  # it is None where the caller closed it
+            sys.stdout.flush()  # at the exit of Python, its errors could not be treated
+        return status
     except UserError as error:
         print(f"linformer {given.command}: error: {error}", file=sys.stderr)
         return 1
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         package = (error.name or "").partition(".")[0]
         if package in ("", "linformer_fairseq"):
             raise
+        found = "is not installed" if isinstance(error, ModuleNotFoundError) else f"cannot be imported ({error})"
         hint = "`linformer doctor` says how to get it"
-        print(f"linformer {given.command}: error: {package} is not installed; {hint}", file=sys.stderr)
+        print(f"linformer {given.command}: error: {package} {found}; {hint}", file=sys.stderr)
         return 1
     except BrokenPipeError:  # `linformer ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python prints no second error at exit

@@ -126,8 +126,11 @@ def _pretrain(key: str) -> Callable[[Path, Path, Path], object]:
 
     def start(work: Path, data: Path, out: Path) -> object:
         words = [*sizes, f"{key}={work / 'model.pt'}", f"task.data={data}"]
-        experiment = "converted/linformer" if key == "pretrained" else "linformer_base_n512_k128_layerwise"
-        return complete(compose("pretraining", [f"experiment={experiment}", *words]))
+        if key != "pretrained":
+            words += ["experiment=linformer_base_n512_k128_layerwise", "model.projected_dim=8"]
+        else:
+            words += ["experiment=converted/linformer"]
+        return complete(compose("pretraining", words))
 
     return start
 

@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import os
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from linformer_fairseq import cli
 from linformer_fairseq.cli import program
 from linformer_fairseq.cli.commands import COMMANDS, Command
 from linformer_fairseq.files.errors import UserError
+from tests.messages import says
 
 
 def test_help_names_every_command(capsys):
@@ -108,6 +110,26 @@ def test_a_package_that_a_program_misses_while_it_runs_is_named(monkeypatch, cap
     missing = "linformer_fairseq.core.nothing"  # an error of ours
     with pytest.raises(ModuleNotFoundError):
         cli.main(["fake"])
+
+
+def test_a_package_that_does_not_load_is_named(monkeypatch, capsys):
+    def run(arguments):
+        raise ImportError("libx.so: cannot open", name=broken)
+
+    install_command(monkeypatch, run)
+    broken = "tiktoken._tiktoken"
+    assert cli.main(["fake"]) == 1
+    said = capsys.readouterr().err
+    assert says(said, "tiktoken cannot be imported", "libx.so", "linformer doctor") and said.count("\n") == 1
+    broken = "linformer_fairseq.core"  # an error of ours
+    with pytest.raises(ImportError):
+        cli.main(["fake"])
+
+
+def test_errors_are_not_written_to_stdout_where_stderr_is_closed():
+    words = f"{sys.executable} -m linformer_fairseq.cli checkpoint verify absent 2>&-"
+    done = subprocess.run(["bash", "-c", words], stdout=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
 
 
 def test_exit_status_is_the_commands(monkeypatch):
@@ -217,22 +239,20 @@ PRINTS_MUCH = """
 import sys
 from linformer_fairseq import cli
 from linformer_fairseq.cli import doctor
-doctor.run = lambda arguments: [print("line", number) for number in range(100_000)] and 0
+doctor.run = lambda arguments: [print("line", number) for number in range(int(sys.argv[1]))] and 0
 sys.exit(cli.main(["doctor"]))
 """
 
 
 @pytest.mark.slow
-def test_a_reader_that_goes_away_is_no_error():
-    command = subprocess.Popen(
-        [sys.executable, "-c", PRINTS_MUCH], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert command.stdout is not None and command.stderr is not None
-    command.stdout.readline()
-    command.stdout.close()
-    said = command.stderr.read()
-    assert command.wait() == 141
-    assert "Traceback" not in said and "BrokenPipe" not in said
+@pytest.mark.parametrize("lines", ["1", "100000"])  # one is written when the command ends
+def test_a_reader_that_goes_away_is_no_error(lines: str):
+    reader, writer = os.pipe()
+    os.close(reader)
+    words = [sys.executable, "-c", PRINTS_MUCH, lines]
+    done = subprocess.run(words, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert done.returncode == 141 and "Traceback" not in done.stderr and "BrokenPipe" not in done.stderr
 
 
 @pytest.mark.parametrize(
