@@ -250,7 +250,8 @@ def test_a_reader_that_goes_away_is_no_error(lines: str):
     reader, writer = os.pipe()
     os.close(reader)
     words = [sys.executable, "-c", PRINTS_MUCH, lines]
-    done = subprocess.run(words, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run(words, stdout=writer, stderr=subprocess.PIPE, text=True, check=False, env=buffered)
     os.close(writer)
     assert done.returncode == 141 and "Traceback" not in done.stderr and "BrokenPipe" not in done.stderr
 
