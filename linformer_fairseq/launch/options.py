@@ -133,7 +133,8 @@ def option_names(config: DictConfig) -> set[str]:
     """Return the dotted names of all options that a composed config has or accepts, and of their groups.
 
     Raises:
-        UserError: it names a component, or has an option of the model, that does not exist; or as `import_user_dir`.
+        UserError: it names a component, or has an option of one, that does not exist; or an optimizer or scheduler that
+            only the command line of fairseq-train can set; or as `import_user_dir`.
     """
     import_user_dir(config)
     names = {part: OmegaConf.select(config, f"{part}._name") for part in COMPONENTS}

@@ -18,7 +18,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from linformer_fairseq.checkpoints.folder import checkpoints, examine, last_checkpoint
+from linformer_fairseq.checkpoints.folder import examine, last_checkpoint
 from linformer_fairseq.files import run_record
 from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.errors import UserError
@@ -150,9 +150,8 @@ def require_checkpoints(path: Path, options: DictConfig) -> None:
     suffix = options.checkpoint_suffix
     if not any(path.glob("checkpoint*.pt")):
         raise UserError(f"{path}: the run is finished, but its checkpoints are missing; put them back, or, {again}")
-    wanted = {last_checkpoint(path, suffix), path / f"checkpoint_best{suffix}.pt"}
-    for file in wanted.intersection(checkpoints(path, suffix)):
-        if not (examined := examine(file)).usable:
+    for file in (last_checkpoint(path, suffix), path / f"checkpoint_best{suffix}.pt"):
+        if file.is_file() and not (examined := examine(file)).usable:
             raise UserError(
                 f"{file}: the run is finished, but this checkpoint is {examined.state.value} ({examined.reason}); put "
                 f"a copy back, or set it aside with `linformer checkpoint verify --set-aside {path}`; {again}"
