@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from fairseq.utils import get_available_activation_fns
 from omegaconf import DictConfig, open_dict
 
 import linformer_fairseq
-from linformer_fairseq.checkpoints.dictionaries import check_same
 from linformer_fairseq.checkpoints.released_folder import find_weights
-from linformer_fairseq.files.dictionary import find_dictionary
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch.compose import resolved
 from linformer_fairseq.launch.data import (
@@ -18,6 +19,7 @@ from linformer_fairseq.launch.data import (
     Splits,
     check_lengths,
     check_pretraining_data,
+    check_sentences,
     check_task_data,
     check_task_examples,
     prepared,
@@ -26,6 +28,7 @@ from linformer_fairseq.launch.metrics import check_metric
 from linformer_fairseq.launch.options import check_types, import_user_dir, resolved_model, with_defaults
 from linformer_fairseq.launch.pretrained import all_options, read_pretrained
 from linformer_fairseq.launch.ranges import check_numbers
+from linformer_fairseq.launch.start import begin_with, check_start
 from linformer_fairseq.models.architectures import MODEL
 from linformer_fairseq.models.options import attention_settings
 
@@ -62,6 +65,7 @@ def complete(config: DictConfig) -> DictConfig:
         config.pretrained = find_weights(config.pretrained)
     for key in _PATHS:
         _make_absolute(config, key)
+    _check_log(config)
     data = config.task.data
     if data is None or not all(data.split(":")):  # an empty one would be the working directory
         raise UserError(f"task.data={'null' if data is None else data}: expected a folder")
@@ -79,16 +83,13 @@ def complete(config: DictConfig) -> DictConfig:
             _continue_pretraining(config, folders[0])
     else:
         _complete_finetuning(config)
-    start = config.checkpoint.finetune_from_model
-    if start is not None and not Path(start).is_file():
-        raise UserError(f"checkpoint.finetune_from_model={start}: no such file; expected a checkpoint")
-    dict_txt = find_dictionary(Path(config.task.data.split(":")[0]))
-    if start is not None and dict_txt is not None and not config.pretrained:
-        check_same(Path(start), dict_txt)
+    check_start(config)
     full = with_defaults(config)
     check_numbers(full)
     check_metric(full)
     _check_model(full)
+    if config.run.stage == "pretraining":
+        check_sentences(Path(config.task.data.split(":")[0]), full)
     return config
 
 
@@ -97,10 +98,7 @@ def _check_model(config: DictConfig) -> None:
     try:
         name, options = resolved_model(config)
         if name == "roberta":
-            sizes = all_options(name, vars(options))
-            width, heads = sizes["encoder_embed_dim"], sizes["encoder_attention_heads"]
-            if width % heads:
-                raise UserError(f"model.encoder_attention_heads={heads}: expected a divisor of the width {width}")
+            _check_roberta(all_options(name, vars(options)), config)
         if name != MODEL:
             return
         with warnings.catch_warnings():
@@ -113,16 +111,38 @@ def _check_model(config: DictConfig) -> None:
         raise UserError(f"model.projected_dim={settings.projected_dim}: k is larger than n = {n}; expected at most n")
 
 
+def _check_roberta(options: Mapping[str, Any], config: DictConfig) -> None:
+    """The same for fairseq's model, which checks less itself."""
+    width, heads = options["encoder_embed_dim"], options["encoder_attention_heads"]
+    if width % heads:
+        raise UserError(f"model.encoder_attention_heads={heads}: expected a divisor of the width {width}")
+    for name in ("activation_fn", "pooler_activation_fn"):
+        if (given := options[name]) not in (known := get_available_activation_fns()):
+            raise UserError(f"model.{name}={given}: expected one of {', '.join(known)}")
+    n, length = options.get("max_positions"), config.task.get("tokens_per_sample")
+    if config.run.stage == "pretraining" and n and length and n < length:
+        raise UserError(f"model.max_positions={n}: expected at least task.tokens_per_sample={length}")
+
+
 def _make_absolute(config: DictConfig, key: str) -> None:
     group, _, name = key.rpartition(".")
     node = config[group] if group else config
     value = node.get(name)
     if value is None:
         return
+    if not value:  # it would be the working directory
+        raise UserError(f"{key}=: expected a path")
     path = Path(value).absolute()
     if key == "checkpoint.save_dir" and _FORBIDDEN in str(path):
         raise UserError(f"checkpoint.save_dir={value}: fairseq cannot use a path with a colon; choose another folder")
     node[name] = str(path)
+
+
+def _check_log(config: DictConfig) -> None:
+    """Raise unless the folder of fairseq's log is there when a run opens it, as the run folder is."""
+    log = config.common.log_file
+    if log is not None and Path(log).parent != Path(config.checkpoint.save_dir) and not Path(log).parent.is_dir():
+        raise UserError(f"common.log_file={log}: there is no folder {Path(log).parent}")
 
 
 def _check_task(config: DictConfig, folder: Path, theirs: str | None) -> None:
@@ -141,8 +161,8 @@ def _continue_pretraining(config: DictConfig, data: Path) -> None:
             f"{pretrained.max_positions}; give at most that"
         )
     with open_dict(config):
-        config.model = pretrained.model_options(config.model)
-        config.checkpoint.finetune_from_model = str(checkpoint)
+        config.model = pretrained.model_options(config.model or {}, "leave it out, or give model=null")
+        begin_with(config, checkpoint)
 
 
 def _complete_finetuning(config: DictConfig) -> None:
@@ -159,6 +179,8 @@ def _complete_finetuning(config: DictConfig) -> None:
         raise UserError(
             f"task.max_positions={given}, but {checkpoint} has n = {pretrained.max_positions}; leave it out"
         )
+    if config.task.get("regression_target") or config.criterion.get("regression_target"):
+        raise UserError("regression_target=true: for numbers in place of classes use fairseq-train (docs/training.md)")
     check_lengths(folder, config, pretrained.max_positions)
     for name in ("init_token", "separator_token"):
         if (token := config.task.get(name)) is not None and token >= pretrained.symbols:
@@ -172,4 +194,4 @@ def _complete_finetuning(config: DictConfig) -> None:
         config.model = pretrained.model_options(config.model)
         config.task.max_positions = pretrained.max_positions
         config.task.num_classes = labels
-        config.checkpoint.finetune_from_model = str(checkpoint)
+        begin_with(config, checkpoint)

@@ -9,6 +9,7 @@ from pathlib import Path
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
@@ -20,9 +21,11 @@ from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch import resolvers, schema
 from linformer_fairseq.launch.explaining import ambiguous, plain, unreadable
 from linformer_fairseq.launch.options import COMPONENTS, no_such_option, option_names
-from linformer_fairseq.launch.overrides import as_typed
+from linformer_fairseq.launch.overrides import as_typed, text_options
 
 STAGES = ("pretraining", "finetuning")
+_LEFT_OUT = {f"{group}=null": f"~{group}" for group in ("experiment", "model")}
+"""How Hydra wants it said that no config is chosen of a group. The model is then that of ``pretrained``."""
 # Applies to the whole process; from 1.2 on, Hydra refuses the call with which fairseq reads the options of
 # fairseq-train's checkpoints.
 VERSION_BASE = "1.1"
@@ -65,11 +68,15 @@ def compose(stage: str, overrides: Sequence[str] = (), folder: Path | None = Non
     with _hydra(folder):
         given = _parsed(overrides)
         if several := [o for o in given if o.is_sweep_override()]:
-            raise UserError(ambiguous(str(several[0].input_line)))
+            raise UserError(ambiguous(str(several[0].input_line), several[0].key_or_group in text_options()))
         words = _as_hydra_takes_them(stage, given, folder or config_dir())
         config = hydra_compose(stage, overrides=words, return_hydra_config=True)
     with open_dict(config):
         config.run.experiment = config.pop("hydra").runtime.choices.get("experiment")
+        if OmegaConf.is_missing(config, "model"):
+            config.model = {}
+    if config.run.stage != stage:
+        raise UserError(f"run.stage={config.run.stage}: the command sets it; use `linformer pretrain` or `finetune`")
     return config
 
 
@@ -77,7 +84,7 @@ def jobs(stage: str, overrides: Sequence[str], folder: Path | None = None) -> li
     """The overrides of each run of a sweep: all combinations of the values, including the config's own grid.
 
     Raises:
-        UserError: overrides that cannot be read.
+        UserError: overrides that cannot be read, or that make no run.
     """
     with _hydra(folder):
         given = _parsed(overrides)
@@ -86,7 +93,10 @@ def jobs(stage: str, overrides: Sequence[str], folder: Path | None = None) -> li
         config = hydra_compose(stage, overrides=words, return_hydra_config=True)
         grid = config.hydra.sweeper.get("params") or {}
         swept = _parsed([f"{key}={value}" for key, value in grid.items()])
-        return [list(job) for job in BasicSweeper.split_arguments([*swept, *given], None)[0]]
+        found = [list(job) for job in BasicSweeper.split_arguments([*swept, *given], None)[0]]
+    if not found:
+        raise UserError(f"{' '.join(overrides)}: no runs; glob(...) finds configs of a group, not of folders in it")
+    return found
 
 
 def overrides_for_hydra(stage: str, overrides: Sequence[str], folder: Path | None = None) -> list[str]:
@@ -103,7 +113,9 @@ def overrides_for_hydra(stage: str, overrides: Sequence[str], folder: Path | Non
 
 
 def _parsed(overrides: Sequence[str]) -> list[Override]:
-    given = OverridesParser.create().parse_overrides(as_typed(overrides))
+    loader = GlobalHydra.instance().config_loader()  # for glob(...)
+    words = [_LEFT_OUT.get(word, word) for word in as_typed(overrides)]
+    given = OverridesParser.create(loader).parse_overrides(words)
     if nameless := [o for o in given if not o.key_or_group]:
         raise UserError(unreadable(str(nameless[0].input_line)))
     return given

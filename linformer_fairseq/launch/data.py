@@ -132,6 +132,33 @@ def check_lengths(folder: Path, config: DictConfig, n: int) -> None:
             )
 
 
+def check_sentences(folder: Path, config: DictConfig) -> None:
+    """Raise for a validation of sentences or paragraphs that are longer than the model takes: fairseq would stop there.
+
+    Those of the training data are skipped with a warning. Blocks of ``sample_break_mode=none`` are never longer.
+
+    Args:
+        folder: of data for pretraining.
+        config: of the run, with a model.
+
+    Raises:
+        UserError: with the length of the longest one, and what to set.
+    """
+    task = config.task
+    if task.get("sample_break_mode") in (None, "none") or task.get("shorten_method") not in (None, "none"):
+        return
+    if config.dataset.skip_invalid_size_inputs_valid_test:
+        return
+    n = config.model.get("max_positions") or task.tokens_per_sample
+    for split in Splits.of(config.dataset).valid:
+        longest = int(open_dataset(folder / split).sizes.max()) + 1  # <s>
+        if longest > n:
+            raise UserError(
+                f"task.data: {folder / split}: the longest line has {longest:,} tokens, more than n = {n}; leave such "
+                "lines out with dataset.skip_invalid_size_inputs_valid_test=true"
+            )
+
+
 def prepared(folder: Path) -> dict[str, Any]:
     """The manifest that prepare_task wrote: ``task``, ``options`` and more; empty if there is none.
 

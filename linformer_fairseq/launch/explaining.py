@@ -50,12 +50,18 @@ def unreadable(word: str) -> str:
     )
 
 
-def ambiguous(word: str) -> str:
-    """What is said of an override with several values where one run was asked for."""
+def ambiguous(word: str, is_text: bool) -> str:
+    """What is said of an override with several values where one run was asked for.
+
+    Args:
+        word: the override.
+        is_text: whether its option is text, so that a list is not meant.
+    """
     key, _, value = word.partition("=")
+    a_list = "" if is_text else f"for a list, write {shlex.quote(f'{key}=[{value}]')}, "
     return (
-        f"{word}: several values for one run; for a list, write {shlex.quote(f'{key}=[{value}]')}, for one text "
-        f"{in_quotes(key, value)}, and for a run with each of them add --multirun"
+        f"{word}: several values for one run; {a_list}for one text {in_quotes(key, value)}, and for a run with each of "
+        "them add --multirun"
     )
 
 

@@ -17,6 +17,8 @@ _OF_CRITERIA: dict[str, dict[str, tuple[str, ...]]] = {
 }
 """Of each criterion, those that it always has, and those that an option of it adds."""
 
+_LOSSES = ("loss", "nll_loss", "ppl")
+
 
 def check_metric(config: DictConfig) -> None:
     """Raise unless fairseq will find the metric that the best checkpoint is chosen by, at the first validation.
@@ -25,11 +27,18 @@ def check_metric(config: DictConfig) -> None:
         config: from `options.with_defaults`. What a plugin's criterion has is not known.
 
     Raises:
-        UserError: there is no such metric; the message has those that there are.
+        UserError: there is no such metric, or its best value is at the other end; the message has what there is.
     """
     criterion, wanted = config.criterion, config.checkpoint.best_checkpoint_metric
     groups = _OF_CRITERIA.get(criterion._name, {})
+    maximize = config.checkpoint.maximize_best_checkpoint_metric
     there = [name for option, names in groups.items() if not option or criterion.get(option) for name in names]
     if groups and wanted not in there:
         hint = nearest(wanted, there) or f"; there are: {', '.join(there)}"
         raise UserError(f"checkpoint.best_checkpoint_metric={wanted}: no metric of {criterion._name}{hint}")
+    if groups and maximize == (wanted in _LOSSES):  # the best checkpoint would be the worst one
+        right = "lowest" if wanted in _LOSSES else "highest"
+        raise UserError(
+            f"checkpoint.best_checkpoint_metric={wanted}: the {right} is the best one; set "
+            f"checkpoint.maximize_best_checkpoint_metric={str(not maximize).lower()}, too"
+        )

@@ -85,7 +85,8 @@ def check_types(config: DictConfig) -> None:
         UserError: with the option and its value.
     """
     values: Any = OmegaConf.to_container(config)
-    parts = {part: values.get(part) or {} for part in COMPONENTS}
+    # one that was taken out by ~PART is no dict
+    parts = {part: values[part] for part in COMPONENTS if isinstance(values.get(part), dict)}
     given = {part: {name: value for name, value in parts[part].items() if value is not None} for part in parts}
     with_defaults(OmegaConf.create(given))
 

@@ -18,6 +18,8 @@ from linformer_fairseq.launch.schema import LaunchConfig
 
 _SYNTAX = frozenset("'\"\\$")
 """Whoever uses quotes or interpolations knows Hydra's syntax."""
+_NOT_IN_SCHEMA = ("task.data", "run.slurm.account", "run.slurm.logs", "run.slurm.partition")
+"""Options that are text, and of which the schema does not say so."""
 
 
 def as_typed(overrides: Sequence[str]) -> list[str]:
@@ -27,7 +29,7 @@ def as_typed(overrides: Sequence[str]) -> list[str]:
 
 def _as_typed(word: str) -> str:
     key, _, value = word.partition("=")
-    if not value or key.lstrip("+") not in _texts() or _SYNTAX & set(value):
+    if not value or key.lstrip("+") not in text_options() or _SYNTAX & set(value):
         return word
     try:
         parsed = OverridesParser.create().parse_override(word).value()
@@ -45,15 +47,15 @@ def _kept(value: str, parsed: object) -> str:
 
 
 @functools.cache
-def _texts() -> frozenset[str]:
-    """Names of all options of a run that are text; those of a task are not in the schema."""
-    return frozenset({"task.data", *_text_options(OmegaConf.structured(LaunchConfig))})
+def text_options() -> frozenset[str]:
+    """Names of all options of a run that are text."""
+    return frozenset({*_NOT_IN_SCHEMA, *_strings(OmegaConf.structured(LaunchConfig))})
 
 
-def _text_options(config: DictConfig, prefix: str = "") -> Iterator[str]:
+def _strings(config: DictConfig, prefix: str = "") -> Iterator[str]:
     for key in config:
         node = config._get_node(key)
         if isinstance(node, DictConfig) and not node._is_none():
-            yield from _text_options(node, f"{prefix}{key!s}.")
+            yield from _strings(node, f"{prefix}{key!s}.")
         elif isinstance(node, StringNode):
             yield f"{prefix}{key!s}"

@@ -40,12 +40,13 @@ class Pretrained:
     symbols: int
     """Rows of the embedding: symbols of the dictionary, including fairseq's own."""
 
-    def model_options(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The options of the model to finetune.
+    def model_options(self, given: Mapping[str, Any], remedy: str = "leave it out") -> dict[str, Any]:
+        """The options of the model to train.
 
         Args:
-            given: ``model`` of the finetuning's config, such as dropout; options that determine the model must agree
-                with the checkpoint.
+            given: ``model`` of the run's config, such as dropout; options that determine the model must agree with the
+                checkpoint.
+            remedy: what the message says to do with those that do not.
 
         Raises:
             UserError: they do not; the message has both values.
@@ -60,14 +61,12 @@ class Pretrained:
                 options[key] = value
             elif key == "_name":
                 if value != self.name:
-                    raise UserError(
-                        f"model._name={value}, but {self.path} was pretrained with {self.name}; leave it out"
-                    )
+                    raise UserError(f"model._name={value}, but {self.path} was pretrained with {self.name}; {remedy}")
             elif key not in options:
                 raise UserError(f"model.{key}={value}: no option of {self.name}, the model of {self.path}")
             elif not _same(key, value, options[key]):
                 raise UserError(
-                    f"model.{key}={value}, but {self.path} was pretrained with {key}={options[key]}; leave it out: "
+                    f"model.{key}={value}, but {self.path} was pretrained with {key}={options[key]}; {remedy}: "
                     "the checkpoint determines the model"
                 )
         return {"_name": self.name, **options}

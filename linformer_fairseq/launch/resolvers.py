@@ -21,12 +21,14 @@ def multiply(one: int, other: int) -> int:
     return one * other
 
 
-def divide(total: int, part: int, what: str) -> int:
+def divide(total: int | None, part: int | None, what: str) -> int:
     """``total / part``, which must be a whole number of at least 1.
 
     Raises:
         ValueError: it is not; the message has both numbers and ``what``.
     """
+    if total is None or part is None:
+        raise ValueError(f"{what}: one of them is null; expected two numbers")
     if total < 1 or part < 1:
         raise ValueError(f"{what}: {total:,} and {part:,}, but both must be at least 1")
     if total < part or total % part:

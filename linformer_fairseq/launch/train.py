@@ -16,6 +16,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from linformer_fairseq import patches
 from linformer_fairseq.checkpoints.dictionaries import digests
+from linformer_fairseq.checkpoints.folder import checkpoints
 from linformer_fairseq.files import provenance
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch.options import with_defaults
@@ -156,6 +157,12 @@ def _run(config: DictConfig) -> None:
     OmegaConf.set_struct(fairseq_config, True)
     distributed_utils.call_main(fairseq_config, fairseq_train.main)
     leave()
+    if PROGRESS.complete and not checkpoints(Path(config.checkpoint.save_dir), config.checkpoint.checkpoint_suffix):
+        raise UserError(
+            f"no update happened: {config.checkpoint.restore_file} has {PROGRESS.last:,} updates, and this run ends "
+            f"after {config.optimization.max_update:,}; raise optimization.max_update, or set "
+            "checkpoint.reset_optimizer=true to count them anew"
+        )
     if not PROGRESS.trained:
         raise UserError(
             f"no update happened: fairseq found nothing to do with {config.task.data}, max_epoch "

@@ -14,6 +14,7 @@ from linformer_fairseq.planning.disk import Disk, disk_of
 from linformer_fairseq.planning.flops import Flops, flops_of
 from linformer_fairseq.planning.memory import Memory, memory_of, size_text
 from linformer_fairseq.planning.sizes import Sizes, sizes_of
+from linformer_fairseq.tasks import SENTENCE_PREDICTION
 
 
 @dataclass(frozen=True)
@@ -73,9 +74,11 @@ def plan(config: DictConfig) -> Plan:
         config: from `launch.compose` or `launch.complete`.
 
     Raises:
-        ValueError: contradictory options, or a model whose cost is not known.
+        ValueError: contradictory options, or a task or model whose cost is not known.
     """
     config = with_defaults(config)
+    if config.task._name not in (known := ("masked_lm", *SENTENCE_PREDICTION)):
+        raise ValueError(f"task._name={config.task._name}: its cost is not known, only that of {', '.join(known)}")
     data = data_of(config)
     with warnings.catch_warnings(record=True) as of_settings:  # such as those about k and n
         warnings.simplefilter("always")

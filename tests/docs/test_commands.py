@@ -130,7 +130,7 @@ def _check_file(path: str) -> None:
 
 
 def _check_config(group: str, name: str) -> None:
-    if not (config_dir() / group / f"{name}.yaml").is_file():
+    if name != "null" and not (config_dir() / group / f"{name}.yaml").is_file():
         raise ValueError(f"no config {group}={name}")
 
 

@@ -12,7 +12,13 @@ from omegaconf import DictConfig, OmegaConf
 
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch import complete, compose
-from linformer_fairseq.launch.data import Splits, check_lengths, check_pretraining_data, check_task_data
+from linformer_fairseq.launch.data import (
+    Splits,
+    check_lengths,
+    check_pretraining_data,
+    check_sentences,
+    check_task_data,
+)
 from tests.binarised import write_items, write_task
 from tests.messages import says
 
@@ -118,3 +124,19 @@ def test_longer_examples_that_fairseq_shortens_or_skips_pass(tmp_path: Path) -> 
     check_lengths(folder, options(skip=True), N)
     with pytest.raises(UserError, match="input0/valid: "):
         check_lengths(folder, options(shorten_method="random_crop", shorten_data_split_list="train"), N)
+
+
+def test_a_validation_of_longer_lines_is_refused(tmp_path: Path) -> None:
+    def check(size: int, n: int | None = None, **task: Any) -> None:
+        write_items(tmp_path / "valid", [[5] * (size - 1) + [2], [5, 2]])
+        given = options(tokens_per_sample=N, **task)
+        check_sentences(tmp_path, OmegaConf.merge(given, {"model": {"max_positions": n}}))
+
+    check(N - 1, sample_break_mode="eos")  # with <s>
+    check(N, N + 1, sample_break_mode="complete")
+    for mode in ("eos", "complete", "complete_doc"):
+        with pytest.raises(UserError, match=f"valid: .* {N + 1} tokens, more than n = {N}; .*skip_invalid_size"):
+            check(N, sample_break_mode=mode)
+    check(N, sample_break_mode="none")
+    check(N, sample_break_mode="eos", skip=True)
+    check(N, sample_break_mode="eos", shorten_method="truncate")

@@ -15,9 +15,11 @@ from linformer_fairseq.launch.metrics import check_metric
 REPORTS = ("report_mcc", "report_acc_and_f1", "report_pearson_and_spearman")
 
 
-def check(criterion: str, metric: str, **options: bool) -> None:
-    chosen = {"criterion": {"_name": criterion, **options}, "checkpoint": {"best_checkpoint_metric": metric}}
-    check_metric(OmegaConf.create(chosen))
+def check(criterion: str, metric: str, maximize: bool | None = None, **options: bool) -> None:
+    if maximize is None:
+        maximize = metric not in ("loss", "nll_loss", "ppl")
+    checkpoint = {"best_checkpoint_metric": metric, "maximize_best_checkpoint_metric": maximize}
+    check_metric(OmegaConf.create({"criterion": {"_name": criterion, **options}, "checkpoint": checkpoint}))
 
 
 @pytest.mark.parametrize(
@@ -41,3 +43,13 @@ def test_one_that_needs_an_option_and_one_of_a_plugin() -> None:
     with pytest.raises(UserError, match="^checkpoint.best_checkpoint_metric=f1: "):
         check("sentence_prediction", "f1")
     check("of_a_plugin", "anything")
+
+
+@pytest.mark.parametrize(
+    ("criterion", "metric", "maximize"),
+    [("masked_lm", "ppl", True), ("sentence_prediction", "loss", True), ("sentence_prediction", "accuracy", False)],
+)
+def test_the_best_value_is_not_the_worst_one(criterion: str, metric: str, maximize: bool) -> None:
+    with pytest.raises(UserError, match=f"{metric}: .*maximize_best_checkpoint_metric={str(not maximize).lower()}"):
+        check(criterion, metric, maximize)
+    check(criterion, metric, not maximize)

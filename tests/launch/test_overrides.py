@@ -43,6 +43,18 @@ def test_the_names_of_a_sweep_are_used_as_they_are_typed(own_data: Path) -> None
     assert [(run.name, run.task) for run in configs] == [("2024_1", None), ("2024_1", "a")]
 
 
+def test_names_for_slurm_are_used_as_they_are_typed() -> None:
+    words = ["task.data=x", "run_config=slurm", "run.slurm.partition=2024_1", "run.slurm.nodes=1"]
+    assert resolved(compose("pretraining", [*words, "run.slurm.gpus_per_node=1"])).run.slurm.partition == "2024_1"
+
+
+def test_a_sweep_over_all_configs_of_a_group() -> None:
+    found = jobs("pretraining", ["task.data=x", "experiment=glob(roberta_*)"])
+    assert [job[1] for job in found] == ["experiment=roberta_base_n1024", "experiment=roberta_base_n512"]
+    with pytest.raises(UserError, match="small/.*: no runs"):
+        jobs("pretraining", ["task.data=x", "experiment=glob(small/*)"])
+
+
 def test_syntax_of_hydra_in_a_name_stays(own_data: Path) -> None:
     words = ["task.data=x", "common.seed=7", "run.name='x_${common.seed}'", "run.task=null"]
     config = resolved(compose("pretraining", words))
@@ -78,6 +90,7 @@ def test_a_name_that_hydra_cannot_read_is_refused_with_the_advice(value: str) ->
         ("optimization.lr=[1", r"optimization.lr=\[1: "),
         ("optimization.lr=0.1,0.2", r"optimization.lr=0.1,0.2: .*'optimization.lr=\[0.1,0.2\]'.* --multirun"),
         ("experiment=a,b", "experiment=a,b: .* --multirun"),
+        ("run.name=a,b", "^(?!.*a list).* --multirun"),
         ("lr_scheduler._name=cosine", "lr_scheduler.total_num_update: .* cosine.*~lr_scheduler.total_num_update"),
         ("optimizer._name=sgd", "optimizer._name=sgd: .*adam, .*fused_adamw, nag"),
         ("lr_scheduler.warmup_updates=abc", "lr_scheduler.warmup_updates: Value 'abc'"),

@@ -43,6 +43,19 @@ def test_how_fast_it_is_trained_is_the_finetunings_choice(words: list[str]) -> N
     assert complete(compose("finetuning", [*words, "model.compile_encoder=true"])).model.compile_encoder is True
 
 
+@pytest.mark.parametrize("without", ["model=null", "~model"])
+def test_a_pretraining_goes_on_with_the_model_of_a_checkpoint(
+    without: str, pretrained: Path, tiny_corpus: Path
+) -> None:
+    words = [f"pretrained={pretrained / 'checkpoint_best.pt'}", f"task.data={tiny_corpus}", "run_config=cpu"]
+    words += ["task.tokens_per_sample=32", "run.tokens_per_update=96", "run.tokens_per_batch=96"]
+    config = complete(compose("pretraining", [*words, without, "model.dropout=0.3"]))
+    assert (config.model._name, config.model.projected_dim, config.model.dropout) == ("linformer_roberta_tiny", 8, 0.3)
+    assert config.run.name == f"{pretrained.name}_s1"
+    with pytest.raises(UserError, match="model._name=linformer_roberta_base, .* linformer_roberta_tiny; .*model=null"):
+        complete(compose("pretraining", words))
+
+
 def test_a_roberta_has_no_option_of_linformer() -> None:
     roberta = Pretrained(Path("some.pt"), "roberta_base", {"dropout": 0.1, "encoder_layers": 12}, 512, 100)
     with pytest.raises(UserError, match="compile_encoder=True: no option of roberta_base"):

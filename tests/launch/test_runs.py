@@ -256,6 +256,16 @@ def test_a_run_without_updates_is_a_failure(linformer: Linformer, pretraining: W
 
 
 @pytest.mark.slow
+def test_nothing_left_to_do_in_another_runs_checkpoint_is_a_failure(
+    linformer: Linformer, pretraining: Words, pretrained: Path, tmp_path: Path
+) -> None:
+    restored = f"checkpoint.restore_file={pretrained / 'checkpoint_last.pt'}"
+    output = linformer(*pretraining(1), "lr_scheduler.warmup_updates=0", restored, cwd=tmp_path, status=1)
+    assert "no update happened" in output and "checkpoint.reset_optimizer=true" in output
+    assert attempts(tmp_path / "runs" / NAME)[-1]["status"] == "failed"
+
+
+@pytest.mark.slow
 def test_the_failed_runs_of_a_sweep_are_named_with_their_logs(
     pretraining: Words, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

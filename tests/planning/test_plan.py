@@ -68,6 +68,11 @@ def test_a_batch_in_tokens_counts_whole_sequences(run):
         run(**{**options, "dataset.max_tokens": None})
 
 
+def test_a_task_whose_cost_is_not_known_is_named(run):
+    with pytest.raises(ValueError, match="task._name=language_modeling: .* masked_lm, sentence_prediction"):
+        run(**{"task._name": "language_modeling"})
+
+
 def test_time_from_measured_speed_or_from_the_peak(run):
     options = {
         "dataset.batch_size": 10,

@@ -1,0 +1,54 @@
+"""The checkpoint that a run begins with, if it is not its own last one: fairseq takes one at most."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from omegaconf import DictConfig
+
+from linformer_fairseq.checkpoints.dictionaries import check_same
+from linformer_fairseq.files.dictionary import find_dictionary
+from linformer_fairseq.files.errors import UserError
+
+_LAST = "checkpoint_last.pt"
+"""fairseq's default of ``restore_file``, which is in the run folder."""
+_REMOTE = "://"
+"""In paths that fairseq reads by iopath."""
+
+
+def begin_with(config: DictConfig, pretrained: Path) -> None:
+    """Set fairseq's option for the weights of ``pretrained``.
+
+    Raises:
+        UserError: it is set to another file.
+    """
+    given = config.checkpoint.finetune_from_model
+    if given not in (None, str(pretrained)):
+        raise UserError(f"checkpoint.finetune_from_model={given}, but pretrained={pretrained}: give one of them")
+    config.checkpoint.finetune_from_model = str(pretrained)
+
+
+def check_start(config: DictConfig) -> None:
+    """Raise unless the checkpoint that a run shall begin with is there, and fits its data; makes its path absolute.
+
+    Args:
+        config: of the run, after `begin_with`.
+
+    Raises:
+        UserError: two checkpoints are given, or the file is missing, or its dictionary is another one.
+    """
+    options = config.checkpoint
+    start, restored = options.finetune_from_model, options.restore_file
+    if restored != _LAST and start is not None:
+        key = "pretrained" if config.pretrained else "checkpoint.finetune_from_model"
+        raise UserError(f"checkpoint.restore_file={restored}, but {key}={start}: give one of them")
+    for key, given in (("finetune_from_model", start), ("restore_file", restored)):
+        if given in (None, _LAST) or _REMOTE in given:
+            continue
+        path = Path(given).absolute()
+        if not path.is_file():
+            raise UserError(f"checkpoint.{key}={given}: no such file; expected a checkpoint")
+        options[key] = str(path)
+        dict_txt = find_dictionary(Path(config.task.data.split(":")[0]))
+        if dict_txt is not None and not config.pretrained:  # that of `pretrained` has been compared
+            check_same(path, dict_txt)

@@ -1,0 +1,67 @@
+"""The checkpoint that a run begins with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from omegaconf import DictConfig, OmegaConf
+
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.launch.start import begin_with, check_start
+from tests.data_prep.small_tokenizers import make_sentencepiece
+from tests.models import write_checkpoint
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """``model.pt``, the folder ``bin`` of its data, and one of others."""
+    folder = tmp_path_factory.mktemp("start")
+    data = make_sentencepiece(folder / "bin")
+    write_checkpoint(data, folder / "model.pt", task="masked_lm")
+    (folder / "other").mkdir()
+    first, second, *rest = (data / "dict.txt").read_text().splitlines(keepends=True)
+    (folder / "other" / "dict.txt").write_text("".join([second, first, *rest]))
+    return folder
+
+
+def config(data: Path, start: str | None = None, restored: str = "checkpoint_last.pt") -> DictConfig:
+    checkpoint = {"finetune_from_model": start, "restore_file": restored}
+    return OmegaConf.create({"checkpoint": checkpoint, "pretrained": None, "task": {"data": str(data)}})
+
+
+@pytest.mark.parametrize("option", ["finetune_from_model", "restore_file"])
+def test_a_file_that_is_there_and_fits_becomes_absolute(
+    option: str, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(work)
+    given = config(work / "bin")
+    check_start(given)
+    assert (given.checkpoint.finetune_from_model, given.checkpoint.restore_file) == (None, "checkpoint_last.pt")
+    given.checkpoint[option] = "model.pt"
+    check_start(given)
+    assert given.checkpoint[option] == str(work / "model.pt")
+    given.task.data = str(work / "other")
+    with pytest.raises(UserError, match="was trained with .*, which differs from "):
+        check_start(given)
+    given.checkpoint[option] = "absent.pt"
+    with pytest.raises(UserError, match=f"^checkpoint.{option}=absent.pt: no such file"):
+        check_start(given)
+    given.checkpoint[option] = "s3://bucket/model.pt"  # fairseq's business
+    check_start(given)
+
+
+def test_one_of_two_is_not_ignored(work: Path) -> None:
+    both = config(work / "bin", str(work / "model.pt"), str(work / "model.pt"))
+    with pytest.raises(UserError, match="restore_file=.*checkpoint.finetune_from_model=.*: give one of them"):
+        check_start(both)
+    both.pretrained = "linformer-small"
+    with pytest.raises(UserError, match="restore_file=.*pretrained=.*: give one of them"):
+        check_start(both)
+    given = config(work / "bin", "/other.pt")
+    with pytest.raises(UserError, match="finetune_from_model=/other.pt, but pretrained=.*model.pt: give one of them"):
+        begin_with(given, work / "model.pt")
+    given = config(work / "bin")
+    for _ in range(2):
+        begin_with(given, work / "model.pt")
+        assert given.checkpoint.finetune_from_model == str(work / "model.pt")
