@@ -166,7 +166,11 @@ def main(argv: list[str] | None = None, prog: str | None = None) -> None:
     parser = program_parser(prog, "data_prep.binarize", __doc__)
     parser.add_argument("inputs", type=Path, nargs="+", metavar="CORPUS|FILE", help="a corpus folder, or text files")
     parser.add_argument(
-        "--tokenizer", type=Path, required=True, metavar="DIR", help="folder of the tokenizer and its dict.txt"
+        "--tokenizer",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="folder of the tokenizer and its dict.txt, or the name of a model of the package",
     )
     parser.add_argument("--out", type=Path, required=True, metavar="BIN", help="output folder")
     parser.add_argument(

@@ -22,6 +22,7 @@ from data_prep.support.program import program_parser, run_program
 from data_prep.support.workers import check_workers, default_workers
 from data_prep.tokenizers import load_tokenizer
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.shipped import shipped_models
 
 PAPERS_CORPUS = ("hub:bookcorpus", "hub:wikipedia")
 SENTENCEPIECE, GPT2 = "sentencepiece", "gpt2"
@@ -41,7 +42,7 @@ def steps(args: argparse.Namespace) -> list[list[str]]:
     """
     out: Path = args.out
     trained, fetched = args.tokenizer == SENTENCEPIECE, args.tokenizer == GPT2
-    if not (trained or fetched or Path(args.tokenizer).is_dir()):
+    if not (trained or fetched or Path(args.tokenizer).is_dir() or args.tokenizer in shipped_models()):
         raise UserError(f"--tokenizer {args.tokenizer}: expected {SENTENCEPIECE}, {GPT2} or a folder that holds one")
     if not (trained or fetched):
         load_tokenizer(Path(args.tokenizer))  # what is wrong with it is said before the long work on the corpus
@@ -80,7 +81,7 @@ def main(argv: list[str] | None = None, prog: str | None = None) -> None:
         default=SENTENCEPIECE,
         metavar="T",
         help="sentencepiece: train one on the corpus; gpt2: RoBERTa's GPT-2 BPE, from the hub; or a folder with a "
-        "tokenizer (%(default)s)",
+        "tokenizer, or the name of a model of the package (%(default)s)",
     )
     add("--vocab-size", type=int, metavar="N", help="vocabulary size (default: that of `linformer data vocabulary`)")
     add(

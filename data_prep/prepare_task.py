@@ -36,7 +36,13 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
     result.add_argument(
         "--from", dest="source", nargs="+", required=True, metavar="PATH", help="files, or `hub`; see above"
     )
-    result.add_argument("--tokenizer", type=Path, required=True, metavar="DIR", help="folder of the tokenizer")
+    result.add_argument(
+        "--tokenizer",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="folder of the tokenizer, or the name of a model of the package",
+    )
     result.add_argument("--out", type=Path, required=True, metavar="TASK", help="output folder")
     result.add_argument(
         "--max-positions",

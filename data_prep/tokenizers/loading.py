@@ -8,15 +8,18 @@ from data_prep.tokenizers.sentencepiece_model import SentencePieceTokenizer
 from data_prep.tokenizers.tokenizer import Tokenizer
 from linformer_fairseq.files.atomic import atomic_open
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.shipped import shipped_folder, shipped_models
 from linformer_fairseq.files.tokenizers import ENCODER, MERGES, SENTENCEPIECE
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
-    """Load the tokenizer in ``folder``; ``folder`` may also be one of its files.
+    """Load the tokenizer in ``folder``; ``folder`` may also be one of its files, or name a model of the package.
 
     Raises:
         UserError: there is no tokenizer, there are two, or its files are damaged or do not belong together.
     """
+    if not folder.exists() and str(folder) in shipped_models():
+        folder = shipped_folder(str(folder))
     given, folder = folder, folder if folder.is_dir() else folder.parent
     has_sentencepiece = (folder / SENTENCEPIECE).is_file()
     has_gpt2 = (folder / ENCODER).is_file() or (folder / MERGES).is_file()
@@ -28,7 +31,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         raise UserError(
             f"{given}: no tokenizer; expected a folder with dict.txt and either {SENTENCEPIECE} "
             f"(linformer data vocabulary makes one) or {ENCODER} and {MERGES} "
-            "(linformer data gpt2 gets RoBERTa's)"
+            f"(linformer data gpt2 gets RoBERTa's), or a model of the package: {', '.join(shipped_models())}"
         )
     return SentencePieceTokenizer(folder) if has_sentencepiece else GPT2Tokenizer(folder)
 

@@ -11,31 +11,15 @@ from pathlib import Path
 from linformer_fairseq.checkpoints.reading import unpickle
 from linformer_fairseq.files.dictionary import find_dictionary
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.shipped import WEIGHTS, shipped_folder, shipped_models
 from linformer_fairseq.files.tokenizers import find_tokenizer
 
-WEIGHTS = "model.safetensors"
-"""Name of the weights in a released or converted model's folder."""
 CHECKPOINT = "model.pt"
 """Name of the checkpoint in other folders of a model: fairseq's own, and those of `linformer import hf`."""
 _INSIDE = (WEIGHTS, CHECKPOINT, "checkpoint_best.pt")
 """The weights in a folder; the last name is that of a run."""
 TRANSFORMERS_CONFIG = "config.json"
 """What every model's folder of Hugging Face's transformers has, and no other."""
-_SHIPPED = Path(__file__).parent.parent / "weights"
-
-
-def shipped_models() -> list[str]:
-    """List the names of the models that come with the package."""
-    return sorted(path.parent.name for path in _SHIPPED.glob(f"*/{WEIGHTS}"))
-
-
-def shipped_folder(name: str) -> Path:
-    """Return the folder of a model that comes with the package.
-
-    Args:
-        name: one of `shipped_models`.
-    """
-    return _SHIPPED / name
 
 
 def find_weights(name_or_path: str) -> str:

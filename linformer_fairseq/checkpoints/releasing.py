@@ -10,9 +10,10 @@ from typing import Any
 from linformer_fairseq.checkpoints.dictionaries import check_classes, check_tokens
 from linformer_fairseq.checkpoints.reading import read_checkpoint
 from linformer_fairseq.checkpoints.released_file import released
-from linformer_fairseq.checkpoints.released_folder import WEIGHTS, tokenizer_files
+from linformer_fairseq.checkpoints.released_folder import tokenizer_files
 from linformer_fairseq.files.atomic import new_folder
 from linformer_fairseq.files.dictionary import NAME, find_dictionary
+from linformer_fairseq.files.shipped import WEIGHTS
 from linformer_fairseq.files.weight_names import HEADS, TOKENS, head_output
 
 _DICTIONARIES = ("dict.txt", "input0/dict.txt", "label/dict.txt")

@@ -9,9 +9,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from linformer_fairseq.checkpoints.released_folder import WEIGHTS
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import read_object
+from linformer_fairseq.files.shipped import WEIGHTS
 
 INDEX = f"{WEIGHTS}.index.json"
 """Name of the list of shards, if the weights are in several files."""

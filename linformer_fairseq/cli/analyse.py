@@ -31,7 +31,7 @@ from linformer_fairseq.analysis.fairseq_encoder import FairseqEncoder, load_fair
 from linformer_fairseq.analysis.figures import draw_spectrum, draw_theory
 from linformer_fairseq.analysis.insertion_figure import draw_insertion
 from linformer_fairseq.analysis.limits_figure import draw_limits
-from linformer_fairseq.checkpoints.released_folder import CHECKPOINT, WEIGHTS, existing_weights
+from linformer_fairseq.checkpoints.released_folder import CHECKPOINT, existing_weights
 from linformer_fairseq.cli.devices import device_of
 from linformer_fairseq.cli.loading import find_model
 from linformer_fairseq.evaluation import Classifier, load_classifier, read_finetuned
@@ -39,6 +39,7 @@ from linformer_fairseq.files import provenance
 from linformer_fairseq.files.atomic import replace_page
 from linformer_fairseq.files.dictionary import find_dictionary
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.shipped import WEIGHTS
 from linformer_fairseq.files.task_data import read_task
 from linformer_fairseq.prediction.inputs import open_source
 

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from linformer_fairseq.checkpoints.released_folder import shipped_models
 from linformer_fairseq.cli.devices import device_of
 from linformer_fairseq.conversion.convert import RECORD, Choices, Sample, convert
 from linformer_fairseq.conversion.huggingface_source import FILES
 from linformer_fairseq.core import parse_projected_dim
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.shipped import shipped_models
 
 _HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 

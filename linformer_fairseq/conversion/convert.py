@@ -12,7 +12,7 @@ import torch
 from fairseq.data import Dictionary
 
 from linformer_fairseq.checkpoints.released_file import released
-from linformer_fairseq.checkpoints.released_folder import CHECKPOINT, TRANSFORMERS_CONFIG, WEIGHTS, find_weights
+from linformer_fairseq.checkpoints.released_folder import CHECKPOINT, TRANSFORMERS_CONFIG, find_weights
 from linformer_fairseq.conversion.building import build, build_dense
 from linformer_fairseq.conversion.comparison import TOKENS_PER_BATCH, attention_errors, perplexity
 from linformer_fairseq.conversion.fairseq_source import read_fairseq
@@ -29,6 +29,7 @@ from linformer_fairseq.files.atomic import new_folder
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import write_json
 from linformer_fairseq.files.memory import enough_memory
+from linformer_fairseq.files.shipped import WEIGHTS
 from linformer_fairseq.files.text import read_text
 from linformer_fairseq.models import LinformerRobertaModel
 from linformer_fairseq.models.architectures import MODEL

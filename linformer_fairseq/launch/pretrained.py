@@ -13,9 +13,9 @@ from fairseq.models import ARCH_CONFIG_REGISTRY
 
 from linformer_fairseq.checkpoints.dictionaries import check_tokens
 from linformer_fairseq.checkpoints.reading import read_checkpoint
-from linformer_fairseq.checkpoints.released_folder import shipped_models
 from linformer_fairseq.core import parse_projected_dim
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.shipped import shipped_models
 from linformer_fairseq.files.weight_names import POSITIONS, TOKENS, UNUSED_POSITIONS
 from linformer_fairseq.models.architectures import MODEL
 from linformer_fairseq.models.config import DEFAULTS, OPTIONS_OF_LINFORMER, Role, with_role

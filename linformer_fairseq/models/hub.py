@@ -16,11 +16,12 @@ from torch import Tensor
 
 from linformer_fairseq import register
 from linformer_fairseq.checkpoints.dictionaries import check_data
-from linformer_fairseq.checkpoints.released_folder import CHECKPOINT, WEIGHTS
+from linformer_fairseq.checkpoints.released_folder import CHECKPOINT
 from linformer_fairseq.files.dictionary import find_dictionary, read_symbols
 from linformer_fairseq.files.errors import nearest
 from linformer_fairseq.files.gpt2_bpe import read_bpe
 from linformer_fairseq.files.sentencepiece_model import load_processor
+from linformer_fairseq.files.shipped import WEIGHTS
 from linformer_fairseq.files.tokenizers import find_tokenizer
 
 from .attention_maps import AttentionMaps

@@ -13,8 +13,8 @@ from fairseq.models.roberta import RobertaEncoder, RobertaModel
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
 from torch import Tensor, nn
 
-from linformer_fairseq.checkpoints.released_folder import WEIGHTS, shipped_folder, shipped_models
 from linformer_fairseq.core import LinformerSettings
+from linformer_fairseq.files.shipped import WEIGHTS, shipped_folder, shipped_models
 from linformer_fairseq.modules import LinformerEncoder, LMHead, TokenEmbedding, look_at_neighbours
 
 from .architectures import MODEL

@@ -18,11 +18,12 @@ from omegaconf import OmegaConf
 
 from data_prep.support.program import program_parser, run_program
 from linformer_fairseq.checkpoints.reading import read_checkpoint
-from linformer_fairseq.checkpoints.released_folder import CHECKPOINT, WEIGHTS, shipped_folder
+from linformer_fairseq.checkpoints.released_folder import CHECKPOINT
 from linformer_fairseq.checkpoints.writing import write_checkpoint
 from linformer_fairseq.files.atomic import new_folder
 from linformer_fairseq.files.dictionary import NAME
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.shipped import WEIGHTS, shipped_folder
 from linformer_fairseq.files.tokenizers import SENTENCEPIECE
 from linformer_fairseq.files.weight_names import POSITIONS, UNUSED_POSITIONS
 

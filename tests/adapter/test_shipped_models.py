@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from linformer_fairseq import cli
-from linformer_fairseq.checkpoints.released_folder import shipped_folder, shipped_models
 from linformer_fairseq.files.provenance import sha256
+from linformer_fairseq.files.shipped import shipped_folder, shipped_models
 from linformer_fairseq.models import LinformerHubInterface, LinformerRobertaModel
 from tests.conftest import REPOSITORY
 

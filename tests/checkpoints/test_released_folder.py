@@ -16,6 +16,7 @@ from linformer_fairseq.checkpoints.reading import CheckpointError, read_checkpoi
 from linformer_fairseq.checkpoints.released_file import read_released, released
 from linformer_fairseq.cli import main
 from linformer_fairseq.evaluation import load_classifier, predict, read_finetuned
+from linformer_fairseq.files import shipped as shipped_module
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.task_data import read_task
 from linformer_fairseq.launch.pretrained import read_pretrained
@@ -42,9 +43,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
 @pytest.fixture
 def shipped(folders: Folders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The same as a model that comes with the package, by the name ``small``."""
-    monkeypatch.setattr(released_folder, "_SHIPPED", tmp_path / "weights")
+    monkeypatch.setattr(shipped_module, "_SHIPPED", tmp_path / "weights")
     shutil.copytree(folders[2], tmp_path / "weights" / "small")
-    return tmp_path / "weights" / "small" / released_folder.WEIGHTS
+    return tmp_path / "weights" / "small" / shipped_module.WEIGHTS
 
 
 def test_a_folder_has_all_that_is_needed_and_nothing_of_this_machine(folders: Folders) -> None:
@@ -54,7 +55,7 @@ def test_a_folder_has_all_that_is_needed_and_nothing_of_this_machine(folders: Fo
         *("model.safetensors", "sentencepiece.bpe.model"),
         *("dict.txt", "input0/dict.txt", "label/dict.txt"),
     }
-    content = (model / released_folder.WEIGHTS).read_bytes()
+    content = (model / shipped_module.WEIGHTS).read_bytes()
     assert str(data.parent).encode() not in content
     parameters = {tensor.data_ptr(): tensor.numel() for tensor in read_checkpoint(path)["model"].values()}
     assert len(content) < 2 * sum(parameters.values()) + 10_000, "half precision, and each tensor once"
@@ -84,7 +85,7 @@ def test_copies_are_stored_once_and_other_types_apart(folders: Folders) -> None:
 def test_weights_are_those_of_the_checkpoint_in_half_precision(folders: Folders) -> None:
     _, path, model = folders
     expected = read_checkpoint(path)["model"]
-    state = checkpoint_utils.load_checkpoint_to_cpu(str(model / released_folder.WEIGHTS))
+    state = checkpoint_utils.load_checkpoint_to_cpu(str(model / shipped_module.WEIGHTS))
     assert state["model"].keys() == expected.keys()
     for name, tensor in expected.items():
         found = state["model"][name]
@@ -97,7 +98,7 @@ def test_it_classifies_as_the_checkpoint_does(folders: Folders) -> None:
     data, device = read_task(folder), torch.device("cpu")
     found, expected = (
         predict(load_classifier(read_finetuned(file), data, device), "valid", 8, lambda *_: None)
-        for file in (model / released_folder.WEIGHTS, path)
+        for file in (model / shipped_module.WEIGHTS, path)
     )
     assert torch.equal(torch.as_tensor(found.predicted), torch.as_tensor(expected.predicted))
 
@@ -109,7 +110,7 @@ def test_the_package_s_models_have_names(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert released_folder.shipped_models() == ["small"]
+    assert shipped_module.shipped_models() == ["small"]
     hub = LinformerRobertaModel.from_pretrained("small").eval()
     tokens = hub.encode("the list is empty")
     assert hub.decode(tokens) == "the list is empty"
@@ -148,7 +149,7 @@ def test_a_finetuning_may_begin_with_one(shipped: Path) -> None:
 
 
 def test_it_is_verified(folders: Folders, tmp_path: Path) -> None:
-    path = shutil.copy(folders[2] / released_folder.WEIGHTS, tmp_path / "model.safetensors")
+    path = shutil.copy(folders[2] / shipped_module.WEIGHTS, tmp_path / "model.safetensors")
     assert examine(path).state is State.SOUND
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
@@ -158,7 +159,7 @@ def test_it_is_verified(folders: Folders, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", range(120))
 def test_a_damaged_one_is_refused_by_name(folders: Folders, tmp_path: Path, number: int) -> None:
-    path = shutil.copy(folders[2] / released_folder.WEIGHTS, tmp_path / "model.safetensors")
+    path = shutil.copy(folders[2] / shipped_module.WEIGHTS, tmp_path / "model.safetensors")
     content = path.read_bytes()
     with damaged(path, content, number):
         if path.read_bytes() != content:
@@ -182,7 +183,7 @@ def test_of_a_run_the_best_checkpoint_is_released(folders: Folders, tmp_path: Pa
     shutil.copy(path, tmp_path / "run" / "checkpoint_best.pt")
     words = ["checkpoint", "release", str(tmp_path / "run"), "--data", str(data), "--out", str(tmp_path / "new")]
     assert main(words) == 0
-    ours, theirs = (read_checkpoint(folder / released_folder.WEIGHTS)["model"] for folder in (tmp_path / "new", model))
+    ours, theirs = (read_checkpoint(folder / shipped_module.WEIGHTS)["model"] for folder in (tmp_path / "new", model))
     assert ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 

@@ -72,7 +72,7 @@ def test_every_option_of_the_model_is_described() -> None:
 
 def test_the_model_card_names_every_model() -> None:
     pytest.importorskip("fairseq")
-    from linformer_fairseq.checkpoints.released_folder import shipped_models
+    from linformer_fairseq.files.shipped import shipped_models
 
     card = (REPOSITORY / "linformer_fairseq/weights/README.md").read_text(encoding="utf-8")
     assert [name for name in shipped_models() if f"\n| `{name}` |" not in card] == []

@@ -16,7 +16,6 @@ from omegaconf import OmegaConf
 from data_prep import prepare_pretraining
 from linformer_fairseq import cli
 from linformer_fairseq.checkpoints.reading import read_checkpoint
-from linformer_fairseq.checkpoints.released_folder import shipped_folder
 from linformer_fairseq.checkpoints.releasing import release
 from linformer_fairseq.exporting.model_card import architecture, model_card, training
 from linformer_fairseq.exporting.model_card.data import Data, read_data
@@ -26,6 +25,7 @@ from linformer_fairseq.exporting.trained import CheckpointModel, read_model
 from linformer_fairseq.files.dictionary import embedding_rows
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import write_json
+from linformer_fairseq.files.shipped import shipped_folder
 from tests.adapter.building import directly
 from tests.conversion.sources import make_fairseq
 from tests.core.cases import EVERY_CASE

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from linformer_fairseq.checkpoints.released_folder import shipped_folder
+from linformer_fairseq.files.shipped import shipped_folder
 
 STUB = """#!/bin/bash
 printf '%s\\n' "$*" >>"$LOG"

@@ -14,7 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
 
 from linformer_fairseq.checkpoints.dictionaries import check_tokens
-from linformer_fairseq.checkpoints.released_folder import CHECKPOINT, TRANSFORMERS_CONFIG, WEIGHTS, find_weights
+from linformer_fairseq.checkpoints.released_folder import CHECKPOINT, TRANSFORMERS_CONFIG, find_weights
 from linformer_fairseq.checkpoints.transformers_weights import read_weights
 from linformer_fairseq.checkpoints.writing import write_checkpoint
 from linformer_fairseq.exporting.trained import find_vocabulary
@@ -23,6 +23,7 @@ from linformer_fairseq.files.atomic import new_folder
 from linformer_fairseq.files.dictionary import BOS, EOS
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import read_object
+from linformer_fairseq.files.shipped import WEIGHTS
 from linformer_fairseq.files.weight_names import LM_HEAD, OUTPUT, TOKENS, head_output
 from linformer_fairseq.models.architectures import MODEL
 from linformer_fairseq.models.config import LinformerRobertaConfig

@@ -14,11 +14,12 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from linformer_fairseq import core
-from linformer_fairseq.checkpoints.released_folder import TRANSFORMERS_CONFIG, WEIGHTS
+from linformer_fairseq.checkpoints.released_folder import TRANSFORMERS_CONFIG
 from linformer_fairseq.exporting.model_card import model_card
 from linformer_fairseq.exporting.trained import TrainedModel, read_trained
 from linformer_fairseq.files.atomic import new_folder
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.shipped import WEIGHTS
 
 from . import configuration_linformer, modeling_linformer, names, options
 from .configuration_linformer import LinformerConfig

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from linformer_fairseq.checkpoints.released_folder import shipped_folder
 from linformer_fairseq.exporting.trained import CheckpointModel, check_dictionaries
 from linformer_fairseq.files import provenance
 from linformer_fairseq.files.dictionary import NAME, read_labels
 from linformer_fairseq.files.markdown import markdown_table
+from linformer_fairseq.files.shipped import shipped_folder
 
 from . import architecture, training, usage
 from .front_matter import front_matter, metadata, split

@@ -9,12 +9,13 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from linformer_fairseq.checkpoints.released_folder import find_weights, shipped_folder, shipped_models
+from linformer_fairseq.checkpoints.released_folder import find_weights
 from linformer_fairseq.conversion.convert import RECORD as CONVERSION
 from linformer_fairseq.exporting.trained import CheckpointModel
 from linformer_fairseq.files import run_record
 from linformer_fairseq.files.json_records import read_object
 from linformer_fairseq.files.run_record import Record
+from linformer_fairseq.files.shipped import shipped_folder, shipped_models
 from linformer_fairseq.results.rows import Row
 from linformer_fairseq.results.run_row import LOG, read_run
 from linformer_fairseq.results.training_log import TrainingLog, read_log

@@ -15,6 +15,7 @@ from data_prep.tokenizers import Tokenizer, copy_tokenizer, load_tokenizer, toke
 from linformer_fairseq.files import dictionary
 from linformer_fairseq.files.dictionary import EOS, UNK
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.shipped import shipped_folder
 from tests.data_prep.processes import bytes_of
 from tests.data_prep.small_tokenizers import make_gpt2, make_sentencepiece, text
 
@@ -223,3 +224,14 @@ def test_unknown_pieces_become_unk(tmp_path: Path) -> None:
 def test_only_the_last_of_several_blanks_is_cut_at() -> None:
     assert tokenizer._last_blank("a   b   ", 0, 7) == 3  # GPT-2 has tokens of several blanks
     assert tokenizer._last_blank("a\tb", 0, 3) is None
+
+
+def test_a_model_of_the_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    loaded = load_tokenizer(Path("linformer-small"))
+    assert loaded.describe() == load_tokenizer(shipped_folder("linformer-small")).describe()
+    with pytest.raises(UserError, match="^linformer-smal: no tokenizer; .*linformer-small"):
+        load_tokenizer(Path("linformer-smal"))
+    Path("linformer-small").mkdir()
+    with pytest.raises(UserError, match="^linformer-small: no tokenizer"):
+        load_tokenizer(Path("linformer-small"))
