@@ -146,7 +146,8 @@ def install(out: Path, source: Path | None = None) -> tuple[GPT2Tokenizer, list[
             if (out / name).is_file() and (out / name).read_bytes() != (trial / name).read_bytes():
                 raise UserError(f"{out / name}: is another one; give a new or an empty folder with --out")
         for name in names:
-            with atomic_open(out / name, "wb") as stream:
+            # a fixed name, so that what a killed run left is replaced
+            with atomic_open(out / name, "wb", temporary=out / f".{name}.tmp") as stream:
                 stream.write((trial / name).read_bytes())
     return GPT2Tokenizer(out), notes
 

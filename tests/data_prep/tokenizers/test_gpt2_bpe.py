@@ -118,6 +118,14 @@ def _run(environment: dict[str, str], out: Path) -> "subprocess.CompletedProcess
     return subprocess.run(command, env=environment, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
 
 
+def test_what_a_killed_run_left_is_replaced(folder: Path, tmp_path: Path) -> None:
+    for name in ("encoder.json", "vocab.bpe", "dict.txt"):
+        (tmp_path / f".{name}.tmp").write_text("half of")
+    gpt2_bpe.install(tmp_path, folder)
+    gpt2_bpe.install(tmp_path / "whole", folder)
+    assert bytes_of(tmp_path / "whole").keys() == {path.name for path in tmp_path.iterdir() if path.is_file()}
+
+
 @pytest.mark.slow
 def test_a_hub_out_of_reach_says_which_files_to_put_where(tmp_path: Path) -> None:
     done = _run(hub_environment(closed_port_endpoint(), tmp_path / "caches"), tmp_path / "out")
