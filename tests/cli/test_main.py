@@ -127,8 +127,8 @@ def test_a_package_that_does_not_load_is_named(monkeypatch, capsys):
 
 
 def test_errors_are_not_written_to_stdout_where_stderr_is_closed():
-    words = f"{sys.executable} -m linformer_fairseq.cli checkpoint verify absent 2>&-"
-    done = subprocess.run(["bash", "-c", words], stdout=subprocess.PIPE, text=True, check=False)
+    words = ["bash", "-c", '"$0" -m linformer_fairseq.cli checkpoint verify absent 2>&-', sys.executable]
+    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
 
 
