@@ -72,7 +72,10 @@ def compose(stage: str, overrides: Sequence[str] = (), folder: Path | None = Non
         words = _as_hydra_takes_them(stage, given, folder or config_dir())
         config = hydra_compose(stage, overrides=words, return_hydra_config=True)
     with open_dict(config):
-        config.run.experiment = config.pop("hydra").runtime.choices.get("experiment")
+        chosen = config.pop("hydra").runtime.choices.get("experiment")
+        if config.run.experiment not in (None, chosen):
+            raise UserError(f"run.experiment={config.run.experiment}: is set by experiment=NAME alone")
+        config.run.experiment = chosen
         if OmegaConf.is_missing(config, "model"):
             config.model = {}
     if config.run.stage != stage:

@@ -114,6 +114,7 @@ def test_what_is_wrong_is_said(monkeypatch: pytest.MonkeyPatch, words: list[str]
         ("checkpoint.restore_file=/no/model.pt", "checkpoint.restore_file=/no/model.pt: no such file"),
         ("common.log_file=/no/folder/log", "common.log_file=/no/folder/log: there is no folder /no/folder"),
         ("run.stage=finetuning", "run.stage=finetuning: the command sets it"),
+        ("run.experiment=foo", "run.experiment=foo: is set by experiment=NAME"),
         ("run.tokens_per_batch=null", "run.tokens_per_batch by task.tokens_per_sample (n): one of them is null"),
         ("model=null", "pretrained: not given"),
         ("~model", "pretrained: not given"),
