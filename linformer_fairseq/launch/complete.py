@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,9 +26,10 @@ from linformer_fairseq.launch.data import (
     prepared,
 )
 from linformer_fairseq.launch.metrics import check_metric
-from linformer_fairseq.launch.options import check_types, import_user_dir, resolved_model, with_defaults
+from linformer_fairseq.launch.options import check_types, import_user_dir, resolved_model, switches, with_defaults
 from linformer_fairseq.launch.pretrained import all_options, read_pretrained
 from linformer_fairseq.launch.ranges import check_numbers
+from linformer_fairseq.launch.schedule import check_schedule
 from linformer_fairseq.launch.start import begin_with, check_start
 from linformer_fairseq.models.architectures import MODEL
 from linformer_fairseq.models.options import attention_settings
@@ -65,7 +67,7 @@ def complete(config: DictConfig) -> DictConfig:
         config.pretrained = find_weights(config.pretrained)
     for key in _PATHS:
         _make_absolute(config, key)
-    _check_log(config)
+    _check_logs(config)
     data = config.task.data
     if data is None or not all(data.split(":")):  # an empty one would be the working directory
         raise UserError(f"task.data={'null' if data is None else data}: expected a folder")
@@ -86,6 +88,7 @@ def complete(config: DictConfig) -> DictConfig:
     check_start(config)
     full = with_defaults(config)
     check_numbers(full)
+    check_schedule(full)
     check_metric(full)
     _check_model(full)
     if config.run.stage == "pretraining":
@@ -119,6 +122,9 @@ def _check_roberta(options: Mapping[str, Any], config: DictConfig) -> None:
     for name in ("activation_fn", "pooler_activation_fn"):
         if (given := options[name]) not in (known := get_available_activation_fns()):
             raise UserError(f"model.{name}={given}: expected one of {', '.join(known)}")
+    for name in sorted(switches("roberta") & options.keys()):
+        if not isinstance(given := options[name], bool):
+            raise UserError(f"model.{name}={given}: expected true or false")
     n, length = options.get("max_positions"), config.task.get("tokens_per_sample")
     if config.run.stage == "pretraining" and n and length and n < length:
         raise UserError(f"model.max_positions={n}: expected at least task.tokens_per_sample={length}")
@@ -138,11 +144,16 @@ def _make_absolute(config: DictConfig, key: str) -> None:
     node[name] = str(path)
 
 
-def _check_log(config: DictConfig) -> None:
-    """Raise unless the folder of fairseq's log is there when a run opens it, as the run folder is."""
-    log = config.common.log_file
-    if log is not None and Path(log).parent != Path(config.checkpoint.save_dir) and not Path(log).parent.is_dir():
+def _check_logs(config: DictConfig) -> None:
+    """Raise unless the logs outside the run folder can be written; what is in it, a run checks when it starts."""
+    run, common = Path(config.checkpoint.save_dir), config.common
+    log, events = common.log_file, common.tensorboard_logdir
+    if log is not None and Path(log).parent != run and not Path(log).parent.is_dir():
         raise UserError(f"common.log_file={log}: there is no folder {Path(log).parent}")
+    if events is not None and not Path(events).is_relative_to(run):
+        there = next(path for path in (Path(events), *Path(events).parents) if path.exists())
+        if not there.is_dir() or not os.access(there, os.W_OK):
+            raise UserError(f"common.tensorboard_logdir={events}: {there} is not a folder that can be written to")
 
 
 def _check_task(config: DictConfig, folder: Path, theirs: str | None) -> None:

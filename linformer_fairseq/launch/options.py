@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from argparse import ArgumentParser, Namespace
+from argparse import Action, ArgumentParser, Namespace
 from collections import ChainMap
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
@@ -124,10 +124,19 @@ def model_options(name: str | None) -> set[str]:
     dataclass = LinformerRobertaConfig if name is None else MODEL_DATACLASS_REGISTRY.get(name)
     if dataclass is not None:
         return {field.name for field in fields(dataclass)}
-    # fairseq's RoBERTa declares its options only for the command line.
+    return {action.dest for action in _command_line(name)} | {"_name"}
+
+
+def switches(name: str) -> set[str]:
+    """Return the names of the options of fairseq's RoBERTa that are true or false; they have no other types there."""
+    return {action.dest for action in _command_line(name) if action.nargs == 0}
+
+
+def _command_line(name: str | None) -> Sequence[Action]:
+    """The options of a model that declares them only for the command line, as fairseq's RoBERTa."""
     parser = ArgumentParser(add_help=False, allow_abbrev=False)
     MODEL_REGISTRY[name].add_args(parser)
-    return {action.dest for action in parser._actions} | {"_name"}
+    return parser._actions
 
 
 def option_names(config: DictConfig) -> set[str]:

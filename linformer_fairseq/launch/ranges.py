@@ -155,7 +155,6 @@ def check_numbers(config: DictConfig) -> None:
             raise UserError(f"{key}={given}: expected {allowed}")
     _check_task(config.task)
     _check_betas(config.optimizer)
-    _check_schedule(config)
     _check_batch(config)
     if config.common.cpu and config.common.fp16 and not config.common.fp16_no_flatten_grads:
         raise UserError("run.precision=fp16 is for GPUs; on a CPU, use fp32 or bf16")
@@ -180,28 +179,6 @@ def _check_betas(optimizer: DictConfig) -> None:
     if not isinstance(betas, Sequence) or len(betas) != 2 or not all(map(_DROPOUT.has, betas)):
         raise UserError(
             f"optimizer.adam_betas={given}: expected two numbers of at least 0 and below 1, such as [0.9,0.98]"
-        )
-
-
-def _check_schedule(config: DictConfig) -> None:
-    if not config.optimization.max_update and not config.optimization.max_epoch:
-        raise UserError("optimization.max_update=0, and no max_epoch: the run would never end; set one of them")
-    rates = list(config.optimization.lr)
-    if config.lr is not None and rates != [config.lr]:
-        # lr is in the name of a finetuning's folder, and in its grid
-        right = "lr=VALUE" if config.run.stage == "finetuning" else "optimization.lr=[VALUE]"
-        raise UserError(f"lr={config.lr:g}, but optimization.lr={rates}: set the learning rate with {right} alone")
-    scheduler = config.lr_scheduler
-    last = scheduler.get("total_num_update")
-    if scheduler._name == "polynomial_decay" and not float(last or 0) > 0:
-        raise UserError(
-            f"lr_scheduler.total_num_update={last}: expected the update at which the learning rate is 0; it is "
-            "optimization.max_update unless it is set"
-        )
-    if last and scheduler.warmup_updates >= float(last):
-        raise UserError(
-            f"lr_scheduler.warmup_updates={scheduler.warmup_updates}, but the run ends after {float(last):,.0f} "
-            "updates, before its learning rate is reached; use a smaller number"
         )
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from linformer_fairseq.checkpoints.folder import examine, last_checkpoint
+from linformer_fairseq.checkpoints.folder import checkpoints, examine, last_checkpoint
 from linformer_fairseq.files import run_record
 from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.errors import UserError
@@ -148,7 +148,7 @@ def require_checkpoints(path: Path, options: DictConfig) -> None:
         return
     again = "to train again, move this folder away or choose another run.name"
     suffix = options.checkpoint_suffix
-    if not any(path.glob("checkpoint*.pt")):
+    if not checkpoints(path, suffix):
         raise UserError(f"{path}: the run is finished, but its checkpoints are missing; put them back, or, {again}")
     for file in (last_checkpoint(path, suffix), path / f"checkpoint_best{suffix}.pt"):
         if file.is_file() and not (examined := examine(file)).usable:

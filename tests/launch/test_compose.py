@@ -112,6 +112,7 @@ def test_what_is_wrong_is_said(monkeypatch: pytest.MonkeyPatch, words: list[str]
         ("lr_scheduler.total_num_update=0", "lr_scheduler.total_num_update=0.0: expected the update"),
         ("checkpoint.save_dir=", "checkpoint.save_dir=: expected a path"),
         ("checkpoint.restore_file=/no/model.pt", "checkpoint.restore_file=/no/model.pt: no such file"),
+        ("common.tensorboard_logdir=/dev/null/a", "common.tensorboard_logdir=/dev/null/a: /dev/null is not a folder"),
         ("common.log_file=/no/folder/log", "common.log_file=/no/folder/log: there is no folder /no/folder"),
         ("run.stage=finetuning", "run.stage=finetuning: the command sets it"),
         ("run.experiment=foo", "run.experiment=foo: is set by experiment=NAME"),

@@ -74,6 +74,10 @@ def test_a_number_out_of_range_is_refused(own_data: Path, word: str, expected: s
     [
         (["model=roberta_base", "model.dropout=abc"], "model.dropout=abc: expected a number"),  # fairseq has no type
         (["model=roberta_base", "model.encoder_attention_heads=5"], "model.encoder_attention_heads=5: .* 768"),
+        (
+            ["model=roberta_base", "model.untie_weights_roberta=maybe"],
+            "model.untie_weights_roberta=maybe: expected true",
+        ),
         (["model.projected_dim=513"], r"model.projected_dim=513: .* n = 512"),
         (["model.projected_dim=1000000000000"], r"model.projected_dim=1000000000000: .* n = 512"),
         (

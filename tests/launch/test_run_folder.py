@@ -66,6 +66,7 @@ def test_a_record_from_before_these_options_were_recorded() -> None:
 @pytest.mark.parametrize("name", ["last", "best"])
 def test_a_finished_run_has_an_undamaged_checkpoint(tmp_path: Path, name: str) -> None:
     options = OmegaConf.create({"no_save": False, "checkpoint_suffix": ""})
+    (tmp_path / "checkpoint_of_mine.pt").touch()  # no name of fairseq's
     with pytest.raises(UserError, match=f"{tmp_path}: .* missing"):
         require_checkpoints(tmp_path, options)
     require_checkpoints(tmp_path, OmegaConf.create({"no_save": True, "checkpoint_suffix": ""}))

@@ -1,0 +1,84 @@
+"""The learning rate over a run, computed by fairseq's schedulers before the run starts.
+
+Their options are checked by running them, because each scheduler checks only some of its own, with assertions, and a
+plugin may have others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from fairseq.optim import FairseqOptimizer
+from fairseq.optim.lr_scheduler import build_lr_scheduler
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import MissingMandatoryValue
+
+from linformer_fairseq.files.errors import UserError
+
+_LOOKED_AT = 1000
+"""Updates of a run for which the learning rate is computed, beside the first ones."""
+_OF_THE_OPTIMIZER = "pass_through"
+"""The scheduler that leaves the learning rate to the optimizer."""
+
+
+class _Optimizer(FairseqOptimizer):
+    """Has a learning rate, and nothing to train."""
+
+    def __init__(self, lr: float) -> None:
+        super().__init__(None)
+        self._optimizer = torch.optim.SGD([torch.zeros(1)], lr=lr)
+
+
+def check_schedule(config: DictConfig) -> None:
+    """Raise for a run without an end, or whose learning rate cannot be computed, is negative or never reached.
+
+    Args:
+        config: resolved, from `options.with_defaults`, with numbers in their ranges.
+
+    Raises:
+        UserError: with the option, its value and what was expected.
+    """
+    if not config.optimization.max_update and not config.optimization.max_epoch:
+        raise UserError("optimization.max_update=0, and no max_epoch: the run would never end; set one of them")
+    rates = list(config.optimization.lr)
+    if config.lr is not None and rates != [config.lr]:
+        # lr is in the name of a finetuning's folder, and in its grid
+        right = "lr=VALUE" if config.run.stage == "finetuning" else "optimization.lr=[VALUE]"
+        raise UserError(f"lr={config.lr:g}, but optimization.lr={rates}: set the learning rate with {right} alone")
+    scheduler = config.lr_scheduler
+    last = scheduler.get("total_num_update")
+    if scheduler._name == "polynomial_decay" and not float(last or 0) > 0:
+        raise UserError(
+            f"lr_scheduler.total_num_update={last}: expected the update at which the learning rate is 0; it is "
+            "optimization.max_update unless it is set"
+        )
+    if last and scheduler.warmup_updates >= float(last):
+        raise UserError(
+            f"lr_scheduler.warmup_updates={scheduler.warmup_updates}, but the run ends after {float(last):,.0f} "
+            "updates, before its learning rate is reached; use a smaller number"
+        )
+    if scheduler._name in (None, _OF_THE_OPTIMIZER):
+        return
+    try:
+        for update, rate in _learning_rates(config):
+            if isinstance(rate, complex) or not 0 <= rate < math.inf:
+                raise ValueError(f"the learning rate of update {update:,} would be {rate:g}")
+    except MissingMandatoryValue as error:
+        raise UserError(f"lr_scheduler.{error.full_key}: missing; {scheduler._name} has no default for it") from None
+    except (ArithmeticError, AssertionError, ValueError) as error:
+        given: Any = OmegaConf.to_container(scheduler, resolve=True)
+        options = ", ".join(f"{key}={value}" for key, value in given.items() if key != "_name" and value is not None)
+        why = str(error) or "fairseq refuses one of them"
+        raise UserError(f"lr_scheduler: {scheduler._name} cannot be used with {options}: {why}") from None
+
+
+def _learning_rates(config: DictConfig) -> Iterator[tuple[int, float]]:
+    """Some updates from the first to the last, and their learning rates; without a number of updates, one epoch's."""
+    scheduler = build_lr_scheduler(config.lr_scheduler, _Optimizer(config.optimization.lr[0]))
+    scheduler.step_begin_epoch(1)
+    updates = config.optimization.max_update or _LOOKED_AT
+    for update in (*range(min(updates, 3)), *range(3, updates, updates // _LOOKED_AT + 1), updates):
+        yield update, scheduler.step_update(update)

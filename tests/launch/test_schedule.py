@@ -1,0 +1,62 @@
+"""The learning rate of a run is tried before the run starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.launch import complete, compose
+
+
+def _complete(data: Path, scheduler: str, *options: str) -> None:
+    out = ["~lr_scheduler.total_num_update"]
+    out += ["~lr_scheduler.warmup_updates"] if scheduler in ("triangular", "tri_stage", "pass_through") else []
+    words = [f"lr_scheduler.{option}" for option in options]
+    complete(
+        compose("pretraining", [f"task.data={data}", "run_config=cpu", f"lr_scheduler._name={scheduler}", *out, *words])
+    )
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "options", "message"),
+    [
+        ("fixed", ["lr_shrink=-1", "force_anneal=1"], r"fixed .*lr_shrink=-1.0.*learning rate of update 0 would be -"),
+        ("inverse_sqrt", ["warmup_updates=0"], "inverse_sqrt .*warmup_updates=0.*division by zero"),
+        ("cosine", ["t_mult=-1"], "cosine .*t_mult=-1.0"),
+        ("cosine", ["lr_period_updates=10", "lr_shrink=-1"], "cosine .*learning rate of update 10,"),
+        ("triangular", ["max_lr=1e-9"], "triangular .*max_lr=1e-09.* more than lr"),
+        ("step", ["lr_deacy_period=0"], "step .*lr_deacy_period=0.* refuses"),
+        ("tri_stage", [], "tri_stage .*phase_ratio"),
+        ("tri_stage", ["warmup_steps=10"], "tri_stage .*warmup_steps=10.*division by zero"),
+        ("reduce_lr_on_plateau", ["lr_shrink=2"], r"reduce_lr_on_plateau .*lr_shrink=2.0.*Factor"),
+    ],
+)
+def test_options_that_give_no_learning_rate_are_refused(
+    own_data: Path, scheduler: str, options: list[str], message: str
+) -> None:
+    with pytest.raises(UserError, match=f"^lr_scheduler: {message}"):
+        _complete(own_data, scheduler, *options)
+
+
+def test_a_missing_option_is_named(own_data: Path) -> None:
+    with pytest.raises(UserError, match="^lr_scheduler.max_lr: missing; triangular"):
+        _complete(own_data, "triangular")
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "options"),
+    [
+        ("fixed", []),
+        ("inverse_sqrt", ["warmup_init_lr=1e-7"]),
+        ("cosine", ["t_mult=2", "lr_period_updates=100"]),
+        ("triangular", ["max_lr=1"]),
+        ("step", []),
+        ("tri_stage", ["phase_ratio=[0.1,0.4,0.5]"]),
+        ("reduce_lr_on_plateau", []),
+        ("pass_through", []),
+    ],
+)
+def test_every_scheduler_can_be_used(own_data: Path, scheduler: str, options: list[str]) -> None:
+    _complete(own_data, scheduler, *options)
