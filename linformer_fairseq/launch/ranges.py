@@ -156,8 +156,7 @@ def check_numbers(config: DictConfig) -> None:
     _check_task(config.task)
     _check_betas(config.optimizer)
     _check_batch(config)
-    if config.common.cpu and config.common.fp16 and not config.common.fp16_no_flatten_grads:
-        raise UserError("run.precision=fp16 is for GPUs; on a CPU, use fp32 or bf16")
+    _check_precision(config)
 
 
 def _check_task(task: DictConfig) -> None:
@@ -180,6 +179,20 @@ def _check_betas(optimizer: DictConfig) -> None:
         raise UserError(
             f"optimizer.adam_betas={given}: expected two numbers of at least 0 and below 1, such as [0.9,0.98]"
         )
+
+
+def _check_precision(config: DictConfig) -> None:
+    common = config.common
+    if common.cpu and common.fp16 and not common.fp16_no_flatten_grads:
+        raise UserError("run.precision=fp16 is for GPUs; on a CPU, use fp32 or bf16")
+    for kind in ("fp16", "bf16"):
+        option = f"memory_efficient_{kind}"
+        if common[option] and not common[kind]:
+            raise UserError(f"common.{option}=true: fairseq ignores it without run.precision={kind}; set that, too")
+        if common[option] and config.optimizer._name == "fused_adamw":
+            raise UserError(
+                f"common.{option}=true: fused_adamw needs float32 parameters; set optimizer._name=adam, too"
+            )
 
 
 def _check_batch(config: DictConfig) -> None:

@@ -78,6 +78,11 @@ def test_a_number_out_of_range_is_refused(own_data: Path, word: str, expected: s
             ["model=roberta_base", "model.untie_weights_roberta=maybe"],
             "model.untie_weights_roberta=maybe: expected true",
         ),
+        (["common.memory_efficient_bf16=true"], "common.memory_efficient_bf16=true: .* run.precision=bf16"),
+        (
+            ["common.memory_efficient_bf16=true", "run.precision=bf16"],
+            "common.memory_efficient_bf16=true: .* optimizer._name=adam",
+        ),
         (["model.projected_dim=513"], r"model.projected_dim=513: .* n = 512"),
         (["model.projected_dim=1000000000000"], r"model.projected_dim=1000000000000: .* n = 512"),
         (
@@ -101,6 +106,7 @@ def test_what_fairseq_gives_a_meaning_is_kept(own_data: Path) -> None:
         *("dataset.max_valid_steps=0", "lr_scheduler.power=0", "lr_scheduler.warmup_updates=0"),
         *("model.dropout=0", "model.projected_dim=512", "optimization.clip_norm=inf", "optimization.stop_min_lr=-1"),
         *("optimization.stop_time_hours=0", "optimizer.adam_eps=0", "optimizer.weight_decay=0", "task.mask_prob=0.99"),
-        'optimizer.adam_betas="(0.9,0.98)"',
+        *('optimizer.adam_betas="(0.9,0.98)"', "optimizer._name=adam"),
+        *("common.memory_efficient_bf16=true", "run.precision=bf16"),
     ]
     complete(compose("pretraining", [f"task.data={own_data}", "run_config=cpu", *words]))
