@@ -151,7 +151,7 @@ def provenance() -> dict[str, str]:
         "processor": f"{machine()} memory",
         "accelerator": accelerator(),
         "threads": str(torch.get_num_threads()),
-        "system": f"{platform.system()} {platform.release()}",
+        "system": platform.system(),
         **versions(),
     }
 
