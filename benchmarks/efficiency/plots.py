@@ -96,6 +96,7 @@ def heat_maps(result: Result, path: Path) -> None:
     panels: list[tuple[str, Base, Ratio]] = [
         ("times faster than the dense rival", partial(rival_of, result), faster),
         (f"times faster than: {label(STORED)}", stored, faster),
+        ("times less memory than the dense rival", partial(rival_of, result), space),
         (f"times less memory than: {label(STORED)}", stored, space),
     ]
     panels = [panel for panel in panels if panel[1]() is not None]
@@ -131,12 +132,13 @@ def bars(result: Result, path: Path) -> None:
     for length, dropout in panels:
         axes = grid[dropouts.index(dropout)][lengths.index(length)]
         cells = {"cells": cells_of(result, length=length, dropout=dropout)}
-        for shift, (path_name, shade) in enumerate((("bare", 0.45), ("trainer", 1.0))):
+        both = len({cell["path"] for cell in result["cells"]}) > 1
+        for path_name, shade, shift in (("bare", 0.45, -0.2), ("trainer", 1.0, 0.2)):
             for row, (model, k) in enumerate(names):
                 cell = cell_of(cells, model=model, k=k, path=path_name)
                 if cell is None:
                     continue
-                place = row + 0.2 - 0.4 * (1 - shift)
+                place = row + shift if both else row
                 if cell["status"] != "ok":
                     axes.text(0, place, f" {STATUS[cell['status']]}", va="center", fontsize=8)
                     continue
@@ -218,14 +220,14 @@ def _labels(axes: Any, ends: Sequence[tuple[tuple[float, float], str, str]]) -> 
 
 
 def spread(wanted: Sequence[float], step: float) -> list[float]:
-    """The positions nearest to those wanted (in ascending order) that are at least ``step`` apart."""
+    """Positions near those wanted (in ascending order), at least ``step`` apart, and none below 0."""
     blocks: list[list[float]] = []  # positions minus number * step; adjacent ones that would overlap share their mean
     for number, place in enumerate(wanted):
         blocks.append([place - number * step])
         while len(blocks) > 1 and statistics.fmean(blocks[-2]) > statistics.fmean(blocks[-1]):
             blocks[-2:] = [blocks[-2] + blocks[-1]]
     means = [statistics.fmean(block) for block in blocks for _ in block]
-    return [mean + number * step for number, mean in enumerate(means)]
+    return [max(mean, 0) + number * step for number, mean in enumerate(means)]
 
 
 def _row_name(n: int, base: Cell | None) -> str:

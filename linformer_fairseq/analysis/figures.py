@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from linformer_fairseq.results.drawing import save
 
 Record = dict[str, Any]
 FONT: dict[Any, Any] = {"font.size": 9, "font.family": "DejaVu Sans"}
+_CHARACTERS = 12
+"""Characters of a title for each inch of the figure's width."""
 _ANNOTATED = 16
 """Most columns of a heat map whose cells have their value in them."""
 # Okabe and Ito's colours, which colour-blind readers can distinguish.
@@ -122,7 +125,8 @@ def _draw_heat_maps(record: Record, index: int, folder: Path) -> list[Path]:
             _annotate(axes, values[name], low)
     grid[0].set_ylabel("layer")
     canvas.colorbar(image, ax=grid, shrink=0.9)
-    canvas.suptitle(f"Share of the {index} largest singular values; {describe(record)}", fontsize=9)
+    title = f"Share of the {index} largest singular values; {describe(record)}"
+    canvas.suptitle(textwrap.fill(title, int(_CHARACTERS * size[0])), fontsize=9)
     return save_both(canvas, folder / "spectrum_heat_map")
 
 
@@ -170,7 +174,12 @@ def _draw_theorem1(record: Record, folder: Path) -> list[Path]:
             axes, along, sorted({cell[along] for cell in cells}), ", ".join(f"{k} = {v}" for k, v in fixed.items())
         )
     left.set_ylabel("|P RᵀR w - P w| / |P w|")
-    right.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    handles = {
+        label: line for axes in (left, right) for line, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    right.legend(
+        handles.values(), handles.keys(), frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5)
+    )
     canvas.suptitle(
         f"Theorem 1: dots measured (median), dashed lines by the formula for the mean square{_drawn(cells)}",
         fontsize=10,

@@ -30,8 +30,6 @@ _LINFORMERS = (
 _BASELINES = (("#000000", "x"), ("#777777", "+"), ("#444444", "1"), ("#aaaaaa", "2"))
 _LINES = ("-", ":", "-.")
 """With more models than colours, the colours are used again with the next kind of line; baselines are dashed."""
-_MOST_INSIDE = 5
-"""With more curves, the legend would cover them; it is then below the axes."""
 _CAPTION_WIDTH = 150
 """Characters per line."""
 _LEGEND_WIDTH = 76
@@ -48,7 +46,7 @@ def draw(figure: Figure, folder: Path) -> list[Path]:
     with matplotlib.rc_context({"svg.hashsalt": figure.stem, "font.size": 9, "font.family": "DejaVu Sans"}):
         lines = math.ceil(len(figure.panels) / 2)
         most = max(len(panel.curves) for panel in figure.panels)
-        height = 4.5 + (0.17 * most if most > _MOST_INSIDE else 0)  # inches, for the axes and a legend below them
+        height = 4.5 + 0.17 * most  # inches, for the axes and a legend below them, where it covers no curve
         canvas, grid = plt.subplots(lines, 2, figsize=(12, height * lines), layout="constrained")
         try:
             canvas.suptitle(figure.title, fontsize=11)
@@ -89,10 +87,7 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
     label_axes(axes, _shown(panel))
     axes.set_xlabel(panel.along)
     axes.set_ylabel("validation perplexity")
-    if len(panel.curves) > _MOST_INSIDE:
-        axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.15))
-    else:
-        axes.legend(frameon=False, fontsize=8)
+    axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.15))
 
 
 def _shown(panel: Panel) -> list[float]:

@@ -90,7 +90,8 @@ def perplexity_figure(rows: Iterable[Row]) -> tuple[Figure, list[str]]:
         Panel("by time in training", _curves(found, _hours), "hours"),
     ]
     caption = (
-        f"Perplexity of masked validation tokens, logarithmic; in brackets the last value. {provenance(everything)}"
+        "Perplexity of masked validation tokens, logarithmic; in brackets the last value of each run. Curves may begin "
+        f"above the axes. {provenance(everything)}"
     )
     return Figure("perplexity", "Validation perplexity in pretraining", caption, panels), notes
 
@@ -137,13 +138,18 @@ def _after(row: Row, hours: float) -> float | None:
     return None
 
 
+def _last_value(row: Row) -> str:
+    update, perplexity = points(row)[-1]
+    return f"{perplexity:,.4g}" + ("" if row.finished else f" at {update:,.0f}, unfinished")
+
+
 def _curves(found: Sequence[Group], axis: Callable[[Row, float], float | None]) -> list[Curve]:
     curves = []
     for group in found:
         for number, row in enumerate(group.rows):
             line = [(x, perplexity) for update, perplexity in points(row) if (x := axis(row, update)) is not None]
             if line:
-                values = ", ".join(f"{points(each)[-1][1]:,.4g}" for each in group.rows if points(each))
+                values = ", ".join(_last_value(each) for each in group.rows if points(each))
                 label = f"{group.name} ({values})" if number == 0 else None
                 curves.append(Curve(label, group.name, group.is_baseline, line))
     return curves

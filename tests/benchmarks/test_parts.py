@@ -99,6 +99,7 @@ def test_asking_for_more_than_there_is_fails_instead_of_being_killed(monkeypatch
 
 def test_labels_are_kept_apart_and_near():
     assert spread([0.1, 0.5, 0.5, 0.9], 0.1) == pytest.approx([0.1, 0.45, 0.55, 0.9])
+    assert spread([0.0, 0.0, 0.0, 0.9], 0.1) == pytest.approx([0.0, 0.1, 0.2, 0.9])
 
 
 def test_the_papers_figures():
