@@ -24,6 +24,7 @@ from linformer_fairseq.patches import (
     data_workers,
     ema_buffers,
     epoch_position,
+    float32_weights,
     fresh_masks,
     log_file,
     lost_process,
@@ -48,6 +49,7 @@ PATCHES: tuple[ModuleType, ...] = (
     recovery,
     restore_errors,
     broadcast_state,
+    float32_weights,
     # data
     fresh_masks,
     epoch_position,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from linformer_fairseq.planning.memory import ADAM_MOMENTS, is_half
+from linformer_fairseq.planning.memory import ADAM_MOMENTS, is_half, is_memory_efficient
 from linformer_fairseq.planning.sizes import Sizes
 
 
@@ -49,8 +49,10 @@ def disk_of(config: DictConfig, sizes: Sizes, epochs: float | None) -> Disk:
 def checkpoint_bytes(config: DictConfig, sizes: Sizes) -> int:
     """Size of one checkpoint: fairseq writes parameters and Adam's moments, all in fp32."""
     model = sizes.parameters + sizes.frozen
-    if not sizes.options.untie_weights_roberta and (is_half(config) or not config.common.cpu):
-        # The output layer is tied to the embedding, but copied to the CPU as fp32 they become two tensors.
+    half, on_gpu = is_half(config), not config.common.cpu
+    if not sizes.options.untie_weights_roberta and (is_memory_efficient(config) if half else on_gpu):
+        # The output layer is tied to the embedding, but copied to the CPU as fp32 they become two tensors; float32
+        # copies of weights in half precision are stored once (patches.float32_weights).
         model += sizes.vocabulary * sizes.width
     moments = 0 if config.checkpoint.no_save_optimizer_state else ADAM_MOMENTS * sizes.parameters
     return 4 * (model + moments)

@@ -60,8 +60,7 @@ def memory_of(config: DictConfig, sizes: Sizes, batch: float, length: float, mas
     width = 2 if half else 4
     # With several processes, the buckets of the gradient reducer are as large as the gradients.
     copies = 2 if config.distributed_training.distributed_world_size > 1 else 1
-    efficient = config.common.memory_efficient_fp16 or config.common.memory_efficient_bf16
-    master = 8 * count if half and not efficient else 0
+    master = 8 * count if half and not is_memory_efficient(config) else 0
     on_cpu = bool(config.common.cpu)
     sequence = _activations(sizes, length, masked, width, on_cpu)
     device, name = _device(config)
@@ -86,6 +85,11 @@ def is_half(config: DictConfig) -> bool:
     """Whether the model computes in fp16 or bf16."""
     common = config.common
     return bool(common.fp16 or common.bf16 or common.memory_efficient_fp16 or common.memory_efficient_bf16)
+
+
+def is_memory_efficient(config: DictConfig) -> bool:
+    """Whether it does so without float32 copies of the weights."""
+    return bool(config.common.memory_efficient_fp16 or config.common.memory_efficient_bf16)
 
 
 def _activations(sizes: Sizes, length: float, masked: float, width: int, on_cpu: bool) -> float:

@@ -29,6 +29,7 @@ def make_trainer(
     def make(save_dir: Path, settings: dict[str, Any] | None = None) -> Trainer:
         cfg = parse(*train_words("fairseq-train", {**tiny_settings, **(settings or {})}, Path("unused")))
         cfg.checkpoint.save_dir = str(save_dir)
+        cfg.common.tpu = False  # fairseq-train sets it with --bf16, and bf16_devices takes it back
         torch.manual_seed(cfg.common.seed)
         task = tasks.setup_task(cfg.task)
         return Trainer(cfg, task, task.build_model(cfg.model), task.build_criterion(cfg.criterion))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from fairseq.optim.fp16_optimizer import FP16Optimizer, MemoryEfficientFP16Optim
 from omegaconf import open_dict
 
 from linformer_fairseq.launch.options import with_defaults
+from linformer_fairseq.patches import float32_weights
 from linformer_fairseq.planning.disk import checkpoint_bytes, checkpoints_kept
 from linformer_fairseq.planning.memory import GIB, memory_of
 from linformer_fairseq.planning.sizes import sizes_of
@@ -151,7 +153,8 @@ def test_a_checkpoint_is_as_large_as_what_fairseq_writes(small, build, tmp_path,
     optimizer = build(config if bf16 else config.optimizer, parameters)
     optimizer.backward(sum(parameter.sum() for parameter in parameters))
     optimizer.step()
-    state = {"model": model.state_dict(), "last_optimizer_state": None if no_state else optimizer.state_dict()}
+    state = {"model": model.state_dict(), **({} if no_state else {"last_optimizer_state": optimizer.state_dict()})}
+    state = float32_weights._saving(lambda _: state)(SimpleNamespace(optimizer=optimizer, is_fsdp=False))
     torch.save(utils.move_to_cpu(state), tmp_path / "checkpoint.pt")
     written = (tmp_path / "checkpoint.pt").stat().st_size
     assert written == pytest.approx(checkpoint_bytes(config, sizes_of(config, symbols)), rel=0.05)
