@@ -37,6 +37,7 @@ from linformer_fairseq.patches import (
     restore_errors,
     spawned_processes,
     stopping,
+    torchrun_processes,
 )
 
 __all__ = ["PATCHES", "install", "replace"]
@@ -60,6 +61,7 @@ PATCHES: tuple[ModuleType, ...] = (
     # the run
     bf16_devices,
     padded_attention,
+    torchrun_processes,
     spawned_processes,
     log_file,
     batching,

@@ -1,0 +1,72 @@
+"""The processes that torchrun starts are those of one run."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fairseq.distributed import utils
+
+import linformer_fairseq.models  # noqa: F401 (installs the patches)
+from linformer_fairseq.checkpoints.reading import read_checkpoint
+from tests.checkpoint_files import same
+
+
+def options(**given: Any) -> SimpleNamespace:
+    usual = {"distributed_init_method": None, "distributed_world_size": 1, "distributed_rank": 0, "device_id": 0}
+    return SimpleNamespace(
+        **usual | {"tpu": False, "pipeline_model_parallel": False, "distributed_no_spawn": False} | given
+    )
+
+
+@pytest.fixture
+def torchrun(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
+    def start(rank: int, world_size: int) -> None:
+        values = {"MASTER_ADDR": "localhost", "MASTER_PORT": "29500", "RANK": rank, "WORLD_SIZE": world_size}
+        for name, value in values.items():
+            monkeypatch.setenv(name, str(value))
+
+    return start
+
+
+def test_their_number_is_that_of_the_run(torchrun: Callable[[int, int], None]) -> None:
+    torchrun(1, 2)
+    found = options()
+    utils.infer_init_method(found)
+    assert found == options(
+        distributed_init_method="env://", distributed_world_size=2, distributed_rank=1, distributed_no_spawn=True
+    )
+
+
+def test_what_is_given_and_single_processes_stay(torchrun: Callable[[int, int], None]) -> None:
+    given = options(distributed_init_method="tcp://localhost:1", distributed_world_size=2, distributed_rank=1)
+    torchrun(1, 4)
+    found = SimpleNamespace(**vars(given))
+    utils.infer_init_method(found)
+    assert found == given
+    torchrun(0, 1)
+    found = options()
+    utils.infer_init_method(found)
+    assert found == options()
+
+
+@pytest.mark.slow
+def test_on_a_cpu_they_compute_what_one_does_with_two_batches(
+    train: Callable[..., str],
+    train_words: Callable[..., list[str]],
+    tiny_settings: dict[str, Any],
+    tmp_path: Path,
+) -> None:
+    still = {"model.dropout": 0.0, "model.attention_dropout": 0.0, "model.activation_dropout": 0.0}
+    settings = {**tiny_settings, **still, "optimization.max_update": 2, "dataset.disable_validation": True}
+    train("fairseq-train", {**settings, "optimization.update_freq": [2]}, tmp_path / "one")
+    parallel = {"distributed_training.distributed_backend": "gloo", "distributed_training.ddp_backend": "legacy_ddp"}
+    words = train_words("fairseq-train", {**settings, **parallel}, tmp_path / "two")
+    command = [*(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"), "-m"]
+    done = subprocess.run([*command, "fairseq_cli.train", *words], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-4000:]
+    one, two = (read_checkpoint(tmp_path / name / "checkpoint_last.pt") for name in ("one", "two"))
+    assert same(one["model"], two["model"])
