@@ -72,7 +72,7 @@ class LinformerRobertaConfig(FairseqDataclass):
     )
     quant_noise_pq_block_size: int = _option(8, "block size of the quantization noise", Role.TRAINING)
     quant_noise_scalar: float = _option(
-        0.0, "scalar quantization noise in training (not with sharing=none)", Role.TRAINING
+        0.0, "scalar quantization noise; only 0: fairseq cannot apply it to a RoBERTa", Role.TRAINING
     )
     spectral_norm_classification_head: bool = _option(
         False, "spectral normalization of the classification heads", Role.TRAINING

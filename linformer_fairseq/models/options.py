@@ -71,10 +71,19 @@ def attention_settings(args: Namespace) -> LinformerSettings:
     """The settings of the attention.
 
     Raises:
-        ValueError: as in `LinformerSettings`; or quantization noise in a mode that uses slices of W_k and W_v, which
-            its hooks on whole layers do not affect.
+        ValueError: as in `LinformerSettings`; a value is out of range; or quantization noise in a mode that uses slices
+            of W_k and W_v, which its hooks on whole layers do not affect, or of scalars, which fairseq cannot apply.
     """
     kept = args.encoder_layers_to_keep
+    if kept and not all(part.strip().isdigit() for part in kept.split(",")):
+        raise ValueError(f"encoder_layers_to_keep={kept}: expected numbers of layers, from 0, such as 0,2,4")
+    if not 0 <= args.encoder_layerdrop < 1:
+        raise ValueError(f"encoder_layerdrop={args.encoder_layerdrop}: expected a number of at least 0 and below 1")
+    if args.quant_noise_scalar:
+        raise ValueError(
+            f"quant_noise_scalar={args.quant_noise_scalar}: fairseq cannot apply it to the embeddings of a RoBERTa; "
+            "leave it out, or use quant_noise_pq"
+        )
     sizes = {
         "embed_dim": args.encoder_embed_dim,
         "num_heads": args.encoder_attention_heads,
@@ -83,12 +92,10 @@ def attention_settings(args: Namespace) -> LinformerSettings:
     same_name = {setting.name for setting in fields(LinformerSettings) if setting.init} - sizes.keys()
     settings = LinformerSettings(**sizes, **{name: getattr(args, name) for name in same_name})
     sliced = not settings.one_dim_per_layer or (settings.sharing == "none" and not settings.is_pooling)
-    for option in ("quant_noise_pq", "quant_noise_scalar"):
-        noise = getattr(args, option)
-        if sliced and noise:
-            raise ValueError(
-                f"{option}={noise} does not work with sharing={settings.sharing} and "
-                f"projected_dim={settings.projected_dim}: heads use slices of W_k and W_v, which quantisation noise "
-                f"does not reach; use another sharing with one k per layer, or {option}=0"
-            )
+    if sliced and args.quant_noise_pq:
+        raise ValueError(
+            f"quant_noise_pq={args.quant_noise_pq} does not work with sharing={settings.sharing} and "
+            f"projected_dim={settings.projected_dim}: heads use slices of W_k and W_v, which quantization noise "
+            "does not reach; use another sharing with one k per layer, or quant_noise_pq=0"
+        )
     return settings

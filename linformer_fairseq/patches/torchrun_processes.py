@@ -5,8 +5,8 @@ not look at torchrun's variables, and each process trains a run of its own; all 
 the number is given, it fails on a CPU with "integer modulo by zero".
 
 The patch: torchrun's number of processes, if it is above one, is that of the run. On CPUs, fairseq needs ``--cpu
---distributed-backend gloo --ddp-backend legacy_ddp`` in addition. ``fairseq-hydra-train`` imports the plugin after this,
-so it does not apply to it.
+--distributed-backend gloo --ddp-backend legacy_ddp`` in addition. ``fairseq-hydra-train`` imports the plugin later, so
+it has no such help.
 """
 
 import functools

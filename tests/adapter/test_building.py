@@ -155,7 +155,9 @@ def test_a_program_names_only_what_it_wants_otherwise() -> None:
         ({"projected_dim": [[1, 2, 3, 4]] * 3}, "sharing=layerwise gives them one projection; use sharing=none"),
         ({"max_positions": 16}, "tokens_per_sample is 32, but model.max_positions .n. is 16"),
         ({"sharing": "none", "quant_noise_pq": 0.1}, "quant_noise_pq=0.1 does not work with sharing=none"),
-        ({"sharing": "none", "quant_noise_scalar": 0.2}, "quant_noise_scalar=0.2 does not work with sharing=none"),
+        ({"quant_noise_scalar": 0.2}, "quant_noise_scalar=0.2: fairseq cannot"),
+        ({"encoder_layerdrop": 3.0}, "encoder_layerdrop=3.0: expected a number of at least 0 and below 1"),
+        ({"encoder_layers_to_keep": "0,a"}, "encoder_layers_to_keep=0,a: expected numbers"),
     ],
 )
 def test_contradictions_are_refused_when_the_model_is_built(data: Path, changes: dict, message: str) -> None:
