@@ -31,6 +31,7 @@ from linformer_fairseq.patches import (
     not_finite,
     not_learning,
     numpy_long,
+    other_dictionary,
     padded_attention,
     patience,
     recovery,
@@ -49,6 +50,7 @@ PATCHES: tuple[ModuleType, ...] = (
     atomic_copy,
     recovery,
     restore_errors,
+    other_dictionary,
     broadcast_state,
     float32_weights,
     # data
