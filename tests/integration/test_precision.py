@@ -16,13 +16,13 @@ from linformer_fairseq.checkpoints.reading import read_checkpoint
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("flags", "used"),
+    ("flags", "optimizer", "stored"),
     [
-        (["bf16"], torch.bfloat16),
-        (["memory_efficient_bf16"], torch.bfloat16),
-        (["fp16", "fp16_no_flatten_grads"], torch.float16),
-        (["memory_efficient_fp16"], torch.float16),
-        (["amp"], torch.float32),
+        (["bf16"], "FP16Optimizer", torch.float32),
+        (["memory_efficient_bf16"], "MemoryEfficientFP16Optimizer", torch.bfloat16),
+        (["fp16", "fp16_no_flatten_grads"], "FP16Optimizer", torch.float32),
+        (["memory_efficient_fp16"], "MemoryEfficientFP16Optimizer", torch.float16),
+        (["amp"], "AMPOptimizer", torch.float32),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
@@ -31,7 +31,8 @@ def test_trains(
     tiny_settings: dict[str, Any],
     tmp_path: Path,
     flags: list[str],
-    used: torch.dtype,
+    optimizer: str,
+    stored: torch.dtype,
 ) -> None:
     settings = {
         **tiny_settings,
@@ -43,9 +44,11 @@ def test_trains(
     first, last = (read_checkpoint(tmp_path / name) for name in ("checkpoint_1_1.pt", "checkpoint_last.pt"))
     assert last["optimizer_history"][-1]["num_updates"] == 4
     weight = "encoder.sentence_encoder.layers.0.fc1.weight"
-    # fairseq stores float32 whatever it trained in; half a number's digits are then zero
+    # Stored as float32 in any case; half a number's digits are zero where only rounded weights were trained.
+    assert last["optimizer_history"][-1]["optimizer_name"] == optimizer
     trained = last["model"][weight]
     assert trained.dtype == torch.float32
-    assert torch.equal(trained.to(used).float(), trained)
+    rounded = [kind for kind in (torch.float16, torch.bfloat16) if torch.equal(trained.to(kind).float(), trained)]
+    assert rounded == [kind for kind in (stored,) if kind != torch.float32]
     assert not torch.equal(first["model"][weight], last["model"][weight])
     assert all(value.isfinite().all() for value in last["model"].values() if value.is_floating_point())
