@@ -51,7 +51,8 @@ def test_a_signal_reaches_what_was_started(number: signal.Signals, received: str
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # else bash cannot trap it, under nohup
+        # bash cannot trap a signal that its parent ignores, as nohup and a shell's background job do
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
     )
     deadline = time.monotonic() + 30
     while len(list(tmp_path.glob("*.started"))) < 2:
