@@ -1,7 +1,7 @@
 """The learning rate over a run, computed by fairseq's schedulers before the run starts.
 
-Their options are checked by running them, because each scheduler checks only some of its own, with assertions, and a
-plugin may have others.
+Their options are checked by running them, because each scheduler checks only some of its own, with assertions. Those of
+plugins, which may need an optimizer of their own, are not.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from fairseq.optim import FairseqOptimizer
-from fairseq.optim.lr_scheduler import build_lr_scheduler
+from fairseq.optim.lr_scheduler import LR_SCHEDULER_REGISTRY, build_lr_scheduler
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue
 
@@ -60,7 +60,8 @@ def check_schedule(config: DictConfig) -> None:
             f"lr_scheduler.warmup_updates={scheduler.warmup_updates}, but the run ends after {float(last):,.0f} "
             "updates, before its learning rate is reached; use a smaller number"
         )
-    if scheduler._name in (None, _OF_THE_OPTIMIZER):
+    kind = LR_SCHEDULER_REGISTRY.get(scheduler._name)
+    if kind is None or not kind.__module__.startswith("fairseq.") or scheduler._name == _OF_THE_OPTIMIZER:
         return
     try:
         for update, rate in _learning_rates(config):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from fairseq.optim.lr_scheduler import LR_SCHEDULER_REGISTRY
 
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch import complete, compose
@@ -60,3 +61,9 @@ def test_a_missing_option_is_named(own_data: Path) -> None:
 )
 def test_every_scheduler_can_be_used(own_data: Path, scheduler: str, options: list[str]) -> None:
     _complete(own_data, scheduler, *options)
+
+
+def test_the_scheduler_of_a_plugin_is_not_run(own_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may need an optimizer of its own."""
+    monkeypatch.setattr(LR_SCHEDULER_REGISTRY["step"], "__module__", "plugin.schedulers")
+    _complete(own_data, "step", "lr_deacy_period=0")
