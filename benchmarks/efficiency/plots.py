@@ -125,6 +125,7 @@ def bars(result: Result, path: Path) -> None:
     lengths, dropouts = sorted({one[0] for one in panels}), sorted({one[1] for one in panels})
     names = dict.fromkeys((cell["model"], cell["k"]) for cell in result["cells"])
     several = len({k for _, k in names if k is not None}) > 1
+    both = len({cell["path"] for cell in result["cells"]}) > 1
     size = (1.5 + 4.5 * len(lengths), len(dropouts) * (1.6 + 0.7 * len(names)))
     figure, grid = plt.subplots(
         len(dropouts), len(lengths), sharex=True, squeeze=False, figsize=size, layout="constrained"
@@ -132,7 +133,6 @@ def bars(result: Result, path: Path) -> None:
     for length, dropout in panels:
         axes = grid[dropouts.index(dropout)][lengths.index(length)]
         cells = {"cells": cells_of(result, length=length, dropout=dropout)}
-        both = len({cell["path"] for cell in result["cells"]}) > 1
         for path_name, shade, shift in (("bare", 0.45, -0.2), ("trainer", 1.0, 0.2)):
             for row, (model, k) in enumerate(names):
                 cell = cell_of(cells, model=model, k=k, path=path_name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -174,12 +174,8 @@ def _draw_theorem1(record: Record, folder: Path) -> list[Path]:
             axes, along, sorted({cell[along] for cell in cells}), ", ".join(f"{k} = {v}" for k, v in fixed.items())
         )
     left.set_ylabel("|P RᵀR w - P w| / |P w|")
-    handles = {
-        label: line for axes in (left, right) for line, label in zip(*axes.get_legend_handles_labels(), strict=True)
-    }
-    right.legend(
-        handles.values(), handles.keys(), frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5)
-    )
+    lines = _lines_of((left, right))
+    right.legend(lines.values(), lines.keys(), frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
     canvas.suptitle(
         f"Theorem 1: dots measured (median), dashed lines by the formula for the mean square{_drawn(cells)}",
         fontsize=10,
@@ -204,8 +200,8 @@ def _draw_theorem2(record: Record, folder: Path) -> list[Path]:
             _log_axes(axes, along, sorted({cell[along] for cell in cells}), f"{name}\n{text}")
     for line in grid:
         line[0].set_ylabel("|A' - A| / |A|")
-    handles = {label: line for axes in grid.flat for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-    canvas.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=6, frameon=False, fontsize=8)
+    lines = _lines_of(grid.flat)
+    canvas.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=6, frameon=False, fontsize=8)
     canvas.suptitle(
         f"Theorem 2: relative error of the output of attention; the grey line is output zero{_drawn(cells)}",
         fontsize=10,
@@ -239,6 +235,11 @@ def _draw_errors(axes: Axes, cells: Sequence[Record], along: str, methods: Seque
         points = [(cell[along], cell["errors"][method] or math.nan) for cell in cells]  # 0 has no place on the axis
         label = METHOD_NAMES[method]
         axes.plot(*zip(*points, strict=True), style, color=colour, markersize=4, linewidth=1.1, label=label)
+
+
+def _lines_of(grid: Iterable[Axes]) -> dict[str, Any]:
+    """The lines of several axes by their labels, each label once, for one legend of all."""
+    return {label: line for axes in grid for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
 
 
 def _middle(cells: Sequence[Record]) -> tuple[int, int]:
