@@ -1,5 +1,7 @@
 """Two processes at batch B are one process at batch B that takes two batches an update."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from fairseq import checkpoint_utils
 
 import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
 from linformer_fairseq.checkpoints.reading import read_checkpoint
+from tests.checkpoint_files import same
 from tests.forked import Forked
 
 Settings = dict[str, Any]
@@ -98,3 +101,21 @@ def test_two_processes_equal_two_batches_an_update(
     models, _ = checkpoint_utils.load_model_ensemble([str(tmp_path / "two" / "checkpoint_last.pt")])
     trainable = [name for name, _ in models[0].named_parameters()]
     assert [name for name in trainable if torch.equal(first[name], two[name])] == []
+
+
+@pytest.mark.slow
+def test_two_of_torchrun_equal_two_batches_an_update(
+    train: Callable[..., str],
+    train_words: Callable[..., list[str]],
+    tiny_settings: Settings,
+    tmp_path: Path,
+) -> None:
+    settings = {**tiny_settings, **_NO_DROPOUT, "optimization.max_update": 2, "dataset.disable_validation": True}
+    train("fairseq-train", {**settings, "optimization.update_freq": [2]}, tmp_path / "one")
+    parallel = {key: value for key, value in _TWO_PROCESSES.items() if key.endswith("_backend")}
+    words = train_words("fairseq-train", {**settings, **parallel}, tmp_path / "two")
+    command = [*(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"), "-m"]
+    done = subprocess.run([*command, "fairseq_cli.train", *words], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-4000:]
+    one, two = (read_checkpoint(tmp_path / name / "checkpoint_last.pt") for name in ("one", "two"))
+    assert same(one["model"], two["model"])

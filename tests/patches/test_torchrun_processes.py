@@ -1,9 +1,6 @@
 """The processes that torchrun starts are those of one run."""
 
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,8 +8,6 @@ import pytest
 from fairseq.distributed import utils
 
 import linformer_fairseq.models  # noqa: F401 (installs the patches)
-from linformer_fairseq.checkpoints.reading import read_checkpoint
-from tests.checkpoint_files import same
 
 
 def options(**given: Any) -> SimpleNamespace:
@@ -51,22 +46,3 @@ def test_what_is_given_and_single_processes_stay(torchrun: Callable[[int, int], 
     found = options()
     utils.infer_init_method(found)
     assert found == options()
-
-
-@pytest.mark.slow
-def test_on_a_cpu_they_compute_what_one_does_with_two_batches(
-    train: Callable[..., str],
-    train_words: Callable[..., list[str]],
-    tiny_settings: dict[str, Any],
-    tmp_path: Path,
-) -> None:
-    still = {"model.dropout": 0.0, "model.attention_dropout": 0.0, "model.activation_dropout": 0.0}
-    settings = {**tiny_settings, **still, "optimization.max_update": 2, "dataset.disable_validation": True}
-    train("fairseq-train", {**settings, "optimization.update_freq": [2]}, tmp_path / "one")
-    parallel = {"distributed_training.distributed_backend": "gloo", "distributed_training.ddp_backend": "legacy_ddp"}
-    words = train_words("fairseq-train", {**settings, **parallel}, tmp_path / "two")
-    command = [*(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"), "-m"]
-    done = subprocess.run([*command, "fairseq_cli.train", *words], capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-4000:]
-    one, two = (read_checkpoint(tmp_path / name / "checkpoint_last.pt") for name in ("one", "two"))
-    assert same(one["model"], two["model"])
