@@ -4,5 +4,5 @@
 * `blocks` chooses blocks of tokens from text;
 * `singular_values`, `sums` and `spectrum` make Figure 1 of the paper, with controls;
 * `theorem1`, `theorem2` and `proofs` compute what the theorems are about, `theory` runs them;
-* `record` is the JSON of the results, `figures` and `report` show it.
+* `record` is the JSON of the results, `spectrum_figure`, `theory_figure` and `report` show it.
 """

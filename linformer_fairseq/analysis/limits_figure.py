@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
-
-matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
 from linformer_fairseq.analysis.figures import FONT, save_both

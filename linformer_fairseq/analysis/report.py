@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from linformer_fairseq.analysis import approximations, insertion, limits, spectrum, theory
-from linformer_fairseq.analysis.figures import METHOD_NAMES, NAMES, describe, matrix_name
+from linformer_fairseq.analysis.figures import describe, matrix_name
 from linformer_fairseq.analysis.insertion_report import insertion_section
 from linformer_fairseq.analysis.limits_report import limits_section
 from linformer_fairseq.analysis.proofs import LENGTH
 from linformer_fairseq.analysis.record import origin_line, read_record
 from linformer_fairseq.analysis.spectrum import CURVES, SHARES, curves_of, default_index
+from linformer_fairseq.analysis.spectrum_figure import NAMES
 from linformer_fairseq.analysis.theorem1 import EPSILON
 from linformer_fairseq.analysis.theorem2 import METHODS
+from linformer_fairseq.analysis.theory_figure import METHOD_NAMES
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import naming
 from linformer_fairseq.files.markdown import markdown_table

@@ -28,9 +28,10 @@ from linformer_fairseq.analysis.attention_page import write_page
 from linformer_fairseq.analysis.blocks import Chosen, check_length, choose_blocks
 from linformer_fairseq.analysis.encoder import Encoder
 from linformer_fairseq.analysis.fairseq_encoder import FairseqEncoder, load_fairseq
-from linformer_fairseq.analysis.figures import draw_spectrum, draw_theory
 from linformer_fairseq.analysis.insertion_figure import draw_insertion
 from linformer_fairseq.analysis.limits_figure import draw_limits
+from linformer_fairseq.analysis.spectrum_figure import draw_spectrum
+from linformer_fairseq.analysis.theory_figure import draw_theory
 from linformer_fairseq.checkpoints.released_folder import CHECKPOINT, existing_weights
 from linformer_fairseq.cli.devices import device_of
 from linformer_fairseq.cli.loading import find_model
