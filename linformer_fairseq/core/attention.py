@@ -100,6 +100,7 @@ class LinformerSelfAttention(nn.Module):
 
     def reset_parameters(self) -> None:
         """Initializes the linear layers as fairseq's MultiheadAttention does; E and F are not changed."""
+        self.signature.copy_(torch.tensor(signature_of(self.settings, self.layer)))  # empty after `to_empty`
         for linear in (self.q_proj, self.k_proj, self.v_proj):
             nn.init.xavier_uniform_(linear.weight, gain=2**-0.5)
         nn.init.xavier_uniform_(self.out_proj.weight)
@@ -204,10 +205,7 @@ class LinformerSelfAttention(nn.Module):
         by_rows = self.settings.sharing != "none" or self.settings.is_pooling
         if self.fixed_rows:
             return Order.PROJECTION if by_rows else Order.MAPS
-        whole = any(
-            type(linear) is not nn.Linear or linear._forward_pre_hooks or linear._forward_hooks
-            for linear in (self.k_proj, self.v_proj)
-        )
+        whole = any(type(linear) is not nn.Linear or _has_hooks(linear) for linear in (self.k_proj, self.v_proj))
         if whole:  # quantization noise, pruning, hooks
             if self.settings.sharing != "none":
                 return Order.PROJECTION
@@ -223,7 +221,7 @@ class LinformerSelfAttention(nn.Module):
                     f"{name} is a {type(linear).__name__}, but a projection for each head uses the weight of a "
                     "torch.nn.Linear: leave k_proj and v_proj as they are, or use another sharing and one k per layer"
                 )
-            if linear._forward_pre_hooks or linear._forward_hooks:
+            if _has_hooks(linear):
                 warnings.warn(
                     f"the hooks of {name} are not called: a projection for each head uses its weight only; with "
                     "another sharing and one k per layer they are",
@@ -302,6 +300,11 @@ def _linear_by_head(rows_by_head: list[Tensor], linear: nn.Linear) -> Tensor:
     """Applies W_i and b_i to the R_i rows of each head and stacks the results: H tensors (B, R_i, C) -> (B, R, C)."""
     weights, biases = linear.weight.chunk(len(rows_by_head)), linear.bias.chunk(len(rows_by_head))
     return RaggedHeads.stack([F.linear(*args) for args in zip(rows_by_head, weights, biases, strict=True)])
+
+
+def _has_hooks(module: nn.Module) -> bool:
+    hooks = (module._forward_pre_hooks, module._forward_hooks, module._backward_pre_hooks, module._backward_hooks)
+    return any(hooks)
 
 
 def _append(rows: Tensor, last: Tensor) -> Tensor:

@@ -45,9 +45,11 @@ def prepare_compiler(layers: int) -> None:
         _check_cache()
         _hide_blanks(Path(torch.__file__).parent)
     config = torch._dynamo.config
-    # torch counts the graphs of all layers of a process together, and stops compiling after 8.
-    limit = "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit"  # its name before 2.7
-    setattr(config, limit, getattr(config, limit) + _PROGRAMS * layers)
+    # torch counts the graphs of all layers of a process together: it stops compiling after 8 of the same objects, and
+    # after 256 of any. Before 2.7, the limits had other names.
+    first = "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit"
+    for limit in (first, f"accumulated_{first}"):
+        setattr(config, limit, getattr(config, limit) + _PROGRAMS * layers)
 
 
 def _check_cache() -> None:

@@ -100,7 +100,8 @@ def _missing(kernel: Tensor, inside: Tensor) -> Tensor:
         inside: bool (B or 1, R, s), True for taps on tokens.
     """
     exact = inside.to(at_least_fp32(kernel))
-    with torch.autocast(kernel.device.type, enabled=False):  # a difference of numbers near one
+    device = "cpu" if kernel.is_meta else kernel.device.type  # torch.autocast does not know meta
+    with torch.autocast(device, enabled=False):  # a difference of numbers near one
         missing = 1 - exact @ kernel.to(exact.dtype).transpose(-1, -2)
     return missing / exact.sum(dim=-1, keepdim=True).clamp(min=1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
@@ -9,6 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+_cudnn = threading.Lock()
+_were_enabled: list[bool] = []
+"""For each `without_cudnn` that has begun and not ended, in any thread: whether the kernel was enabled before them."""
 _LARGEST_IN_TRAINING = 1 << 17
 """Largest number of scores per head and sequence for attention in steps in training without dropout."""
 _MOST_ROWS_IN_TRAINING = 256
@@ -63,12 +67,18 @@ def without_cudnn() -> Iterator[None]:
     Padded batches nearly all have different shapes, and torch prefers this kernel for masked attention on NVIDIA Hopper
     and Blackwell: it took up to 12 times as long as with another kernel (docs/performance.md, "On a GPU").
     """
-    enabled: bool = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
-    torch.backends.cuda.enable_cudnn_sdp(False)
+    # The setting is the process's, not the thread's: the first to enter turns it off, the last to leave restores it.
+    with _cudnn:
+        enabled: bool = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
+        _were_enabled.append(_were_enabled[0] if _were_enabled else enabled)
+        torch.backends.cuda.enable_cudnn_sdp(False)
     try:
         yield
     finally:
-        torch.backends.cuda.enable_cudnn_sdp(enabled)
+        with _cudnn:
+            enabled = _were_enabled.pop()
+            if not _were_enabled:
+                torch.backends.cuda.enable_cudnn_sdp(enabled)
 
 
 def _in_steps(
@@ -79,7 +89,8 @@ def _in_steps(
     else:
         query = query * scale
     scores = query @ keys.transpose(-2, -1)
-    overwrites = not (stored or scores.requires_grad)
+    # The transforms of torch.func cannot follow an operation that writes to a given tensor.
+    overwrites = not (stored or scores.requires_grad or torch._C._are_functorch_transforms_active())
     if mask is not None:
         scores = scores.masked_fill_(~mask, float("-inf")) if overwrites else scores.masked_fill(~mask, float("-inf"))
     if overwrites:

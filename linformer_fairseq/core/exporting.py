@@ -17,3 +17,5 @@ def prepare_export(model: nn.Module) -> None:
     for module in model.modules():
         if isinstance(module, Projection | LinformerSelfAttention):
             module.fixed_rows = True
+        if isinstance(module, LinformerSelfAttention) and module._shared is not None:
+            module._shared.fixed_rows = True  # which only the encoder has registered

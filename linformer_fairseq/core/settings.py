@@ -40,7 +40,7 @@ def parse_projected_dim(value: object) -> ProjectedDim:
     if isinstance(value, str):
         try:
             parsed = ast.literal_eval(value)
-        except (ValueError, SyntaxError):
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):  # what literal_eval documents
             parsed = None
     if _is_int(parsed):
         return int(parsed)
@@ -78,9 +78,13 @@ def _is_int(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def _is_number(value: object) -> bool:
+    return _is_int(value) or isinstance(value, float)
+
+
 def _is_sequence(value: object) -> bool:
     # Sequence, not list: omegaconf's ListConfig is one too.
-    return isinstance(value, Sequence) and not isinstance(value, str) and len(value) > 0
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes) and len(value) > 0
 
 
 @dataclass(frozen=True)
@@ -152,8 +156,12 @@ class LinformerSettings:
         _one_of("projection_init", self.projection_init, INITIALISATIONS)
         _one_of("row_weights", self.row_weights, ROW_WEIGHTS)
         _one_of("short_inputs", self.short_inputs, SHORT_INPUTS)
-        if not SMALLEST_STEP <= self.projection_step <= 1.0:
-            raise ValueError(f"projection_step is {self.projection_step}; expected a value from {SMALLEST_STEP:g} to 1")
+        if not isinstance(self.freeze_projection, bool):
+            raise ValueError(f"freeze_projection is {self.freeze_projection!r}; expected True or False")
+        if not (_is_number(self.projection_step) and SMALLEST_STEP <= self.projection_step <= 1.0):
+            raise ValueError(
+                f"projection_step is {self.projection_step!r}; expected a value from {SMALLEST_STEP:g} to 1"
+            )
         for name in ("embed_dim", "num_heads", "num_layers", "max_positions", "kernel_strides"):
             value = getattr(self, name)
             if not _is_int(value) or value < 1:
@@ -163,8 +171,8 @@ class LinformerSettings:
                 f"{self.num_heads} attention heads do not divide the width {self.embed_dim}; "
                 "choose encoder_attention_heads so that it divides encoder_embed_dim"
             )
-        if not 0.0 <= self.attention_dropout < 1.0:
-            raise ValueError(f"attention_dropout is {self.attention_dropout}; expected a value in [0, 1)")
+        if not (_is_number(self.attention_dropout) and 0.0 <= self.attention_dropout < 1.0):
+            raise ValueError(f"attention_dropout is {self.attention_dropout!r}; expected a value in [0, 1)")
         object.__setattr__(self, "projected_dim", parse_projected_dim(self.projected_dim))
         object.__setattr__(self, "dims", self._resolve_dims())
         self._check_consistency()

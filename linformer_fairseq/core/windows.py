@@ -138,5 +138,8 @@ def at_least_fp32(x: Tensor) -> torch.dtype:
 
 
 def depends_on_values(x: Tensor) -> bool:
-    """Whether the code may depend on the values of a tensor: on a CPU, and not in a graph."""
-    return x.device.type == "cpu" and not torch.compiler.is_compiling()
+    """Whether the code may depend on the values of a tensor: on a CPU, and neither in a graph nor in a transform of
+    torch.func, nor of a subclass that may have no values."""
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        return False
+    return x.device.type == "cpu" and type(x) is Tensor

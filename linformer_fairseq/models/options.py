@@ -77,13 +77,8 @@ def attention_settings(args: Namespace) -> LinformerSettings:
     kept = args.encoder_layers_to_keep
     if kept and not all(part.strip().isdigit() for part in kept.split(",")):
         raise ValueError(f"encoder_layers_to_keep={kept}: expected numbers of layers, from 0, such as 0,2,4")
-    if not 0 <= args.encoder_layerdrop < 1:
-        raise ValueError(f"encoder_layerdrop={args.encoder_layerdrop}: expected a number of at least 0 and below 1")
-    if args.quant_noise_scalar:
-        raise ValueError(
-            f"quant_noise_scalar={args.quant_noise_scalar}: fairseq cannot apply it to the embeddings of a RoBERTa; "
-            "leave it out, or use quant_noise_pq"
-        )
+    _check_ranges(args)
+    _check_noise(args)
     sizes = {
         "embed_dim": args.encoder_embed_dim,
         "num_heads": args.encoder_attention_heads,
@@ -99,3 +94,29 @@ def attention_settings(args: Namespace) -> LinformerSettings:
             "does not reach; use another sharing with one k per layer, or quant_noise_pq=0"
         )
     return settings
+
+
+def _check_ranges(args: Namespace) -> None:
+    """Refuse what fairseq accepts, and fails at in training or applies as it is."""
+    for name in ("dropout", "activation_dropout", "pooler_dropout", "encoder_layerdrop"):
+        value = getattr(args, name)
+        if not 0 <= value < 1:
+            raise ValueError(f"{name}={value}: expected a number of at least 0 and below 1")
+    if args.encoder_ffn_embed_dim < 1:
+        raise ValueError(f"encoder_ffn_embed_dim={args.encoder_ffn_embed_dim}: expected at least 1")
+
+
+def _check_noise(args: Namespace) -> None:
+    noise, block = args.quant_noise_pq, args.quant_noise_pq_block_size
+    if args.quant_noise_scalar:
+        raise ValueError(
+            f"quant_noise_scalar={args.quant_noise_scalar}: fairseq cannot apply it to the embeddings of a RoBERTa; "
+            "leave it out, or use quant_noise_pq"
+        )
+    if not 0 <= noise <= 1:
+        raise ValueError(f"quant_noise_pq={noise}: expected a probability, from 0 to 1")
+    if not noise:
+        return
+    for name in ("encoder_embed_dim", "encoder_ffn_embed_dim"):
+        if block < 1 or getattr(args, name) % block:
+            raise ValueError(f"quant_noise_pq_block_size={block} does not divide {name}={getattr(args, name)}")

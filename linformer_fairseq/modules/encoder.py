@@ -108,6 +108,8 @@ class LinformerEncoder(TransformerEncoder):
             kept = return_all_hiddens or bool(layer._forward_hooks)
             if return_all_hiddens:
                 states.append(x.transpose(0, 1))
+        if first_only:
+            x = x[:, :1]  # LayerDrop may have left out the last layer
         if self.layer_norm is not None:
             x = self.layer_norm(x)
         lengths = (~padding).sum(dim=1, dtype=torch.int32).unsqueeze(1)

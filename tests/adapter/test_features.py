@@ -209,6 +209,13 @@ def test_layerdrop_leaves_out_layers_in_training_only() -> None:
     assert torch.equal(model.eval()(tokens)[0], model(tokens)[0])
 
 
+def test_the_first_position_alone_without_any_layer() -> None:
+    model = build(encoder_layerdrop=0.5).train()
+    model.encoder.sentence_encoder.layers.p = 1.0
+    features, _ = model(batch(sentences(12, 5)), features_only=True, first_only=True)
+    assert features.shape == (2, 1, 24)
+
+
 def test_pruned_layers_are_the_ones_asked_for() -> None:
     full = build(sharing="headwise", projected_dim=[3, 4, 5, 6]).eval()
     pruned = build(sharing="headwise", projected_dim=[3, 5], encoder_layers_to_keep="0,2").eval()

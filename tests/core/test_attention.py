@@ -10,6 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 import torch
+from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from linformer_fairseq.core import (
@@ -200,6 +201,16 @@ def test_hooks_on_the_linear_maps_see_short_inputs_too(sharing: str) -> None:
     assert seen == [(2, K, WIDTH)] * 2, "quantisation noise is such a hook"
 
 
+@pytest.mark.parametrize("register", ["register_full_backward_hook", "register_full_backward_pre_hook"])
+def test_backward_hooks_on_the_linear_maps_see_short_inputs_too(register: str) -> None:
+    layers, _ = _layers("layerwise-linear")
+    seen = []
+    for linear in (layers[0].k_proj, layers[0].v_proj):
+        getattr(linear, register)(lambda *args: seen.append(1))
+    layers[0](torch.randn(2, 3, WIDTH))[0].sum().backward()
+    assert len(seen) == 2
+
+
 @pytest.mark.parametrize("case", ["none-linear", "none-convolution", "none-mean_pool-per_head"])
 def test_what_takes_the_place_of_the_linear_maps_is_not_left_out_in_silence(case: str) -> None:
     layers, _ = _layers(case)
@@ -223,6 +234,57 @@ def test_weights_are_loaded_into_a_model_without_values() -> None:
         other, _ = build_attention_layers(settings_of("none-linear", max_positions=N + 1))
     with pytest.raises(ValueError, match=f"= {N}, .*= {N + 1}, "):
         other.load_state_dict(layers.state_dict(), assign=True)
+
+
+def test_parameters_that_are_initialised_late_can_be_saved_and_loaded() -> None:
+    with torch.device("meta"):
+        late, _ = build_attention_layers(settings_of("none-linear"))
+    late.to_empty(device="cpu")
+    for module in late.modules():
+        if hasattr(module, "reset_parameters"):
+            module.reset_parameters()
+    layers, _ = _layers("none-linear")
+    layers.load_state_dict(late.state_dict())
+    x = torch.randn(2, 9, WIDTH)
+    assert torch.equal(layers[1](x)[0], late[1](x)[0])
+
+
+@pytest.mark.parametrize("case", EVERY_CASE)
+def test_shapes_are_known_without_values(case: str) -> None:
+    with torch.device("meta"):
+        layers, _ = build_attention_layers(settings_of(case))
+        out, weights = layers[0](torch.randn(3, N, WIDTH), torch.zeros(3, N, dtype=torch.bool), need_weights=True)
+    assert out.shape == (3, N, WIDTH)
+    assert weights.shape[:3] == (3, HEADS, N)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        layers, _ = build_attention_layers(settings_of(case))
+        for grad in (False, True):
+            with torch.set_grad_enabled(grad):
+                fake, _ = layers[0](torch.randn(3, N, WIDTH), torch.zeros(3, N, dtype=torch.bool))
+            assert fake.shape == (3, N, WIDTH)
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")  # torch's fused kernel takes the sequences in turn
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("case", [case for case in EVERY_CASE if "max_pool" not in case])
+def test_gradients_of_each_sequence_by_vmap(case: str, dtype: torch.dtype) -> None:
+    layers, _ = _layers(case)
+    layer = layers[0].to(dtype)
+    if layer._shared is not None:
+        layer._shared.to(dtype)
+    x, mask = torch.randn(3, N, WIDTH, dtype=dtype), padding_mask([N, 6, 2], N)
+
+    def loss(one: torch.Tensor, padding: torch.Tensor) -> torch.Tensor:
+        out = layer(one[None], padding[None])[0]
+        return out.masked_fill(padding[None, :, None], 0).float().square().sum()
+
+    found = torch.func.vmap(torch.func.grad(loss))(x, mask)
+    expected = torch.stack([torch.func.grad(loss)(*pair) for pair in zip(x, mask, strict=True)])
+    tolerance = 1e-4 if dtype == torch.float32 else 0.1
+    torch.testing.assert_close(found, expected, atol=tolerance, rtol=tolerance)
+    with torch.no_grad():
+        rows = torch.func.vmap(lambda one, padding: layer(one[None], padding[None])[0][0])(x, mask)
+        torch.testing.assert_close(rows[~mask], layer(x, mask)[0][~mask], atol=tolerance, rtol=tolerance)
 
 
 @pytest.mark.parametrize("signature", [[], [0, 9, N, K], [0, 0], [0.5, 0.0, float("nan"), 7.0]])

@@ -115,8 +115,9 @@ def test_shapes_beyond_the_limit_of_graphs_run_without_compilation(monkeypatch: 
         _compiled_steps.cache_clear()
 
 
-@torch._dynamo.config.patch(recompile_limit=8)
+@torch._dynamo.config.patch(recompile_limit=8, accumulated_recompile_limit=256)
 def test_the_limit_of_graphs_is_that_of_all_models_together() -> None:
     for _ in range(2):
         compiling.prepare_compiler(3)
     assert torch._dynamo.config.recompile_limit == 8 + 2 * 3 * compiling._PROGRAMS
+    assert torch._dynamo.config.accumulated_recompile_limit == 256 + 2 * 3 * compiling._PROGRAMS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from unittest.mock import Mock
 
 import pytest
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from linformer_fairseq.core.dot_product import _LARGEST_IN_INFERENCE, dot_product_attention
+from linformer_fairseq.core.dot_product import _LARGEST_IN_INFERENCE, dot_product_attention, without_cudnn
 
 B, H, D = 2, 3, 8
 SCALE = 0.3
@@ -134,3 +135,28 @@ def test_masked_attention_is_computed_without_cudnn(
     finally:
         torch.backends.cuda.enable_cudnn_sdp(before)
     assert seen == [enabled and not masked]
+
+
+def test_threads_leave_cudnn_as_it_was() -> None:
+    """The setting is the process's: a second thread must not take the first one's for what was there before."""
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    inside, leave = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with without_cudnn():
+            inside.set()
+            leave.wait(10)
+
+    thread = threading.Thread(target=other)
+    torch.backends.cuda.enable_cudnn_sdp(True)
+    try:
+        with without_cudnn():
+            thread.start()
+            assert inside.wait(10)
+        assert not torch.backends.cuda.cudnn_sdp_enabled(), "the other thread is still in it"
+        leave.set()
+        thread.join()
+        assert torch.backends.cuda.cudnn_sdp_enabled()
+    finally:
+        leave.set()
+        torch.backends.cuda.enable_cudnn_sdp(before)
