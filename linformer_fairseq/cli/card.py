@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+from pathlib import Path
 
 from linformer_fairseq.cli.texts import write_lines
 from linformer_fairseq.exporting.model_card import model_card
@@ -16,7 +17,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print or write the card; returns the exit status."""
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     if arguments.out:
-        check_output("--out", arguments.out)
+        check_output("--out", arguments.out, Path(arguments.checkpoint), *arguments.results)
     try:
         card = model_card(
             read_model(arguments.checkpoint),

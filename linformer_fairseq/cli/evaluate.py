@@ -40,7 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
         data = read_task(arguments.data)
         data.require(split)
         submission = _submission_path(arguments.submission, data)
-        _check_outputs({"--out": arguments.out, "--submission": submission, "--results": arguments.results})
+        outputs = {"--out": arguments.out, "--submission": submission, "--results": arguments.results}
+        _check_outputs(outputs, Path(arguments.checkpoint))
         if arguments.results and not data.has_labels(split):
             raise UserError(f"--results {arguments.results}: {split} of {data.folder} has no labels: no score")
         device = device_of(arguments.device)
@@ -121,13 +122,13 @@ def _record(
     )
 
 
-def _check_outputs(given: Mapping[str, Path | None]) -> None:
-    """Refuse files, by option, that cannot be written, or of which two are one."""
+def _check_outputs(given: Mapping[str, Path | None], checkpoint: Path) -> None:
+    """Refuse files, by option, that cannot be written, of which two are one, or of which one is the checkpoint."""
     options: dict[Path, str] = {}
     for option, path in given.items():
         if path is None:
             continue
-        check_output(option, path)
+        check_output(option, path, checkpoint)
         other = options.setdefault(path.resolve(), option)
         if other != option:
             raise UserError(f"{option} {path}: is the file of {other}, too, which would be lost; choose another name")

@@ -89,7 +89,7 @@ def run(argv: Sequence[str] | None = None) -> int:
         parser.error("an argument is empty; expected a value (is a variable of the shell not set?)")
     command = COMMANDS[given.command]
     try:
-        with enough_memory(_LESS_MEMORY), _exit_on_sigterm() if command.cleans_up else nullcontext():
+        with enough_memory(_LESS_MEMORY), _exit_on_signals() if command.cleans_up else nullcontext():
             status = _load(command.module)(given)
         if sys.stdout is not None:  # it is None where the caller closed it
             sys.stdout.flush()  # at the exit of Python, its errors could not be treated
@@ -119,18 +119,22 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 @contextmanager
-def _exit_on_sigterm() -> Iterator[None]:
-    """Raise SystemExit on SIGTERM, which by default ends the process at once; a second one is ignored."""
+def _exit_on_signals() -> Iterator[None]:
+    """Raise SystemExit on SIGTERM and SIGHUP, which by default end the process at once; a second one is ignored."""
 
     def leave(number: int, frame: FrameType | None) -> None:
         signal.signal(number, signal.SIG_IGN)
         sys.exit(128 + number)
 
-    before = signal.signal(signal.SIGTERM, leave)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:  # as nohup sets it
+            signal.signal(number, leave)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _load(module: str) -> Callable[[argparse.Namespace], int]:

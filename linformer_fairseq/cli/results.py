@@ -7,7 +7,7 @@ import logging
 import sys
 from pathlib import Path
 
-from linformer_fairseq.files.atomic import write_file
+from linformer_fairseq.files.atomic import check_output, write_file
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.results import collect, merge_rows, read_rows, render
 from linformer_fairseq.results.accuracy import accuracy_table, read_controls
@@ -18,6 +18,8 @@ from linformer_fairseq.results.table2 import table2
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the action; returns the exit status."""
+    if arguments.action not in ("collect", "figure3") and arguments.out:
+        check_output("--out", arguments.out, arguments.runs, *getattr(arguments, "controls", []))
     _ACTIONS[arguments.action](arguments)
     return 0
 

@@ -39,9 +39,7 @@ class TextStream:
         path = None if arguments.input == STDIN else arguments.input
         out = arguments.out
         if out is not None:
-            check_output("--out", out)
-        if path is not None and out is not None and path.exists() and out.exists() and out.samefile(path):
-            raise UserError(f"--out {out}: is the input, which would be lost; choose another file")
+            check_output("--out", out, path, Path(arguments.checkpoint))
         if path is not None and out is not None and path.is_dir() and out.resolve().is_relative_to(path.resolve()):
             raise UserError(f"--out {out}: is in the folder of the texts, and would be one of them; choose another")
         self._source = open_source(path, sys.stdin.buffer if sys.stdin else None, arguments.format, arguments.field)
@@ -106,13 +104,20 @@ def write_lines(path: Path | None, lines: Iterable[str]) -> None:
     """Write lines to a file that appears when it is complete, or to standard output.
 
     Raises:
-        UserError: standard output is closed.
+        UserError: standard output is closed, or its encoding lacks a character.
         OSError: the file cannot be written.
     """
     if path is None:
         if sys.stdout is None:
             raise UserError("standard output: is closed; name a file with --out")
-        sys.stdout.writelines(f"{line}\n" for line in lines)
+        try:
+            sys.stdout.writelines(f"{line}\n" for line in lines)
+        except UnicodeEncodeError as error:
+            character = error.object[error.start]
+            raise UserError(
+                f"standard output: its encoding, {error.encoding}, has no {character!a}; name a file with --out, "
+                "which is in UTF-8, or set PYTHONIOENCODING=utf-8"
+            ) from None
         sys.stdout.flush()
         return
     with atomic_open(path) as stream:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 from pathlib import Path
 
 import torch
@@ -40,7 +41,9 @@ def export_program(model: str, out: Path, data: Path | None = None) -> list[Path
     with new_folder(out) as folder:
         converted = convert(model, data)
         converted.write_tokenizer(folder)
-        torch.export.save(program_of(converted.model()), folder / PROGRAM)
+        content = io.BytesIO()  # torch aborts the process if it cannot write a file
+        torch.export.save(program_of(converted.model()), content)
+        (folder / PROGRAM).write_bytes(content.getbuffer())
     return sorted(out.iterdir())
 
 

@@ -34,7 +34,7 @@ def atomic_open(
     """
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a folder; expected the name of a file", str(path))
-    if path.exists() and not path.is_file():  # which the renaming would remove
+    if path.exists() and (not path.is_file() or _is_open_file(path)):  # which the renaming would remove
         raise OSError(errno.EINVAL, "is a device or pipe; expected the name of a file", str(path))
     temporary = temporary or path.with_name(f".{path.name}.{os.getpid()}.tmp")
     text = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
@@ -57,19 +57,29 @@ def atomic_open(
         sync(path.parent)
 
 
+def _is_open_file(path: Path) -> bool:
+    """Whether a name stands for an open file of a process, as /dev/stdout does, which may be redirected to a file."""
+    while path.is_symlink():
+        if path.parent.resolve().is_relative_to("/proc"):
+            return True
+        path = path.parent / path.readlink()
+    return False
+
+
 class _Tried(Exception):
     """Ends the writing of a file that is only tried."""
 
 
-def check_output(option: str, path: Path) -> None:
+def check_output(option: str, path: Path, *inputs: Path | None) -> None:
     """Refuse a file that cannot be written, before the long work that it is for. Nothing stays of the trial.
 
     Args:
         option: with which the file was given.
         path: the file.
+        inputs: files that are read, and would be lost.
 
     Raises:
-        UserError: it cannot be written; the text says why.
+        UserError: it cannot be written, or is one of the inputs; the text says why.
     """
     try:
         with suppress(_Tried), atomic_open(path):
@@ -77,6 +87,15 @@ def check_output(option: str, path: Path) -> None:
     except OSError as error:
         obstacle = "" if error.filename in (None, str(path)) else f"{error.filename}: "
         raise UserError(f"{option} {path}: {obstacle}{error.strerror or error}") from None
+    if path.exists() and any(one is not None and _same(path, one) for one in inputs):
+        raise UserError(f"{option} {path}: is the input, which would be lost; choose another file")
+
+
+def _same(path: Path, other: Path) -> bool:
+    try:
+        return path.samefile(other)
+    except OSError:  # there is no such file, or the name is none of a file
+        return False
 
 
 def make_folder(path: Path) -> None:
@@ -131,11 +150,12 @@ def new_folder(path: Path) -> Iterator[Path]:
 
     Raises:
         ValueError: ``path`` exists.
-        OSError: it cannot be written. Neither the temporary folder nor one made above it stays then, nor after any
-            other exception of the block.
+        OSError: it cannot be written; the error's file is ``path`` or in it. Neither the temporary folder nor one made
+            above it stays then, nor after any other exception of the block.
     """
-    if path.exists():
-        raise ValueError(f"{path}: already exists; remove it, or choose another folder")
+    exists = ValueError(f"{path}: already exists; remove it, or choose another folder")
+    if os.path.lexists(path):
+        raise exists
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")  # as in atomic_open: no name of a user's own folder
     shutil.rmtree(temporary, ignore_errors=True)  # of a killed process
     with _folders_above(path):
@@ -143,6 +163,13 @@ def new_folder(path: Path) -> Iterator[Path]:
             temporary.mkdir()
             yield temporary
             temporary.rename(path)
+        except OSError as error:
+            if error.filename2 == str(path) and error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise exists from None  # made by another program in the meantime
+            file = Path(error.filename or temporary)  # that of a full disk names no file
+            if error.errno is None or not file.is_relative_to(temporary):
+                raise
+            raise OSError(error.errno, error.strerror, str(path / file.relative_to(temporary))) from None
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
 

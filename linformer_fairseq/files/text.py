@@ -1,5 +1,6 @@
 """Reading UTF-8 text, with errors that say where it is none."""
 
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from pathlib import Path
 
 from linformer_fairseq.files.errors import UserError
@@ -18,6 +19,11 @@ def not_utf8(file: object, line: int, byte: int, offset: int, otherwise: str = "
     )
 
 
+def utf16(file: object) -> UserError:
+    """The error for a file that begins with the byte order mark of UTF-16."""
+    return UserError(f"{file}: is UTF-16, expected UTF-8; convert it, for example with iconv -f UTF-16 -t UTF-8")
+
+
 def read_text(path: Path) -> str:
     """The whole of a UTF-8 file.
 
@@ -31,6 +37,8 @@ def read_text(path: Path) -> str:
     raw = path.read_bytes()
     if not raw.strip():
         raise UserError(f"{path}: the file is empty ({len(raw)} bytes)")
+    if raw.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        raise utf16(path)
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -72,9 +72,16 @@ class LinformerHubInterface(AttentionMaps, RobertaHubInterface):
         """Makes a (B, T) tensor, padded on the right, on the model's device from one or several token tensors.
 
         Raises:
-            ValueError: an input is longer than n, or padded on the left.
+            ValueError: an input is longer than n, or padded on the left; an id is not in the vocabulary; or the tensor
+                is not of one or two dimensions.
         """
         batch = self._as_rows(tokens)
+        if batch.dim() != 2:
+            raise ValueError(f"the tokens have shape {tuple(batch.shape)}; expected (T,) or (B, T)")
+        vocabulary = len(self.task.source_dictionary)
+        outside = batch[(batch < 0) | (batch >= vocabulary)]
+        if len(outside):
+            raise ValueError(f"{int(outside[0])} is not a token of the vocabulary; expected 0 to {vocabulary - 1}")
         length, n = batch.size(1), self.model.max_positions()
         if length > n:
             raise ValueError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import torch
 from torch.ao.quantization import per_channel_dynamic_qconfig, quantize_dynamic
 
 from linformer_fairseq.modules import LinformerEncoder
@@ -19,11 +20,14 @@ def quantize(model: Any) -> None:
     Weights become 8-bit integers, with a scale for each output; activations are rounded to 8 bits in each call.
 
     Raises:
-        ValueError: the model is not a Linformer.
+        ValueError: the model is not a Linformer, or its weights are not in float32.
     """
     encoder = model.encoder.sentence_encoder
     if not isinstance(encoder, LinformerEncoder):
         raise ValueError("only a Linformer can be computed in 8-bit integers")
+    dtype = encoder.embed_tokens.weight.dtype
+    if dtype != torch.float32:
+        raise ValueError(f"the weights are {dtype}; 8-bit integers are made of torch.float32: call float() first")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch announces a successor in another package
         for layer in encoder.layers.children():

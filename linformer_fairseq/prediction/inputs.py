@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
 
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import parse
-from linformer_fairseq.files.text import BYTE_ORDER_MARK
+from linformer_fairseq.files.text import BYTE_ORDER_MARK, utf16
 from linformer_fairseq.prediction.items import LONGEST, Item, Source, Text, decoded, one_line, text_of, too_long
 from linformer_fairseq.prediction.parquet import open_parquet
 
@@ -101,7 +101,7 @@ def _lines(stream: IO[bytes], name: str) -> Iterator[_Line]:
                 continue
             if number == 1:
                 if raw.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
-                    raise UserError(f"{name}: is UTF-16, expected UTF-8; convert it, for example with iconv -f UTF-16")
+                    raise utf16(name)
                 raw = raw.removeprefix(BYTE_ORDER_MARK)
             yield _Line(number, decoded(raw.removesuffix(b"\n").removesuffix(b"\r")), size)
 
@@ -166,19 +166,27 @@ def _json_reader(fields: Sequence[str]) -> Callable[[str], Text]:
 
 
 def _folder(folder: Path) -> Source:
-    paths = []
-    for root, folders, names in os.walk(folder):
+    paths: list[Path] = []
+    closed: dict[Path, str] = {}
+
+    def fails(error: OSError) -> None:
+        path = Path(error.filename)
+        paths.append(path)
+        closed[path] = error.strerror or str(error)
+
+    for root, folders, names in os.walk(folder, onerror=fails):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         paths += [Path(root, name) for name in names if not name.startswith(".")]
     paths.sort(key=lambda path: path.parts)
-    return Source(str(folder), "document", _documents(folder, paths), len(paths), "documents")
+    return Source(str(folder), "document", _documents(folder, paths, closed), len(paths), "documents")
 
 
-def _documents(folder: Path, paths: Sequence[Path]) -> Iterator[Item]:
+def _documents(folder: Path, paths: Sequence[Path], closed: Mapping[Path, str]) -> Iterator[Item]:
+    """The documents; ``closed`` has the folders that cannot be read, and why."""
     for path in paths:
         # A name may be bytes that are not UTF-8, which could not be written.
         name = os.fsencode(path.relative_to(folder)).decode("utf-8", "backslashreplace")
-        yield Item(name, _document(path), 1)
+        yield Item(name, ValueError(f"cannot be read: {closed[path]}") if path in closed else _document(path), 1)
 
 
 def _document(path: Path) -> Text | ValueError:

@@ -85,6 +85,14 @@ def test_features_of_a_batch_are_those_of_its_texts(hub: Any) -> None:
         hub.extract_features(torch.full((65,), 5))
     with pytest.raises(ValueError, match="padded on the right"):
         hub.extract_features(torch.tensor([[1, 0, 5, 2], [0, 5, 6, 2]]))
+    for wrong in (-1, len(hub.task.source_dictionary)):
+        with pytest.raises(
+            ValueError, match=rf"{wrong} is not a token .* expected 0 to {len(hub.task.source_dictionary) - 1}"
+        ):
+            hub.extract_features(torch.tensor([0, wrong, 2]))
+    for shape in ((), (1, 2, 3)):
+        with pytest.raises(ValueError, match=r"expected \(T,\) or \(B, T\)"):
+            hub.extract_features(torch.full(shape, 5))
 
 
 def test_fill_mask_ranks_whole_vocabulary(hub: Any) -> None:

@@ -245,3 +245,5 @@ def test_int8_is_close(hub: Any, tmp_path: Path) -> None:
         a, b = one.vectors, other.vectors
         assert not np.array_equal(a, b)
         assert a @ b / np.linalg.norm(a) / np.linalg.norm(b) > 0.99
+    with pytest.raises(ValueError, match="torch.bfloat16"):
+        quantize(exact.bfloat16().model)

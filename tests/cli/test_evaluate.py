@@ -186,6 +186,7 @@ def test_examples_without_a_class_or_of_another_number_are_refused_before_the_wo
         (("--results", "taken/x"), ("--results taken/x", "taken", "is a file")),
         (("--submission", "taken/x"), ("--submission taken/x", "taken", "is a file")),
         (("--out", "x", "--results", "./x"), ("--results x", "--out")),
+        (("--results", "no.pt"), ("--results no.pt", "is the input")),
         (("--split", "test", "--results", "x"), ("--results x", "test of", "no labels")),
     ],
 )
@@ -198,9 +199,10 @@ def test_outputs_that_cannot_be_written_are_refused_before_the_work(
     said: tuple[str, ...],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "taken").touch()
+    for name in ("no.pt", "taken"):
+        (tmp_path / name).write_text("old")
     assert says(fails(capsys, "no.pt", data, *words), *said)
-    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"no.pt": "old", "taken": "old"}
 
 
 def test_submission(data: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

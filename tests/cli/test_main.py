@@ -216,17 +216,30 @@ sys.exit(cli.main(["fake"]))
 """
 
 
-def test_sigterm_leaves_no_temporary_files(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signals_leave_no_temporary_files(tmp_path, number):
     with subprocess.Popen(
         [sys.executable, "-c", WRITES], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as command:
         assert command.stdout is not None and command.stderr is not None
         assert command.stdout.readline() == "writing\n"
         assert len(list(tmp_path.rglob("*.tmp"))) == 2
-        command.terminate()
-        assert command.wait() == 128 + signal.SIGTERM
+        command.send_signal(number)
+        assert command.wait() == 128 + number
         assert command.stderr.read() == ""
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_hangup_that_is_ignored_stays_so(monkeypatch):
+    """As under nohup."""
+    seen = []
+    install_command(monkeypatch, lambda arguments: seen.append(signal.getsignal(signal.SIGHUP)) or 0, cleans_up=True)
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert cli.main(["fake"]) == 0
+        assert seen == [signal.getsignal(signal.SIGHUP)] == [signal.SIG_IGN]
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 PRINTS_MUCH = """

@@ -171,6 +171,25 @@ def test_a_stream_that_the_caller_closed_is_named(
     assert said.count("\n") == 1 and says(said, "standard", name.removeprefix("std"), "is closed")
 
 
+def test_an_encoding_that_lacks_a_character_is_named(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "你.txt").write_text("a text")  # its name is the id
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="latin-1"))
+    assert cli.main(["predict", str(folder / "model"), str(tmp_path), "--device", "cpu"]) == 1
+    assert says(capsys.readouterr().err, "latin-1", r"\u4f60", "--out")
+
+
+def test_the_checkpoint_is_not_overwritten(
+    lines: Path, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    weights = tmp_path / "model.pt"
+    weights.write_bytes(b"weights")
+    assert cli.main(["predict", str(weights), str(lines), "--out", str(weights)]) == 1
+    assert says(capsys.readouterr().err, f"--out {weights}", "is the input")
+    assert weights.read_bytes() == b"weights"
+
+
 def test_no_texts_are_said(tmp_path: Path, predict: Predict, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "empty.txt").touch()
     (tmp_path / "documents").mkdir()

@@ -226,6 +226,10 @@ def test_scores_of_evaluate(finetuned: Path, task: Path, tmp_path: Path, capsys:
     write_json(scores, found | {"sha256": "0" * 64})
     with pytest.raises(UserError, match="another checkpoint"):
         card_of(finetuned, evaluations=[scores])
+    for lost in (scores, finetuned):
+        before = lost.read_bytes()
+        assert cli.main(["card", str(finetuned), "--results", str(scores), "--out", str(lost)]) == 1
+        assert "is the input" in capsys.readouterr().err and lost.read_bytes() == before
     write_json(scores, {"schema": 1})
     assert cli.main(["card", str(finetuned), "--results", str(scores)]) == 1
     assert "sha256: missing" in capsys.readouterr().err

@@ -224,6 +224,7 @@ def test_a_classifier_goes_there_and_back(finetuned: tuple[Path, Path], tmp_path
     ours = LinformerRobertaModel.from_pretrained(data, checkpoint.name, data).eval()
     model = LinformerForSequenceClassification.from_pretrained(tmp_path / "hf").eval()
     assert model.config.id2label == {0: "bad", 1: "good"}
+    assert len({path.stat().st_mode for path in (tmp_path / "hf").iterdir()}) == 1  # whoever reads one reads all
     assert model.config.problem_type == "single_label_classification"
     tokens = ours.encode(["the value", "a list of the given value is empty"])
     expected = ours.predict(HEAD, tokens, return_logits=True)

@@ -170,3 +170,42 @@ def test_a_page_replaces_an_earlier_one_and_no_other_file(path: Path, tmp_path: 
     for number in (1, 2):
         replace_page(path, f"my mark, {number}", "my mark")
     assert path.read_text() == "my mark, 2"
+
+
+def test_open_files_are_not_replaced(path: Path, tmp_path: Path) -> None:
+    """/dev/stdout leads to such a link; where the output is redirected, it is one to a file."""
+    with path.open() as stream:
+        opened = Path(f"/proc/self/fd/{stream.fileno()}")
+        if not opened.is_symlink():
+            pytest.skip("no /proc")
+        (tmp_path / "link").symlink_to(opened)
+        for name in (tmp_path / "link", Path(f"/dev/fd/{stream.fileno()}")):
+            with pytest.raises(OSError, match="is a device or pipe"):
+                write_file(name, "new")
+    assert path.read_bytes() == OLD and (tmp_path / "link").is_symlink()
+
+
+def test_an_output_that_is_an_input_is_refused(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(path)
+    with pytest.raises(UserError, match="is the input, which would be lost"):
+        check_output("--out", tmp_path / "link", None, tmp_path / "missing", path)
+    check_output("--out", path, None, tmp_path / "missing")
+    assert path.read_bytes() == OLD
+
+
+def test_errors_name_the_folder_and_not_the_temporary_one(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(ValueError, match="out: already exists"), new_folder(out) as folder:
+        (folder / "file").write_text("x")
+        out.mkdir()
+        (out / "file").write_text("of another program")
+    assert [one.name for one in tmp_path.iterdir()] == ["out"]
+    (tmp_path / "link").symlink_to("nowhere")
+    with pytest.raises(ValueError, match="link: already exists"), new_folder(tmp_path / "link"):
+        pass
+    with pytest.raises(FileNotFoundError) as missing, new_folder(tmp_path / "new") as folder:
+        (folder / "a" / "file").write_text("x")
+    assert missing.value.filename == str(tmp_path / "new" / "a" / "file")
+    with pytest.raises(OSError) as full, new_folder(tmp_path / "new"):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert full.value.filename == str(tmp_path / "new")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -137,6 +139,22 @@ def test_a_folder_of_documents(tmp_path: Path) -> None:
         ("b/1.txt", "two paragraphs"),
         ("c", "not a regular file"),
     ]
+
+
+def test_a_folder_that_cannot_be_read_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """root reads any folder, so that permissions would not do."""
+    for name in ("closed", "open"):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name / "1.txt", "text")
+    scan = os.scandir
+
+    def refuse(path: str | Path) -> Any:
+        if Path(path).name == "closed":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert read(opened(tmp_path)) == [("closed", "cannot be read: Permission denied"), ("open/1.txt", "text")]
 
 
 def test_what_cannot_be_opened_is_said(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from linformer_fairseq import core
@@ -111,7 +111,8 @@ def export_folder(model: str, out: Path, data: Path | None = None) -> list[Path]
         weights = {
             name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in converted.weights.items()
         }
-        save_file(weights, folder / WEIGHTS, {"format": "pt"})
+        # Not save_file, whose file only its owner can read, and whose error on a full disk is no OSError.
+        (folder / WEIGHTS).write_bytes(save(weights, {"format": "pt"}))
         trained = converted.trained
         ours = [trained.dict_txt, *(Path(path) for name, path in trained.tokenizer.items() if name != "bpe")]
         for path in ours:  # for `import_folder`
