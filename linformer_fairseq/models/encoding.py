@@ -42,8 +42,9 @@ class TextEncoder:
         """The ids of a text, (T,).
 
         Args:
-            text: the text. It is divided at spaces if it is long, which does not change the tokens; a word of more than
-                10,000 characters is divided, too.
+            text: the text. It is divided at spaces if it is long, which can change tokens only where several ways to
+                divide a word are equally probable, as in runs of one sign; a word of more than 10,000 characters is
+                divided, too.
             at_most: stop after so many ids, or some more; None: the whole text.
 
         Raises:
