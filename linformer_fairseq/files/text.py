@@ -19,9 +19,10 @@ def not_utf8(file: object, line: int, byte: int, offset: int, otherwise: str = "
     )
 
 
-def utf16(file: object) -> UserError:
-    """The error for a file that begins with the byte order mark of UTF-16."""
-    return UserError(f"{file}: is UTF-16, expected UTF-8; convert it, for example with iconv -f UTF-16 -t UTF-8")
+def refuse_utf16(file: object, beginning: bytes) -> None:
+    """Raise UserError for a file that begins with the byte order mark of UTF-16."""
+    if beginning.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        raise UserError(f"{file}: is UTF-16, expected UTF-8; convert it, for example with iconv -f UTF-16 -t UTF-8")
 
 
 def read_text(path: Path) -> str:
@@ -37,8 +38,7 @@ def read_text(path: Path) -> str:
     raw = path.read_bytes()
     if not raw.strip():
         raise UserError(f"{path}: the file is empty ({len(raw)} bytes)")
-    if raw.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
-        raise utf16(path)
+    refuse_utf16(path, raw)
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

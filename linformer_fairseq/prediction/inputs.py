@@ -7,14 +7,13 @@ An invalid line becomes an error in the place of its text, so that the others ar
 from __future__ import annotations
 
 import os
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
 
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import parse
-from linformer_fairseq.files.text import BYTE_ORDER_MARK, utf16
+from linformer_fairseq.files.text import BYTE_ORDER_MARK, refuse_utf16
 from linformer_fairseq.prediction.items import LONGEST, Item, Source, Text, decoded, one_line, text_of, too_long
 from linformer_fairseq.prediction.parquet import open_parquet
 
@@ -100,8 +99,7 @@ def _lines(stream: IO[bytes], name: str) -> Iterator[_Line]:
                 yield _Line(number, too_long(), size + len(more))
                 continue
             if number == 1:
-                if raw.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
-                    raise utf16(name)
+                refuse_utf16(name, raw)
                 raw = raw.removeprefix(BYTE_ORDER_MARK)
             yield _Line(number, decoded(raw.removesuffix(b"\n").removesuffix(b"\r")), size)
 
@@ -170,14 +168,12 @@ def _folder(folder: Path) -> Source:
     closed: dict[Path, str] = {}
 
     def fails(error: OSError) -> None:
-        path = Path(error.filename)
-        paths.append(path)
-        closed[path] = error.strerror or str(error)
+        closed[Path(error.filename)] = error.strerror or str(error)
 
     for root, folders, names in os.walk(folder, onerror=fails):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         paths += [Path(root, name) for name in names if not name.startswith(".")]
-    paths.sort(key=lambda path: path.parts)
+    paths = sorted([*paths, *closed], key=lambda path: path.parts)
     return Source(str(folder), "document", _documents(folder, paths, closed), len(paths), "documents")
 
 
