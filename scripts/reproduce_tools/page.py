@@ -10,7 +10,6 @@ import math
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -23,10 +22,10 @@ from linformer_fairseq.files.json_records import read_object, write_json
 from linformer_fairseq.files.markdown import markdown_table
 from linformer_fairseq.files.mmap_dataset import open_dataset
 from linformer_fairseq.results import Row, read_rows
-from linformer_fairseq.results.accuracy import spread
+from linformer_fairseq.results.accuracy import Control, read_controls, spread
 from linformer_fairseq.results.paper import SOURCE, TASKS
 from linformer_fairseq.results.perplexity import Group, groups, perplexity_table
-from linformer_fairseq.results.selection import model_name, provenance
+from linformer_fairseq.results.selection import is_untrained, model_name, provenance
 
 _CLOSE = 2.0
 """Largest difference in accuracy, in points, that counts as close."""
@@ -34,17 +33,14 @@ _CLOSE = 2.0
 
 @dataclass(frozen=True)
 class Task:
-    """Data of a task, and the accuracies of two controls."""
+    """Data of a task, and the accuracies of its controls."""
 
     train: int
     valid: int
-    majority: float
-    """Accuracy in percent of always predicting the most frequent label of train."""
-    bag_of_words: float
-    """Accuracy in percent of tf-idf with logistic regression."""
+    control: Control
 
 
-def page(work: Path, results: Path, command: str, controls: dict[str, dict[str, Any]]) -> str:
+def page(work: Path, results: Path, command: str, controls: dict[str, Control]) -> str:
     """The text of the page.
 
     Args:
@@ -57,7 +53,7 @@ def page(work: Path, results: Path, command: str, controls: dict[str, dict[str, 
         UserError, OSError: something is missing or damaged.
     """
     rows = read_rows(results / "runs.jsonl")
-    pretrainings = [row for row in rows if row.stage == "pretraining" and not _untrained(row)]
+    pretrainings = [row for row in rows if row.stage == "pretraining" and not is_untrained(row)]
     finetunings = [row for row in rows if row.stage == "finetuning"]
     tasks = {task: read_task(work / task, controls[task]) for task in TASKS}
     unigram = unigram_perplexity(work / "bin")
@@ -90,15 +86,10 @@ def page(work: Path, results: Path, command: str, controls: dict[str, dict[str, 
     return "\n\n".join(parts) + "\n"
 
 
-def _untrained(row: Row) -> bool:
-    """Whether a run is the pretraining of one update, which means none, or a finetuning of its checkpoint."""
-    return row.scale.max_update == 1
-
-
-def read_task(folder: Path, control: dict[str, Any]) -> Task:
-    """Counts of a prepared task, and the accuracies of its controls."""
+def read_task(folder: Path, control: Control) -> Task:
+    """Counts of a prepared task, with its controls."""
     train, valid = (open_dataset(folder / "label" / split).items for split in ("train", "valid"))
-    return Task(train, valid, control["majority"], control["bag_of_words"])
+    return Task(train, valid, control)
 
 
 def unigram_perplexity(folder: Path) -> float:
@@ -137,10 +128,10 @@ def _task_table(runs: list[Row], tasks: dict[str, Task]) -> str:
     for split, title in (("train", "training"), ("valid", "validation")):
         counts = (f"{getattr(task, split):,} ({OFFICIAL[name].official[split]:,})" for name, task in tasks.items())
         lines.append([f"examples for {title} (in the official files)", *counts])
-    lines.append(["always the most frequent answer", *(f"{task.majority:.1f}" for task in tasks.values())])
-    lines.append(["bag of words", *(f"{task.bag_of_words:.1f}" for task in tasks.values())])
+    lines.append(["always the most frequent answer", *(f"{task.control.majority:.1f}" for task in tasks.values())])
+    lines.append(["bag of words", *(f"{task.control.bag_of_words:.1f}" for task in tasks.values())])
     for untrained in (True, False):
-        for model in sorted({_finetuned(row) for row in runs if _untrained(row) == untrained}):
+        for model in sorted({_finetuned(row) for row in runs if is_untrained(row) == untrained}):
             cells = [spread(_accuracies(runs, model, task, untrained)) for task in TASKS]
             lines.append([model + ", no pretraining" * untrained, *cells])
     return _table(lines)
@@ -158,7 +149,7 @@ def _accuracies(runs: list[Row], model: str, task: str, untrained: bool = False)
         and row.accuracy
         and row.task == task
         and _finetuned(row) == model
-        and _untrained(row) == untrained
+        and is_untrained(row) == untrained
     ]
 
 
@@ -166,7 +157,7 @@ def _findings(pretrainings: list[Row], runs: list[Row], tasks: dict[str, Task]) 
     """Sentences about the numbers."""
     by_model, _ = groups(pretrainings)
     found = [_beside(baseline, by_model) for baseline in by_model if baseline.is_baseline]
-    trained = [row for row in runs if not _untrained(row)]
+    trained = [row for row in runs if not is_untrained(row)]
     models = {row.model.family: _finetuned(row) for row in trained}
     if models.keys() >= {"linformer", "roberta"}:
         points, close = [], 0
@@ -182,9 +173,9 @@ def _findings(pretrainings: list[Row], runs: list[Row], tasks: dict[str, Task]) 
         )
     for model in sorted(models.values()):
         above = [
-            title
-            for task, title in TASKS.items()
-            if (values := _accuracies(runs, model, task)) and statistics.median(values) > tasks[task].bag_of_words
+            TASKS[name]
+            for name, task in tasks.items()
+            if (values := _accuracies(runs, model, name)) and statistics.median(values) > task.control.bag_of_words
         ]
         found.append(f"{model} is above the bag of words on {len(above)} of {len(TASKS)} tasks: {_listed(above)}.")
     return found
@@ -234,12 +225,13 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--command", required=True, help="what made the results")
     args = parser.parse_args(argv)
     try:
-        controls = {name: read_object(args.work / "controls" / f"{name}.json") for name in TASKS}
+        files = {name: args.work / "controls" / f"{name}.json" for name in TASKS}
+        controls = dict(zip(files, read_controls(files.values()), strict=True))
         text = page(args.work, args.results, args.command, controls)
     except (ValueError, OSError) as error:
         raise UserError(str(error)) from error
     write_file(args.results / "README.md", text)
-    write_json(args.results / "controls.json", controls)
+    write_json(args.results / "controls.json", {name: read_object(path) for name, path in files.items()})
 
 
 if __name__ == "__main__":

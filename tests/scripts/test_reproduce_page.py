@@ -11,6 +11,7 @@ import pytest
 
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.results import merge_rows
+from linformer_fairseq.results.accuracy import Control
 from linformer_fairseq.results.rows import Row, Score
 from scripts.reproduce_tools import page as tool
 from tests.binarised import write_items
@@ -18,7 +19,7 @@ from tests.results.examples import finetuned, model, row, scale
 
 SIZE = (2, 128)
 SCALE = scale(2, 128, 600)
-CONTROL = {"bag_of_words": 81.5, "majority": 25.0}
+CONTROL = {"bag_of_words": 81.5, "majority": 25.0, "seconds": 3.0}
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def work(tmp_path: Path) -> Path:
         write_items(folder / task / "label" / "train", [[4]] * 6 + [[5]] * 4)
         write_items(folder / task / "label" / "valid", [[5]] * 3 + [[4]])
         (folder / "controls").mkdir(exist_ok=True)
-        (folder / "controls" / f"{task}.json").write_text(json.dumps(CONTROL))
+        (folder / "controls" / f"{task}.json").write_text(json.dumps({"task": task, **CONTROL}))
     return folder
 
 
@@ -52,7 +53,8 @@ def made(work: Path, rows: list[Row]) -> str:
 
 
 def test_counts_and_perplexity_of_word_frequencies(work: Path) -> None:
-    assert tool.read_task(work / "sst2", CONTROL) == tool.Task(train=10, valid=4, majority=25.0, bag_of_words=81.5)
+    control = Control("sst2", bag_of_words=81.5, majority=25.0)
+    assert tool.read_task(work / "sst2", control) == tool.Task(train=10, valid=4, control=control)
     # train has 9 tokens of 8 symbols (2: twice, 4: four times); a tenth is added to each
     total = 9 + 8 * 0.1
     expected = math.exp(-sum(math.log(count / total) for count in (4.1, 0.1, 2.1)) / 3)
@@ -94,7 +96,7 @@ def test_the_page(work: Path) -> None:
     assert f"{name} is above the bag of words on 1 of 4 tasks: SST-2." in text
     assert str(work.parent) not in text
     controls = json.loads((work.parent / "results" / "controls.json").read_text())
-    assert controls["imdb"] == CONTROL
+    assert controls["imdb"] == {"task": "imdb", **CONTROL}, "with all that the file has"
 
 
 def test_at_how_many_validations_the_linformer_is_below(work: Path) -> None:
@@ -119,4 +121,12 @@ def test_official_numbers_stand_beside_the_numbers_of_examples(work: Path) -> No
 def test_what_is_missing_is_named(work: Path) -> None:
     (work / "qqp" / "label" / "valid.idx").unlink()
     with pytest.raises(UserError, match="qqp/label/valid.idx: missing"):
+        made(work, [small("linformer_s1", 100.0)])
+
+
+@pytest.mark.parametrize("field", ["majority", "bag_of_words"])
+def test_a_damaged_control_is_named(work: Path, field: str) -> None:
+    path = work / "controls" / "qnli.json"
+    path.write_text(json.dumps({key: value for key, value in json.loads(path.read_text()).items() if key != field}))
+    with pytest.raises(UserError, match=f"controls/qnli.json: {field}: missing"):
         made(work, [small("linformer_s1", 100.0)])
