@@ -30,6 +30,7 @@ if not __package__:  # run by its path: this file must not shadow the package da
 
 
 from benchmarks.measuring import ROOT, Measured, provenance, run, said
+from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.markdown import markdown_table
 
 WANTED = 6.0
@@ -297,9 +298,8 @@ def main() -> int:
     made = provenance(" ".join(["python benchmarks/data_prep.py", *sys.argv[1:]]), (*PACKAGES, *RIVALS))
     with tempfile.TemporaryDirectory(prefix="data_prep_benchmark_") as work:
         result = {**measure(args, Path(work)), "provenance": made}
-    args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / "binarize.json").write_text(json.dumps(result, indent=1) + "\n")
-    (args.out / "binarize.md").write_text(table(result))
+    write_file(args.out / "binarize.json", json.dumps(result, indent=1) + "\n")  # programs in the order of the table
+    write_file(args.out / "binarize.md", table(result))
     print(table(result), end="")
     if not result["ids"]["fairseq"] or ratio(result, "fairseq", "gpt2_bpe") < WANTED:
         print(f"error: expected identical ids, and ours at least {WANTED:g} times faster", file=sys.stderr)

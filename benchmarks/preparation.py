@@ -20,6 +20,8 @@ if not __package__:  # run by its path
 
 from benchmarks.data_prep import PACKAGES, Numbers, numbers, summary, text_lines, write_text
 from benchmarks.measuring import ROOT, provenance, run, said
+from linformer_fairseq.files.atomic import write_file
+from linformer_fairseq.files.json_records import read_object
 from linformer_fairseq.files.markdown import markdown_table
 
 LIMIT = 1e9
@@ -48,8 +50,8 @@ def one_round(data: Path, megabytes: float, workers: int) -> tuple[float, dict[s
             "binarize": ["--tokenizer", tokenizer, "--out", binary, *processes, corpus],
         }
         steps = {step: numbers(run([sys.executable, "-m", f"data_prep.{step}", *options[step]])) for step in STEPS}
-        train = json.loads((binary / "manifest.json").read_text())["splits"]["train"]
-        words = json.loads((corpus / "manifest.json").read_text())["splits"]["train"]["words"]
+        train = read_object(binary / "manifest.json")["splits"]["train"]
+        words = read_object(corpus / "manifest.json")["splits"]["train"]["words"]
         return size, {"documents": train["documents"], "words": words, "tokens": train["tokens"]}, steps
 
 
@@ -115,9 +117,8 @@ def main() -> int:
     made = provenance(" ".join(["python benchmarks/preparation.py", *sys.argv[1:]]), PACKAGES)
     sizes = measure(data, args.sizes, args.workers, args.rounds)
     result = {"workers": args.workers, "sizes": sizes, "provenance": made}
-    args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / "preparation.json").write_text(json.dumps(result, indent=1) + "\n")
-    (args.out / "preparation.md").write_text(table(result))
+    write_file(args.out / "preparation.json", json.dumps(result, indent=1) + "\n")  # steps in the order of the table
+    write_file(args.out / "preparation.md", table(result))
     print(table(result), end="")
     if max(step["peak_bytes"] for row in sizes for step in row["steps"].values()) >= LIMIT:
         print("error: a step took 1 GB of memory or more", file=sys.stderr)
