@@ -8,12 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from benchmarks.efficiency.models.embeddings import PADDING
+from benchmarks.efficiency.tokens import random_tokens
+from linformer_fairseq.files.dictionary import PAD
 
 FIRST_MASKED, EVERY = 2, 7
 """The first masked position and the distance to the next, as in fairseq's task dummy_masked_lm: about 15 %."""
-_WORDS = 4
-"""The first id of a word."""
 
 
 class Batch(NamedTuple):
@@ -28,23 +27,11 @@ class Batch(NamedTuple):
 
 
 def batch_of(sequences: int, length: int, vocabulary: int, padded: bool) -> Batch:
-    """A batch of random words, drawn with a fixed seed.
-
-    Args:
-        sequences: B.
-        length: T.
-        vocabulary: number of symbols.
-        padded: the first sequence has T words and the others T / 2 to T, padded on the right; otherwise all have T.
-    """
-    generator = torch.Generator().manual_seed(length)
-    target = torch.randint(_WORDS, vocabulary - 1, (sequences, length), generator=generator)
+    """A batch of random words; for the arguments see `random_tokens`."""
+    target = random_tokens(sequences, length, vocabulary, padded)
     masked = torch.zeros(sequences, length, dtype=torch.bool)
     masked[:, FIRST_MASKED::EVERY] = True
-    if padded:
-        lengths = torch.randint((length + 1) // 2, length + 1, (sequences, 1), generator=generator)
-        lengths[0] = length
-        padding = torch.arange(length) >= lengths
-        target, masked = target.masked_fill(padding, PADDING), masked & ~padding
+    masked &= target.ne(PAD)
     return Batch(target.masked_fill(masked, vocabulary - 1), target, masked)
 
 

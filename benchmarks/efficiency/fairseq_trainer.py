@@ -14,10 +14,10 @@ from unittest import mock
 import torch
 
 from benchmarks.efficiency.bare import Batch
-from benchmarks.efficiency.models.embeddings import PADDING
 from benchmarks.efficiency.models.fairseq_task import dictionary, encoder_options
 from benchmarks.efficiency.models.registry import MODELS
 from linformer_fairseq import register
+from linformer_fairseq.files.dictionary import PAD
 from linformer_fairseq.files.errors import UserError
 
 if TYPE_CHECKING:
@@ -117,10 +117,10 @@ def _register_task(batch: Batch, vocabulary: int) -> None:
     sequences, length = batch.tokens.shape
     example = {
         "id": 1,
-        "net_input": {"src_tokens": batch.tokens, "src_lengths": batch.tokens.ne(PADDING).sum(1)},
-        "target": batch.target.masked_fill(~batch.masked, PADDING),
+        "net_input": {"src_tokens": batch.tokens, "src_lengths": batch.tokens.ne(PAD).sum(1)},
+        "target": batch.target.masked_fill(~batch.masked, PAD),
         "nsentences": sequences,
-        "ntokens": int(batch.tokens.ne(PADDING).sum()),
+        "ntokens": int(batch.tokens.ne(PAD).sum()),
     }
 
     @register_task(TASK)

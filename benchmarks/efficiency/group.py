@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import statistics
 import sys
 import time
@@ -18,13 +17,13 @@ from torch import Tensor, nn
 from benchmarks.efficiency import memory, operations
 from benchmarks.efficiency.memory import largest
 from benchmarks.efficiency.models.build import build
-from benchmarks.efficiency.models.embeddings import PADDING
 from benchmarks.efficiency.models.registry import MODELS, missing
 from benchmarks.efficiency.rate import Limit
 from benchmarks.efficiency.sizes import Sizes
 from benchmarks.efficiency.store import Cell, Store
 from benchmarks.efficiency.timing import FEW, in_rounds, outliers, quartiles, seconds_of, times_faster
-from linformer_fairseq.files.dictionary import FIRST
+from benchmarks.efficiency.tokens import random_tokens
+from linformer_fairseq.files.dictionary import PAD
 from linformer_fairseq.files.errors import UserError
 
 LARGEST_BATCH = 2**16
@@ -67,15 +66,8 @@ class Input(NamedTuple):
         return {"n": self.n, "length": self.length, "wanted_batch": self.sequences, "padded": self.padded}
 
     def tokens(self, batch: int, vocabulary: int) -> Tensor:
-        """Ids (B, T). With ``padded``, sequences have similar lengths, as in finetuning: the first has T tokens, the
-        others a random number from T / 2 to T, with padding on the right."""
-        generator = torch.Generator().manual_seed(self.length)
-        ids = torch.randint(FIRST, vocabulary - 1, (batch, self.length), generator=generator)
-        if self.padded:
-            lengths = torch.randint(math.ceil(self.length / 2), self.length + 1, (batch, 1), generator=generator)
-            lengths[0] = self.length
-            ids.masked_fill_(torch.arange(self.length) >= lengths, PADDING)
-        return ids
+        """Ids (B, T); see `random_tokens`."""
+        return random_tokens(batch, self.length, vocabulary, self.padded)
 
 
 def first_line(error: BaseException) -> str:
@@ -114,7 +106,7 @@ class Ready:
     @property
     def read(self) -> int:
         """Number of tokens of a pass, without padding."""
-        return int(self.tokens.ne(PADDING).sum())
+        return int(self.tokens.ne(PAD).sum())
 
 
 class Group:

@@ -103,14 +103,28 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def check_distinct(args: argparse.Namespace, *names: str) -> None:
+    """Check that no option has a value twice.
+
+    Args:
+        args: has a list for each option.
+        names: of the options, in ``args``.
+
+    Raises:
+        UserError: one has.
+    """
+    for name in names:
+        values = getattr(args, name)
+        if len(set(values)) < len(values):
+            raise UserError(f"--{name.replace('_', '-')} names something twice: {' '.join(map(str, values))}")
+
+
 def _check_numbers(args: argparse.Namespace) -> None:
     for name in ("lengths", "projected_dims", "models", "batches"):
         values = getattr(args, name)
-        option = "--" + name.replace("_", "-")
-        if len(set(values)) < len(values):
-            raise UserError(f"{option} names something twice: {' '.join(map(str, values))}")
+        check_distinct(args, name)
         if name != "models" and min(values, default=1) < 1:
-            raise UserError(f"{option} has {min(values)}; expected at least 1")
+            raise UserError(f"--{name.replace('_', '-')} has {min(values)}; expected at least 1")
     if args.largest_batch and args.batches:
         raise UserError("--largest-batch looks for the batch itself; leave --batches out")
     for name in ("tokens", "rounds", "long_rounds", "max_seconds"):

@@ -92,20 +92,25 @@ def _inference(stem: str, result: Result, out: Path, draws: bool) -> list[str]:
     lines = [f"## {TITLES.get(preset, 'Inference')} ({stem})", ""]
     if preset == "short":
         lines += [*tables.short(result), ""]
-        return [*lines, "<details><summary>All measurements</summary>", "", *tables.by_model(result), "", "</details>"]
+        return lines + _all_measurements(result)
     if preset == "table1":
         lines += [*exponents.table1(result), ""]
-        lines += ["<details><summary>All measurements</summary>", "", *tables.by_model(result), "", "</details>"]
+        lines += _all_measurements(result)
     elif preset == "table3" and ours_of(result):
         lines += [*tables.table3(result), ""]
         if draws and cells_of(result, model=STORED, status="ok"):
             lines += _plot("heat_maps", result, out, f"{stem}_ratios")
-        lines += ["<details><summary>All measurements</summary>", "", *tables.by_model(result), "", "</details>"]
+        lines += _all_measurements(result)
     else:
         lines += tables.by_model(result)
     if draws and len({cell["length"] for cell in cells_of(result, status="ok")}) > 1:
         lines += _plot("lines_by_length", result, out, stem)
     return lines
+
+
+def _all_measurements(result: Result) -> list[str]:
+    """The table of all models, which opens when it is clicked."""
+    return ["<details><summary>All measurements</summary>", "", *tables.by_model(result), "", "</details>"]
 
 
 def _plot(function: str, result: Result, out: Path, stem: str) -> list[str]:

@@ -20,14 +20,14 @@ from benchmarks.efficiency import sizes
 from benchmarks.efficiency.cells import Result, label, number
 from benchmarks.efficiency.documented import RIVALS
 from benchmarks.efficiency.group import Input
-from benchmarks.efficiency.inference import say
+from benchmarks.efficiency.inference import check_distinct, say
 from benchmarks.efficiency.machine import device_of, provenance, threads
-from benchmarks.efficiency.models.embeddings import PADDING
 from benchmarks.efficiency.models.registry import MODELS, check_names, missing
 from benchmarks.efficiency.store import Cell, Store
 from benchmarks.efficiency.tables import size_of
 from benchmarks.efficiency.timing import outliers
 from benchmarks.measuring import RESULTS, ROOT, said
+from linformer_fairseq.files.dictionary import PAD
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.markdown import markdown_table
 
@@ -82,10 +82,7 @@ def _check(args: argparse.Namespace) -> None:
     for name in args.models:
         if name not in RIVALS:
             raise UserError(f"model {name} is not checked; expected some of {', '.join(RIVALS)}")
-    for option in ("lengths", "models"):
-        values = getattr(args, option)
-        if len(set(values)) < len(values):
-            raise UserError(f"--{option} names something twice: {' '.join(map(str, values))}")
+    check_distinct(args, "lengths", "models")
     for option in ("projected_dim", "tokens", "rounds"):
         if getattr(args, option) < 1:
             raise UserError(f"--{option.replace('_', '-')} is {getattr(args, option)}; expected at least 1")
@@ -156,7 +153,7 @@ def _compared(name: str, given: Input, settings: dict[str, Any]) -> Cell:
     tokens = given.tokens(given.sequences, settings["vocabulary"])
     case = {key: settings[key] for key in ("device", "dtype", "threads", *asdict(sizes.Sizes()))}
     case |= {"model": name, "n": given.n, "k": settings["projected_dim"] if MODELS[name].projects else None}
-    case |= {"length": given.length, "padded": given.padded, "lengths": tokens.ne(PADDING).sum(dim=1).tolist()}
+    case |= {"length": given.length, "padded": given.padded, "lengths": tokens.ne(PAD).sum(dim=1).tolist()}
     seconds: dict[str, list[float]] = {side: [] for side in SIDES}
     for turn in range(settings["rounds"]):
         with _both(case, {}) as sides:

@@ -24,6 +24,7 @@ from typing import Any
 import torch
 
 from benchmarks.efficiency import bare, fairseq_trainer, memory
+from benchmarks.efficiency.group import first_line
 from benchmarks.efficiency.machine import DTYPES
 from benchmarks.efficiency.models.trainable import build_trainable, vocabulary_of
 from benchmarks.efficiency.sizes import Sizes
@@ -145,8 +146,7 @@ def _answer(job: Job, pipe: Connection) -> None:
         try:
             answer = ("ok", _LOOPS[job.path](job, device))
         except (RuntimeError, MemoryError, ValueError, UserError) as error:
-            said = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
-            answer = (memory.status_of(error), said)
+            answer = (memory.status_of(error), first_line(error))
     pipe.send(answer)
 
 

@@ -12,15 +12,15 @@ import torch
 
 from benchmarks.arguments import LEAST_ROUNDS, LEAST_UPDATES
 from benchmarks.efficiency import bare, operations, presets, rate, sizes, stretch
-from benchmarks.efficiency.inference import say
+from benchmarks.efficiency.inference import check_distinct, say
 from benchmarks.efficiency.machine import DTYPES, device_of, provenance, threads
-from benchmarks.efficiency.models.embeddings import PADDING
 from benchmarks.efficiency.models.registry import FAIRSEQ, MODELS, TRAINABLE, check_names
 from benchmarks.efficiency.rate import Limit
 from benchmarks.efficiency.sizes import Sizes
 from benchmarks.efficiency.store import Cell, Store
 from benchmarks.efficiency.timing import in_rounds, outliers, quartiles, times_faster
 from benchmarks.measuring import RESULTS
+from linformer_fairseq.files.dictionary import PAD
 from linformer_fairseq.files.errors import UserError
 
 KEYS = (
@@ -64,10 +64,7 @@ def _check(args: argparse.Namespace) -> None:
     for name in args.models:
         if not MODELS[name].trains:
             raise UserError(f"model {name} is for inference only; training has {', '.join(TRAINABLE)}")
-    for option in ("lengths", "models", "projected_dims", "dropouts", "paths"):
-        values = getattr(args, option)
-        if len(set(values)) < len(values):
-            raise UserError(f"--{option.replace('_', '-')} names something twice: {' '.join(map(str, values))}")
+    check_distinct(args, "lengths", "models", "projected_dims", "dropouts", "paths")
     if args.positions is not None and args.positions < max(args.lengths):
         raise UserError(f"--positions {args.positions} is below the length {max(args.lengths)}")
     n, k = args.positions or min(args.lengths), max(args.projected_dims)
@@ -173,7 +170,7 @@ class Group:
         work = job.sequences * operations.training(
             self.size, self.length, entry.k, masked, MODELS[entry.model].projection
         )
-        tokens = int(batch.tokens.ne(PADDING).sum())
+        tokens = int(batch.tokens.ne(PAD).sum())
         peaks = [one.peak_bytes for one in done if one.peak_bytes is not None]
         bare_loop = taken.get(entry._replace(path="bare")) if entry.path == "trainer" else None
         return self._named(entry) | {

@@ -11,10 +11,10 @@ from torch import nn
 
 from benchmarks.__main__ import main
 from benchmarks.efficiency import bare, operations, stretch
-from benchmarks.efficiency.models.embeddings import PADDING
 from benchmarks.efficiency.models.trainable import build_trainable
 from benchmarks.efficiency.sizes import Sizes
 from benchmarks.efficiency.training import KEYS
+from linformer_fairseq.files.dictionary import PAD
 from tests.benchmarks.conftest import TINY
 
 TRAINING = ["training", "--tokens", "64", "--threads", "1", *TINY]
@@ -95,15 +95,15 @@ def test_short_inputs_of_a_larger_model_are_padded(tmp_path):
     (cell,) = json.loads(out.read_text())["cells"]
     batch = bare.batch_of(5, 12, 90, padded=True)
     assert (cell["n"], cell["length"], cell["padded"], cell["batch"]) == (16, 12, True, 5)
-    assert cell["tokens"] == int(batch.tokens.ne(PADDING).sum()) < 60
+    assert cell["tokens"] == int(batch.tokens.ne(PAD).sum()) < 60
 
 
 def test_padding_is_on_the_right_and_never_masked():
     batch = bare.batch_of(50, 17, 90, padded=True)
-    lengths = batch.tokens.ne(PADDING).sum(1)
+    lengths = batch.tokens.ne(PAD).sum(1)
     assert lengths[0] == 17 and lengths.min() >= 9 and len(lengths.unique()) > 4
-    assert torch.equal(batch.tokens.ne(PADDING), torch.arange(17) < lengths[:, None])
-    assert not (batch.masked & batch.tokens.eq(PADDING)).any() and (batch.tokens[batch.masked] == 89).all()
+    assert torch.equal(batch.tokens.ne(PAD), torch.arange(17) < lengths[:, None])
+    assert not (batch.masked & batch.tokens.eq(PAD)).any() and (batch.tokens[batch.masked] == 89).all()
     assert all(map(torch.equal, batch, bare.batch_of(50, 17, 90, padded=True)))
 
 

@@ -8,9 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.efficiency.sizes import Sizes
-
-PADDING = 1
-"""Id of the padding symbol in fairseq and Hugging Face."""
+from linformer_fairseq.files.dictionary import PAD
 
 
 class Embeddings(nn.Module):
@@ -18,7 +16,7 @@ class Embeddings(nn.Module):
 
     def __init__(self, sizes: Sizes, n: int) -> None:
         super().__init__()
-        self.tokens = nn.Embedding(sizes.vocabulary, sizes.width, padding_idx=PADDING)
+        self.tokens = nn.Embedding(sizes.vocabulary, sizes.width, padding_idx=PAD)
         self.positions = nn.Embedding(n, sizes.width)
         self.norm = nn.LayerNorm(sizes.width)
 
@@ -35,13 +33,13 @@ def padding_of(tokens: Tensor) -> Tensor | None:
     On a GPU, the test synchronizes the host with the device. For n x n attention this pays off, since torch's flash
     attention does not support a mask.
     """
-    padding = tokens.eq(PADDING)
+    padding = tokens.eq(PAD)
     return padding if bool(padding.any()) else None
 
 
 def padding_without_waiting(tokens: Tensor) -> Tensor | None:
     """The same, but on a GPU it always returns the mask, as our fairseq model does."""
-    return padding_of(tokens) if tokens.device.type == "cpu" else tokens.eq(PADDING)
+    return padding_of(tokens) if tokens.device.type == "cpu" else tokens.eq(PAD)
 
 
 class Encoder(nn.Module):

@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from benchmarks.efficiency.models.embeddings import PADDING
 from benchmarks.efficiency.sizes import Sizes
+from linformer_fairseq.files.dictionary import PAD
 from linformer_fairseq.files.errors import UserError
 
 
@@ -20,7 +20,7 @@ class HuggingFace(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """(B, T) to (B, T, C)."""
-        features: Tensor = self.model(tokens, attention_mask=tokens.ne(PADDING).long()).last_hidden_state
+        features: Tensor = self.model(tokens, attention_mask=tokens.ne(PAD).long()).last_hidden_state
         return features
 
 
@@ -42,7 +42,7 @@ def roberta_config(sizes: Sizes, n: int, **more: Any) -> Any:
         num_hidden_layers=sizes.layers,
         num_attention_heads=sizes.heads,
         intermediate_size=sizes.ffn,
-        max_position_embeddings=n + PADDING + 1,
+        max_position_embeddings=n + PAD + 1,
         **more,
     )
 
