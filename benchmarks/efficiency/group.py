@@ -25,6 +25,7 @@ from benchmarks.efficiency.timing import FEW, in_rounds, outliers, quartiles, se
 from benchmarks.efficiency.tokens import random_tokens
 from linformer_fairseq.files.dictionary import PAD
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.memory import is_out_of_memory
 
 LARGEST_BATCH = 2**16
 """The largest batch that --largest-batch tries."""
@@ -186,7 +187,7 @@ class Group:
             raise NotMeasured("failed", str(error)) from error
         except (RuntimeError, MemoryError, ImportError, ValueError, IndexError, AttributeError, TypeError) as error:
             # Models of other libraries may fail in any way; the remaining models are still measured.
-            if memory.is_out_of_memory(error):
+            if is_out_of_memory(error):
                 raise NotMeasured("out_of_memory", first_line(error)) from None
             raise NotMeasured("failed", f"{type(error).__name__}: {first_line(error)}") from None
 
@@ -270,7 +271,7 @@ class Group:
             peak = self._peak(trial)
             ready.seconds, ready.tokens = time.perf_counter() - started, trial.tokens
         except (RuntimeError, MemoryError) as error:
-            return f"{'memory' if memory.is_out_of_memory(error) else 'failed'}: {first_line(error)}"
+            return f"{'memory' if is_out_of_memory(error) else 'failed'}: {first_line(error)}"
         finally:
             del trial
             self._release()

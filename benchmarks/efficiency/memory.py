@@ -16,6 +16,8 @@ from typing import Any
 
 import torch
 
+from linformer_fairseq.files.memory import is_out_of_memory
+
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's mallopt
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
@@ -120,14 +122,6 @@ def release(device: torch.device) -> None:
         torch.cuda.empty_cache()
     else:
         _trim()
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error means out of memory; on a CPU it is an ordinary RuntimeError."""
-    if isinstance(error, (torch.cuda.OutOfMemoryError, MemoryError)):
-        return True
-    text = str(error)
-    return isinstance(error, RuntimeError) and ("out of memory" in text or "can't allocate memory" in text)
 
 
 def status_of(error: BaseException) -> str:

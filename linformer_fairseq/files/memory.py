@@ -1,4 +1,4 @@
-"""Lack of memory as an error for the user."""
+"""Lack of memory: recognized, and as an error for the user."""
 
 from __future__ import annotations
 
@@ -7,8 +7,15 @@ from contextlib import contextmanager
 
 from linformer_fairseq.files.errors import UserError
 
-# torch's error on a CPU has no class of its own, and that of a GPU is a RuntimeError, too.
 _TORCH = ("can't allocate memory", "out of memory")
+"""Texts of torch's errors: that of a CPU is an ordinary RuntimeError, and so are some of a GPU's libraries."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error means that there was not enough memory, of the machine or of a GPU."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's, without importing it
+        return True
+    return isinstance(error, RuntimeError) and any(part in str(error) for part in _TORCH)
 
 
 @contextmanager
@@ -21,8 +28,8 @@ def enough_memory(hint: str) -> Iterator[None]:
     try:
         yield
     except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
         text = " ".join(str(error).split())
         text = text[max(0, text.find("DefaultCPUAllocator")) :]  # before it is a line of torch's own source
-        if isinstance(error, RuntimeError) and not any(part in text for part in _TORCH):
-            raise
         raise UserError(f"not enough memory{f' ({text[:160]})' if text else ''}; {hint}") from error

@@ -8,7 +8,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.efficiency import memory, operations, paper, rate
-from benchmarks.efficiency.memory import is_out_of_memory, largest, no_more_than_there_is, peak_of
+from benchmarks.efficiency.memory import largest, no_more_than_there_is, peak_of
 from benchmarks.efficiency.models.build import build
 from benchmarks.efficiency.models.registry import MODELS
 from benchmarks.efficiency.plots import spread
@@ -16,6 +16,7 @@ from benchmarks.efficiency.rate import calls as rate_calls  # as it is before co
 from benchmarks.efficiency.sizes import Sizes
 from benchmarks.efficiency.timing import in_rounds, quartiles, times_faster
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.memory import is_out_of_memory
 
 TINY = Sizes(layers=3, width=16, ffn=40, heads=2, vocabulary=50)
 CPU = torch.device("cpu")
@@ -86,6 +87,7 @@ def test_an_allocation_that_fails_is_out_of_memory():
     with pytest.raises(RuntimeError) as error:
         torch.empty(1 << 60)
     assert is_out_of_memory(error.value)
+    assert is_out_of_memory(torch.OutOfMemoryError("a GPU's, whatever it says"))
     assert not is_out_of_memory(RuntimeError("shapes do not fit"))
 
 
