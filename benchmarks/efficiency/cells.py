@@ -12,9 +12,9 @@ from benchmarks.efficiency.store import Cell
 from benchmarks.efficiency.timing import times_faster
 
 STORED, FUSED, HUGGING_FACE = "roberta_materialised", "roberta_fairseq", "roberta_hf"
-DENSE = dict(zip(FORMS, ("in one piece", "in our blocks"), strict=True))
+DENSE_FORMS = dict(zip(FORMS, ("in one piece", "in our blocks"), strict=True))
 """The forms of the dense rival: our layer with n x n attention; whichever is faster counts."""
-OURS = ("linformer", "linformer_core", "linformer_convolution", "linformer_core_convolution")
+OUR_MODELS = ("linformer", "linformer_core", "linformer_convolution", "linformer_core_convolution")
 Result = dict[str, Any]
 Base = Callable[..., Cell | None]
 """Function that returns the cell of the baseline; its arguments are values that the cell must have."""
@@ -51,18 +51,18 @@ def cell_of(result: Result, **wanted: Any) -> Cell | None:
 
 def ours_of(result: Result) -> str | None:
     """The name under which our model was measured."""
-    return next((name for name in OURS if cells_of(result, model=name, status="ok")), None)
+    return next((name for name in OUR_MODELS if cells_of(result, model=name, status="ok")), None)
 
 
 def rival_of(result: Result, **wanted: Any) -> Cell | None:
     """The cell of the dense rival in its faster form; one without a time if no form has one."""
-    cells = [cell for name in DENSE for cell in cells_of(result, model=name, **wanted)]
+    cells = [cell for name in DENSE_FORMS for cell in cells_of(result, model=name, **wanted)]
     return min(cells, key=lambda cell: cell["seconds"] or math.inf, default=None)
 
 
 def both_forms(result: Result) -> bool:
     """Whether the dense rival was measured in both forms: only then is its faster form known."""
-    return all(cells_of(result, model=name) for name in DENSE)
+    return all(cells_of(result, model=name) for name in DENSE_FORMS)
 
 
 def fewer_operations(base: Cell, other: Cell) -> float:

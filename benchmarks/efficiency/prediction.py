@@ -31,7 +31,7 @@ from linformer_fairseq.files.dictionary import BOS, EOS, PAD, SPECIAL, UNK
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.markdown import markdown_table
 
-OURS, PIPELINE = "linformer predict", "Hugging Face pipeline"
+_OUR_PROGRAM, _PIPELINE = "linformer predict", "Hugging Face pipeline"
 LONG = 4000
 """Characters of the shortest document: more than 512 tokens."""
 _WARM_UP = 4
@@ -67,10 +67,10 @@ def run(args: argparse.Namespace) -> int:
     out = args.out or RESULTS / f"prediction_{device.type}_{args.dtype}.json"
     store = Store(out, "prediction", settings, provenance(device, args.dtype), resume=False)
     programs: dict[tuple[str, int | None], Program] = {
-        (OURS, None): ours(size, args.positions, args.projected_dim, bpe, device, DTYPES[args.dtype])
+        (_OUR_PROGRAM, None): ours(size, args.positions, args.projected_dim, bpe, device, DTYPES[args.dtype])
     }
     pipeline = hugging_face(size, args.positions, bpe, device, DTYPES[args.dtype])
-    programs |= {(PIPELINE, batch): partial(pipeline, batch) for batch in args.batch_sizes}
+    programs |= {(_PIPELINE, batch): partial(pipeline, batch) for batch in args.batch_sizes}
     with tempfile.TemporaryDirectory(prefix="prediction_benchmark_") as folder:
         for kind, lines in texts(args, data).items():
             path, few = Path(folder, f"{kind}.txt"), Path(folder, "few.txt")
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
                 raise error
             for (name, batch), values in taken.items():
                 first, median, third = quartiles(values)
-                ratio = times_faster(values, taken[OURS, None])
+                ratio = times_faster(values, taken[_OUR_PROGRAM, None])
                 store.add(
                     {
                         "input": kind,

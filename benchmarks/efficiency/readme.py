@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks import data_prep, preparation
 from benchmarks.efficiency import exponents, report, tables
 from benchmarks.efficiency.cells import (
-    DENSE,
+    DENSE_FORMS,
     STATUS,
     Result,
     both_forms,
@@ -72,7 +72,7 @@ def speed(results: Path) -> list[str]:
 
 def _ratio(result: Result, ours: str | None, model: str, **wanted: Any) -> str:
     """How many times faster ours is than a model (the dense rival in its faster form); a dash if one has no time."""
-    dense = model in DENSE
+    dense = model in DENSE_FORMS
     base = rival_of(result, **wanted) if dense else cell_of(result, model=model, **wanted)
     ratio = faster(base, cell_of(result, model=ours, **wanted))
     return "-" if ratio is None else f"{ratio:.2f}"

@@ -7,10 +7,10 @@ from functools import partial
 
 from benchmarks.efficiency import paper
 from benchmarks.efficiency.cells import (
-    DENSE,
+    DENSE_FORMS,
     FUSED,
     HUGGING_FACE,
-    OURS,
+    OUR_MODELS,
     STATUS,
     STORED,
     Base,
@@ -39,7 +39,7 @@ from linformer_fairseq.files.markdown import markdown_table
 
 def forms_of(result: Result) -> str:
     """The forms in which the dense rival was measured, as text."""
-    found = [form for name, form in DENSE.items() if cells_of(result, model=name)]
+    found = [form for name, form in DENSE_FORMS.items() if cells_of(result, model=name)]
     return " or ".join(found) + (", whichever is faster" if len(found) > 1 else "")
 
 
@@ -164,7 +164,7 @@ def by_model(result: Result) -> list[str]:
 def short(result: Result) -> list[str]:
     """Times of short inputs relative to the dense rival's, and from which length on a Linformer pays off."""
     cells = sorted(result["cells"], key=place)
-    variants = list(dict.fromkeys((cell["model"], cell["k"]) for cell in cells if cell["model"] not in DENSE))
+    variants = list(dict.fromkeys((cell["model"], cell["k"]) for cell in cells if cell["model"] not in DENSE_FORMS))
     rows = []
     for given in unique_inputs(result):
         base = rival_of(result, **given)
@@ -187,7 +187,7 @@ def short(result: Result) -> list[str]:
         "",
     ]
     for model, k in variants:
-        if MODELS[model].projects and model in OURS:
+        if MODELS[model].projects and model in OUR_MODELS:
             lines.append(f"- {_pays_text(result, model, k)}")
     return [*lines, "", *outliers_note(result), *notes(result)]
 
@@ -260,7 +260,7 @@ def training(result: Result) -> list[str]:
         if cell["status"] != "ok":
             rows.append([*name, STATUS[cell["status"]], *["-"] * 7])
             continue
-        rival, fairseqs = _beside(result, cell, _DENSE), _beside(result, cell, (FUSED,))
+        rival, fairseqs = _beside(result, cell, _WITH_COMPILED), _beside(result, cell, (FUSED,))
         base = rival or fairseqs
         rows.append(
             [
@@ -307,7 +307,7 @@ def training(result: Result) -> list[str]:
 
 
 _ONE_FORM = "There is no ratio to the dense rival, because it was not measured in both of its forms. "
-_DENSE = (*DENSE, "roberta_sdpa_core_compiled")
+_WITH_COMPILED = (*DENSE_FORMS, "roberta_sdpa_core_compiled")
 """The same layer as ours with dense attention."""
 
 
