@@ -26,6 +26,11 @@ number() { # number OPTION VALUE
     [[ $2 =~ ^[1-9][0-9]{0,6}$ ]] || die "$1 $2: expected a whole number above 0"
 }
 
+check_path() { # check_path [OPTION] PATH
+    # fairseq splits paths at colons, and Hydra interpolates ${...}.
+    [[ ${!#} != *[:\$\'\"\\]* ]] || die "$*: fairseq cannot read a path with a colon, quotation marks, \$ or \\"
+}
+
 show() { # show COMMAND...: prints it as typed in a shell, on several lines if it is long
     local word line="\$"
     for word in "$@"; do

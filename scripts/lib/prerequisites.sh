@@ -27,7 +27,7 @@ if sys.implementation.name == "cpython":
 
 is_supported() { [[ $1 =~ ^3\.(11|12|13)\. ]]; }
 
-find_python() { # sets `python` (empty: none is supported) and `python_found` (the versions found, for the message)
+find_base_python() { # sets `python` (empty: none is supported) and `python_found` (the versions found, for the message)
     local candidate version
     python="" python_found=""
     # The user's choice is used or refused, never silently replaced by another interpreter. Without one, the
@@ -122,7 +122,7 @@ stop_if_missing() {
 }
 
 check_prerequisites() {
-    find_python
+    find_base_python
     check_linux
     check_python
     check_venv_module

@@ -42,7 +42,7 @@ open_study() { # open_study TASK_SOURCE...
     for path in "${text[@]}" "${@/#/$data/}"; do
         [[ -r $path ]] || die "$path: not there, or not readable; --help lists what is expected"
     done
-    [[ $out != *[:\$\'\"\\]* ]] || die "--out $out: fairseq cannot read a path with a colon, quotation marks, \$ or \\"
+    check_path --out "$out"
     "$repo/scripts/setup.sh"
     export PATH="$venv/bin:$PATH" PYTHONPATH="$repo${PYTHONPATH:+:$PYTHONPATH}" OMP_NUM_THREADS=1
     mkdir -p -- "$out/logs"

@@ -25,8 +25,7 @@ interrupted() { # interrupted SIGNAL
 
 open_output() { # open_output DIR: sets `out` and locks it; exits if it is in use or has other files
     out="$1"
-    # fairseq splits paths at colons, and Hydra interpolates ${...}.
-    [[ $out != *[:\$\'\"\\]* ]] || die "$out: fairseq cannot read a path with a colon, quotation marks, \$ or \\"
+    check_path "$out"
     if [[ -d $out && ! -e $out/.linformer-quickstart && -n "$(ls -A -- "$out")" ]]; then
         die "--out $out: this folder holds other files; give a new or an empty one"
     fi

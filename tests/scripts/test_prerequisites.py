@@ -119,7 +119,7 @@ def test_this_machine_passes_the_checks():
     """The real interpreter that runs the tests has what the checks look for, except perhaps disk."""
     code = (
         f"source {shlex.quote(str(LIB / 'common.sh'))}; source {shlex.quote(str(LIB / 'prerequisites.sh'))}; "
-        "find_python; check_python; check_venv_module; stop_if_missing; echo $python_found"
+        "find_base_python; check_python; check_venv_module; stop_if_missing; echo $python_found"
     )
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", code],
