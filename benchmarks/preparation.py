@@ -1,6 +1,6 @@
 """Time and memory of each step of the preparation of pretraining data, for texts of several sizes.
 
-    LINFORMER_DATA=DIR python benchmarks/preparation.py       writes to results/data_prep
+    LINFORMER_DATA=DIR python -m benchmarks.preparation       writes to results/data_prep
 
 The text is from books and Wikipedia, documents separated by empty lines; the steps are those of
 `linformer data pretraining` with its defaults. Each round measures all sizes once, after an untimed run on a short
@@ -15,10 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-if not __package__:  # run by its path
-    sys.path[0] = str(Path(__file__).resolve().parent.parent)
-
-from benchmarks.data_prep import PACKAGES, Numbers, numbers, summary, text_lines, write_text
+from benchmarks.binarizing import PACKAGES, Numbers, numbers, summary, text_lines, write_text
 from benchmarks.measuring import ROOT, provenance, run, said
 from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.json_records import read_object
@@ -101,20 +98,22 @@ def table(result: dict[str, Any]) -> str:
     return "\n".join([*markdown_table(rows, left=(), gap=""), "", basis(result)]) + "\n"
 
 
-def main() -> int:
+def main(argv: list[str] | None = None) -> int:
     """Run the program; returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    program, words = "python -m benchmarks.preparation", sys.argv[1:] if argv is None else argv
+    parser = argparse.ArgumentParser(program, description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--sizes", type=float, nargs="+", default=[10, 200], help="MB of text (%(default)s)")
     parser.add_argument("--workers", type=int, default=2, help="processes (%(default)s)")
     parser.add_argument("--rounds", type=int, default=5, help="each measures all sizes (%(default)s)")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "data_prep", help="folder for the results")
-    args = parser.parse_args()
+    args = parser.parse_args(words)
     if not os.environ.get("LINFORMER_DATA"):
         parser.error("set LINFORMER_DATA to the folder of real data")
     if args.rounds < 1:
         parser.error(f"--rounds is {args.rounds}; expected at least 1")
     data = Path(os.environ["LINFORMER_DATA"]).resolve()
-    made = provenance(" ".join(["python benchmarks/preparation.py", *sys.argv[1:]]), PACKAGES)
+    made = provenance(" ".join([program, *words]), PACKAGES)
     sizes = measure(data, args.sizes, args.workers, args.rounds)
     result = {"workers": args.workers, "sizes": sizes, "provenance": made}
     write_file(args.out / "preparation.json", json.dumps(result, indent=1) + "\n")  # steps in the order of the table

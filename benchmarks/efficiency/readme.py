@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks import data_prep, preparation
+from benchmarks import binarizing, preparation
 from benchmarks.efficiency import exponents, report, tables
 from benchmarks.efficiency.cells import (
     DENSE_FORMS,
@@ -187,7 +187,7 @@ PARTS: dict[str, Callable[[Path], list[str]]] = {
     "short": short,
     "table3": table3,
     **{kind: partial(of_kind, kind) for kind in report.TABLES},
-    "data_prep": lambda results: data_prep.comparison(read_object(results / "data_prep/binarize.json")),
+    "data_prep": lambda results: binarizing.comparison(read_object(results / "data_prep/binarize.json")),
     "preparation": lambda results: preparation.by_size(read_object(results / "data_prep/preparation.json")),
 }
 """Functions by the name of their markers: they take the folder of all results and return Markdown, or no lines if

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks import data_prep, preparation
-from benchmarks.data_prep import Numbers
+from benchmarks import binarizing, preparation
+from benchmarks.binarizing import Numbers
 from benchmarks.measuring import Measured
 from data_prep.binarize import binarize
 from tests.data_prep.small_tokenizers import make_gpt2, text
@@ -40,16 +40,16 @@ def compared(**ids: Any) -> dict[str, Any]:
     return {
         "workers": 2,
         "megabytes": 20.0,
-        "programs": {name: data_prep.summary(found, 20.0) for name, found in runs.items()},
+        "programs": {name: binarizing.summary(found, 20.0) for name, found in runs.items()},
         "ids": {"fairseq": True, "hugging_face": {"lines": 100, "their_lines": 100, "different": 0}, **ids},
-        "sizes": [data_prep.summary(taking(size / 10), size) for size in (10, 20, 40)],
+        "sizes": [binarizing.summary(taking(size / 10), size) for size in (10, 20, 40)],
         "fit": {key: {"start": 0.0, "slope": 0.1, "r_squared": 1.0} for key in ("seconds", "cpu_seconds")},
         "provenance": MADE,
     }
 
 
 def test_commands_one_after_the_other_are_one_run() -> None:
-    found = data_prep.numbers(Measured(1.0, 2.0, 30), Measured(4.0, 5.0, 20))
+    found = binarizing.numbers(Measured(1.0, 2.0, 30), Measured(4.0, 5.0, 20))
     assert found == {"seconds": 5.0, "cpu_seconds": 7.0, "peak_bytes": 30}
 
 
@@ -68,7 +68,7 @@ def test_programs_run_in_turn_and_their_folders_go(tmp_path: Path) -> None:
         order.append("look")
         return sorted(path.name for path in folder.iterdir())
 
-    found, seen = data_prep.rounds_of({"a": program("a"), "b": program("b")}, 2, tmp_path, look)
+    found, seen = binarizing.rounds_of({"a": program("a"), "b": program("b")}, 2, tmp_path, look)
     assert order == ["a", "b", "look", "a", "b"] and seen == ["a", "b"]
     assert [one["seconds"] for one in found["b"]] == [2, 5]
     assert list(tmp_path.iterdir()) == []
@@ -76,14 +76,14 @@ def test_programs_run_in_turn_and_their_folders_go(tmp_path: Path) -> None:
 
 def test_a_ratio_is_the_median_over_the_rounds() -> None:
     result = compared()
-    assert data_prep.ratio(result, "fairseq", "gpt2_bpe") == 20  # of 20, 30 and 10; the medians' would be 16.7
-    assert data_prep.ratio(result, "hugging_face", "gpt2_bpe") == 3
-    assert data_prep.ratio(result, "fairseq", "hugging_face") == 5
+    assert binarizing.ratio(result, "fairseq", "gpt2_bpe") == 20  # of 20, 30 and 10; the medians' would be 16.7
+    assert binarizing.ratio(result, "hugging_face", "gpt2_bpe") == 3
+    assert binarizing.ratio(result, "fairseq", "hugging_face") == 5
     assert result["programs"]["fairseq"]["seconds"] == 50 and result["programs"]["fairseq"]["peak_bytes"] == 90e6
 
 
 def test_the_table_for_readme() -> None:
-    lines = data_prep.comparison(compared())
+    lines = binarizing.comparison(compared())
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
     assert [row[1:] for row in rows[2:]] == [
         ["50.0", "1", "0.2", "90 MB"],
@@ -92,20 +92,20 @@ def test_the_table_for_readme() -> None:
         ["4.0", "12.5", "2.5", "4 MB"],
     ]
     assert "0 of 100 lines" in lines[-1] and "3 rounds" in lines[-1] and "0123456789" in lines[-1]
-    page = data_prep.table(compared())
+    page = binarizing.table(compared())
     assert "| 40.0 | 90.0 | 50.0 |" in page and "| 40.0 | 4.00 | 10.0 |" in page
 
 
 def test_other_ids_are_said() -> None:
-    assert "DIFFER from fairseq's" in data_prep.same_ids(compared(fairseq=False))
+    assert "DIFFER from fairseq's" in binarizing.same_ids(compared(fairseq=False))
     found = {"lines": 100, "their_lines": 100, "different": 7}
-    assert "7 of 100 lines" in data_prep.same_ids(compared(hugging_face=found))
-    assert "101 lines of 100" in data_prep.same_ids(compared(hugging_face={**found, "their_lines": 101}))
+    assert "7 of 100 lines" in binarizing.same_ids(compared(hugging_face=found))
+    assert "101 lines of 100" in binarizing.same_ids(compared(hugging_face={**found, "their_lines": 101}))
 
 
 def test_the_table_of_the_steps() -> None:
     steps = {
-        step: data_prep.summary(taking(*seconds), 10.0)
+        step: binarizing.summary(taking(*seconds), 10.0)
         for step, seconds in zip(preparation.STEPS, ((1, 2, 3), (9, 8, 7), (4, 4, 5)), strict=True)
     }
     counts = {"documents": 1100, "words": 20000, "tokens": 30000}
@@ -119,12 +119,12 @@ def test_the_table_of_the_steps() -> None:
 def test_lines_are_stripped_and_as_many_as_asked_for(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("  a b \n\nsecond\n" * 10)
     written = tmp_path / "folder" / "train.txt"
-    assert data_prep.write_text(written, data_prep.text_lines(tmp_path / "text.txt", None, 16)) == 1.2e-5
+    assert binarizing.write_text(written, binarizing.text_lines(tmp_path / "text.txt", None, 16)) == 1.2e-5
     assert written.read_text() == "a b\n\nsecond\n"
 
 
 @pytest.mark.skipif(
-    not all(map(importlib.util.find_spec, ("fairseq", *data_prep.RIVALS))), reason="tokenizers or datasets is missing"
+    not all(map(importlib.util.find_spec, ("fairseq", *binarizing.RIVALS))), reason="tokenizers or datasets is missing"
 )
 def test_hugging_face_gives_our_ids(tmp_path: Path) -> None:
     from benchmarks import hugging_face_data
@@ -134,11 +134,11 @@ def test_hugging_face_gives_our_ids(tmp_path: Path) -> None:
     source.write_text(text(20) + "\nI'm  two blanks, naïve\u0085 ½²\u2028 🤖\n")
     hugging_face_data.prepare(source, bpe, tmp_path / "arrow", workers=1)
     binarize([source], bpe, tmp_path / "bin")
-    found = data_prep.different_lines(tmp_path / "arrow", tmp_path / "bin")
+    found = binarizing.different_lines(tmp_path / "arrow", tmp_path / "bin")
     assert found == {"lines": found["lines"], "their_lines": found["lines"], "different": 0} and found["lines"] > 40
     changed = tmp_path / "changed" / "train.txt"
     changed.parent.mkdir()
     changed.write_text(source.read_text().replace("I'm", "I"))
     binarize([changed], bpe, tmp_path / "other")
-    assert data_prep.different_lines(tmp_path / "arrow", tmp_path / "other")["different"] == 1
-    assert not data_prep.same_files(tmp_path / "bin", tmp_path / "other")
+    assert binarizing.different_lines(tmp_path / "arrow", tmp_path / "other")["different"] == 1
+    assert not binarizing.same_files(tmp_path / "bin", tmp_path / "other")

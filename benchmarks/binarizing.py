@@ -1,7 +1,7 @@
 """Time and memory of converting a text to token ids, with fairseq, Hugging Face's libraries and data_prep.binarize.
 
-    LINFORMER_DATA=DIR python benchmarks/data_prep.py                             writes to results/data_prep
-    python benchmarks/data_prep.py --text FILE --bpe DIR --out DIR [--megabytes N]    on a text of your own
+    LINFORMER_DATA=DIR python -m benchmarks.binarizing                                 writes to results/data_prep
+    python -m benchmarks.binarizing --text FILE --bpe DIR --out DIR [--megabytes N]    on a text of your own
 
 fairseq's commands are examples/roberta/multiprocessing_bpe_encoder.py and fairseq-preprocess, as in its RoBERTa
 documentation; Hugging Face's libraries are called by benchmarks/hugging_face_data.py; ours is python -m
@@ -24,10 +24,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
-
-if not __package__:  # run by its path: this file must not shadow the package data_prep
-    sys.path[0] = str(Path(__file__).resolve().parent.parent)
-
 
 from benchmarks.measuring import ROOT, Measured, provenance, run, said
 from linformer_fairseq.files.atomic import write_file
@@ -274,10 +270,12 @@ def table(result: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> int:
+def main(argv: list[str] | None = None) -> int:
     """Run the program; returns the exit status."""
+    program, words = "python -m benchmarks.binarizing", sys.argv[1:] if argv is None else argv
     data = Path(os.environ["LINFORMER_DATA"]).resolve() if os.environ.get("LINFORMER_DATA") else None
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(program, description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--text", type=Path, help="UTF-8 text (default: books and Wikipedia in LINFORMER_DATA)")
     parser.add_argument("--bpe", type=Path, help="folder of encoder.json, vocab.bpe, dict.txt (LINFORMER_DATA/bpe)")
     parser.add_argument("--megabytes", type=float, default=20, help="MB for the comparison (%(default)s)")
@@ -285,7 +283,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2, help="processes (%(default)s)")
     parser.add_argument("--rounds", type=int, default=5, help="each runs all programs (%(default)s)")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "data_prep", help="folder for the results")
-    args = parser.parse_args()
+    args = parser.parse_args(words)
     args.data = data
     args.text = args.text and args.text.resolve()  # the commands run from the repository's root
     args.bpe = args.bpe.resolve() if args.bpe else data / "bpe" if data else None
@@ -295,7 +293,7 @@ def main() -> int:
         parser.error(f"--rounds is {args.rounds}; expected at least 1")
     if not all(map(importlib.util.find_spec, RIVALS)):
         parser.error("tokenizers and datasets are needed: pip install -c constraints.txt -e '.[bench,data]'")
-    made = provenance(" ".join(["python benchmarks/data_prep.py", *sys.argv[1:]]), (*PACKAGES, *RIVALS))
+    made = provenance(" ".join([program, *words]), (*PACKAGES, *RIVALS))
     with tempfile.TemporaryDirectory(prefix="data_prep_benchmark_") as work:
         result = {**measure(args, Path(work)), "provenance": made}
     write_file(args.out / "binarize.json", json.dumps(result, indent=1) + "\n")  # programs in the order of the table
