@@ -13,21 +13,16 @@ from benchmarks import binarizing, preparation
 from benchmarks.efficiency import exponents, report, tables
 from benchmarks.efficiency.cells import (
     DENSE_FORMS,
-    STATUS,
     Result,
     both_forms,
     cell_of,
-    cells_of,
     faster,
-    fewer_operations,
     label,
-    number,
     ours_of,
     rival_of,
 )
 from benchmarks.efficiency.energy import WATTS, energy_table
-from benchmarks.efficiency.models.registry import MODELS
-from benchmarks.efficiency.store import Cell, read
+from benchmarks.efficiency.store import files_of, of_preset, read
 from benchmarks.measuring import ROOT, said
 from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.errors import UserError
@@ -35,8 +30,6 @@ from linformer_fairseq.files.json_records import read_object
 from linformer_fairseq.files.markdown import markdown_table
 
 PAGES = ("README.md", "docs/performance.md", "benchmarks/NOTES.md")
-SHOWN = (512, 4096, 16384, 65536)
-"""Lengths of Figure 2 that have a column; the report has all."""
 IN_SHORT = ("roberta_sdpa_core", "roberta_hf", "roberta_fairseq", "fairseq_linformer", "linformer_convolution")
 """The models of the short table of speed."""
 
@@ -44,7 +37,7 @@ IN_SHORT = ("roberta_sdpa_core", "roberta_hf", "roberta_fairseq", "fairseq_linfo
 def speed(results: Path) -> list[str]:
     """Figure 2 and training in one short table: how many times faster ours is. Training is the first that was measured
     with both forms of the dense rival, and Figure 2 is of the same machine, if there is one."""
-    trainings = [read(path) for path in _files(results, "training")]
+    trainings = [read(path) for path in files_of("training", results)]
     training = next((one for one in trainings if not one["settings"]["preset"] and both_forms(one)), None)
     forwards = [result for _, result in of_preset(results, "figure2")]
     if not forwards:
@@ -54,7 +47,7 @@ def speed(results: Path) -> list[str]:
     forward = (alike or forwards)[0]
     ours = ours_of(forward)
     columns: list[tuple[str, Callable[[str], str]]] = []
-    for n in sorted({cell["length"] for cell in forward["cells"]} & set(SHOWN)):
+    for n in sorted({cell["length"] for cell in forward["cells"]} & set(tables.SHOWN)):
         columns.append((f"forward pass, n = {n:,}", partial(_ratio, forward, ours, length=n)))
     if training is not None:
         bare = {"path": "bare", "dropout": min(training["settings"]["dropouts"])}
@@ -82,49 +75,9 @@ def figure2(results: Path) -> list[str]:
     """Figure 2's models by length, for each file of that preset."""
     lines: list[str] = []
     for path, result in of_preset(results, "figure2"):
-        lines += [*by_length(result), "", *tables.outliers_note(result), *tables.notes(result), ""]
+        lines += [*tables.by_length(result), "", *tables.outliers_note(result), *tables.notes(result), ""]
         lines += _picture(results, path.stem, "time and memory against n")
     return lines
-
-
-def by_length(result: Result) -> list[str]:
-    """Tokens per second, and how many times faster ours is with how many times fewer operations."""
-    ours = ours_of(result)
-    measured = sorted({cell["length"] for cell in result["cells"]})
-    lengths = [n for n in measured if n in SHOWN] or measured
-    rows, memory = [], []
-    for model in [name for name in MODELS if cells_of(result, model=name)]:
-        row, peaks = [label(model)], [label(model)]
-        for n in lengths:
-            cell = cell_of(result, model=model, length=n)
-            row.append(_speed_text(cell, None if model == ours else cell_of(result, model=ours, length=n)))
-            there = cell is not None and cell["peak_bytes_per_token"] is not None
-            peaks.append(number(cell["peak_bytes_per_token"] / 1024) if there and cell else "-")
-        rows.append([f"**{text}**" for text in row] if model == ours else row)
-        memory.append(peaks)
-    head = [f"n = {n:,}" for n in lengths]
-    settings = result["settings"]
-    ks = ", ".join(f"{k:,}" for k in settings["projected_dims"])
-    return [
-        f"Tokens per second on {result['provenance']['hardware']}, in {settings['dtype']}, {tables.size_of(result)}, "
-        f"k = {ks}, batches of {tables.batches(result)}. In brackets how many times faster {label(ours or '')!r} is, "
-        "the median over the rounds, and in square brackets how many times fewer operations it takes, which is the "
-        "gain of the method; the rest is implementation. The dense rival is our layer with n x n attention.",
-        "",
-        *markdown_table([["tokens per second", *head], *rows]),
-        "",
-        *markdown_table([["peak memory, KiB a token", *head], *memory]),
-    ]
-
-
-def _speed_text(cell: Cell | None, ours: Cell | None) -> str:
-    if cell is None:
-        return "-"
-    if cell["status"] != "ok":
-        return STATUS[cell["status"]]
-    ratio = faster(cell, ours)
-    text = number(cell["tokens_per_second"]) + tables.star(cell)
-    return text if ratio is None or ours is None else f"{text} ({ratio:.2f} [{fewer_operations(cell, ours):.2f}])"
 
 
 def table1(results: Path) -> list[str]:
@@ -156,21 +109,7 @@ def table3(results: Path) -> list[str]:
 
 def of_kind(kind: str, results: Path) -> list[str]:
     """The tables of all files of a kind that ``report.TABLES`` has; no lines if nothing was measured."""
-    return [line for path in _files(results, kind) for line in [*report.TABLES[kind](read(path)), ""]]
-
-
-def _files(results: Path, kind: str) -> list[Path]:
-    return sorted((results / "efficiency").glob(f"{kind}*.json"))
-
-
-def of_preset(results: Path, preset: str) -> list[tuple[Path, Result]]:
-    """The files of a preset of `linformer benchmark inference`, with their contents.
-
-    Raises:
-        UserError: a file of results cannot be read.
-    """
-    found = [(path, read(path)) for path in _files(results, "inference")]
-    return [(path, result) for path, result in found if result["settings"].get("preset") == preset]
+    return [line for path in files_of(kind, results) for line in [*report.TABLES[kind](read(path)), ""]]
 
 
 def _picture(results: Path, stem: str, text: str) -> list[str]:

@@ -90,3 +90,18 @@ def read(path: Path) -> dict[str, Any]:
     if not all(isinstance(found.get(name), kind) for name, kind in kinds.items()):
         raise UserError(f"{path} holds no results of `linformer benchmark`")
     return found
+
+
+def files_of(kind: str, results: Path) -> list[Path]:
+    """The files of a kind in the folder of all results."""
+    return sorted((results / "efficiency").glob(f"{kind}*.json"))
+
+
+def of_preset(results: Path, preset: str) -> list[tuple[Path, dict[str, Any]]]:
+    """The files of a preset of `linformer benchmark inference`, with their contents.
+
+    Raises:
+        UserError: a file of results cannot be read.
+    """
+    found = [(path, read(path)) for path in files_of("inference", results)]
+    return [(path, result) for path, result in found if result["settings"].get("preset") == preset]

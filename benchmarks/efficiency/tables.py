@@ -36,6 +36,9 @@ from benchmarks.efficiency.timing import OUTLIER
 from benchmarks.measuring import said
 from linformer_fairseq.files.markdown import markdown_table
 
+SHOWN = (512, 4096, 16384, 65536)
+"""Lengths of Figure 2 that have a column; the report has all."""
+
 
 def forms_of(result: Result) -> str:
     """The forms in which the dense rival was measured, as text."""
@@ -159,6 +162,46 @@ def by_model(result: Result) -> list[str]:
         *outliers_note(result),
         *notes(result),
     ]
+
+
+def by_length(result: Result) -> list[str]:
+    """Tokens per second, and how many times faster ours is with how many times fewer operations."""
+    ours = ours_of(result)
+    measured = sorted({cell["length"] for cell in result["cells"]})
+    lengths = [n for n in measured if n in SHOWN] or measured
+    rows, memory = [], []
+    for model in [name for name in MODELS if cells_of(result, model=name)]:
+        row, peaks = [label(model)], [label(model)]
+        for n in lengths:
+            cell = cell_of(result, model=model, length=n)
+            row.append(_speed_text(cell, None if model == ours else cell_of(result, model=ours, length=n)))
+            there = cell is not None and cell["peak_bytes_per_token"] is not None
+            peaks.append(number(cell["peak_bytes_per_token"] / 1024) if there and cell else "-")
+        rows.append([f"**{text}**" for text in row] if model == ours else row)
+        memory.append(peaks)
+    head = [f"n = {n:,}" for n in lengths]
+    settings = result["settings"]
+    ks = ", ".join(f"{k:,}" for k in settings["projected_dims"])
+    return [
+        f"Tokens per second on {result['provenance']['hardware']}, in {settings['dtype']}, {size_of(result)}, "
+        f"k = {ks}, batches of {batches(result)}. In brackets how many times faster {label(ours or '')!r} is, "
+        "the median over the rounds, and in square brackets how many times fewer operations it takes, which is the "
+        "gain of the method; the rest is implementation. The dense rival is our layer with n x n attention.",
+        "",
+        *markdown_table([["tokens per second", *head], *rows]),
+        "",
+        *markdown_table([["peak memory, KiB a token", *head], *memory]),
+    ]
+
+
+def _speed_text(cell: Cell | None, ours: Cell | None) -> str:
+    if cell is None:
+        return "-"
+    if cell["status"] != "ok":
+        return STATUS[cell["status"]]
+    ratio = faster(cell, ours)
+    text = number(cell["tokens_per_second"]) + star(cell)
+    return text if ratio is None or ours is None else f"{text} ({ratio:.2f} [{fewer_operations(cell, ours):.2f}])"
 
 
 def short(result: Result) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.efficiency import exponents, paper, tables
 from benchmarks.efficiency.cells import STORED, Result, cells_of
 from benchmarks.efficiency.energy import WATTS, energy_table
-from benchmarks.efficiency.readme import by_length, of_preset
+from benchmarks.efficiency.store import of_preset
 from linformer_fairseq.files.json_records import naming
 from linformer_fairseq.files.markdown import markdown_table
 from linformer_fairseq.report.section import Missing, Part, shown
@@ -60,7 +60,8 @@ def figure2(results: Path) -> Iterator[Part]:
     devices = set[str]()
     for path, result in of_preset(results, "figure2"):
         with naming(path):
-            lines = [_title(result), *by_length(result), "", *tables.outliers_note(result), *tables.notes(result)]
+            lines = [_title(result), *tables.by_length(result), ""]
+            lines += [*tables.outliers_note(result), *tables.notes(result)]
             devices.add(str(result["settings"]["device"]))
         yield from lines
         yield from _picture(results, path.stem, "Time and memory of a token against the length, a line for each model")
