@@ -6,7 +6,6 @@ import math
 import statistics
 from collections.abc import Sequence
 from functools import partial
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ from benchmarks.efficiency.cells import (
 )
 from benchmarks.efficiency.store import Cell
 from benchmarks.efficiency.tables import size_of
-from linformer_fairseq.files.atomic import write_file
 
 # Okabe and Ito's colours, which colour-blind people can distinguish: ours, RoBERTas, other Linformers.
 _STYLES: dict[str, tuple[str, str]] = {
@@ -245,7 +243,7 @@ def _heat(axes: Any, values: list[list[float]], norm: Any) -> None:
 
 
 def _save(plt: Any, figure: Any, path: Path) -> None:
-    content = BytesIO()
-    figure.savefig(content, format="png", dpi=130, metadata={"Software": None})
+    from linformer_fairseq.results.drawing import save
+
+    save(figure, path)
     plt.close(figure)
-    write_file(path, content.getvalue())
