@@ -1,8 +1,10 @@
 """Fixtures for everybody: a tiny binarised corpus, and console commands as processes."""
 
+import errno
 import gc
 import importlib.util
 import json
+import os
 import random
 import shutil
 import signal
@@ -35,6 +37,22 @@ def pytest_collection_finish() -> None:
     """Take what the imports made out of garbage collection, which would go through it again and again."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in ``tmp_path`` that cannot be listed; permissions would not do, for root lists any folder."""
+    folder = tmp_path / "not_readable"
+    folder.mkdir()
+    list_folder = os.scandir
+
+    def refuse(path: str | Path) -> Any:
+        if Path(path) == folder:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return list_folder(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    return folder
 
 
 @pytest.fixture(scope="session")

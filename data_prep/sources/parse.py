@@ -15,6 +15,7 @@ from data_prep.sources.source import Source, Unit
 from data_prep.sources.stdlib import LICENSE, stdlib_units
 from data_prep.support.step import is_manifest
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.walking import walk
 
 NAMED: dict[str, Callable[[], list[Unit]]] = {"stdlib": stdlib_units}
 """Sources that are neither files nor on the hub, by the name the user writes."""
@@ -88,7 +89,8 @@ def find_files(place: str, anything: bool = False) -> tuple[list[Path], tuple[st
         anything: take files of unknown formats too.
 
     Raises:
-        UserError: there are no files, or a folder contains files of unknown formats, or what a step wrote.
+        UserError: there are no files, or a folder cannot be read, or contains files of unknown formats, or what a step
+            wrote.
     """
     path = Path(place)
     if os.path.lexists(place):
@@ -107,8 +109,12 @@ def find_files(place: str, anything: bool = False) -> tuple[list[Path], tuple[st
         if not match.is_dir():
             found.add(match)
             continue
-        inside, hidden = _walk(match)
-        ignored += hidden
+        contents = walk(match)
+        if contents.unreadable:
+            closed, reason = next(iter(contents.unreadable.items()))
+            raise UserError(f"{closed}: cannot be read: {reason}; make it readable, or name the texts to read")
+        inside = contents.files
+        ignored += map(str, contents.hidden)
         strange = [] if anything else [x for x in inside if format_of(x) is None]
         if strange:
             names = ", ".join(str(x) for x in strange[:5]) + (", ..." if len(strange) > 5 else "")
@@ -125,23 +131,6 @@ def find_files(place: str, anything: bool = False) -> tuple[list[Path], tuple[st
             f"glob such as '{made}/**/*.txt', or what they were made of"
         )
     return sorted(found, key=lambda x: x.parts), tuple(sorted(ignored))
-
-
-def _walk(folder: Path) -> tuple[list[Path], list[str]]:
-    """All files below ``folder``, links followed, and the hidden files and folders."""
-    files: list[Path] = []
-    hidden: list[str] = []
-    seen: set[Path] = set()
-    for root, folders, names in os.walk(folder, followlinks=True):
-        here = Path(root)
-        if here.resolve() in seen:  # a link to a folder above
-            folders.clear()
-            continue
-        seen.add(here.resolve())
-        hidden += [str(here / name) for name in (*folders, *names) if name.startswith(".")]
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        files += [here / name for name in names if not name.startswith(".")]
-    return files, hidden
 
 
 def _weight(spec: str, given: dict[str, str]) -> float:

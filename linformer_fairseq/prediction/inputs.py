@@ -14,6 +14,7 @@ from typing import IO, NamedTuple
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import parse
 from linformer_fairseq.files.text import BYTE_ORDER_MARK, refuse_utf16
+from linformer_fairseq.files.walking import walk
 from linformer_fairseq.prediction.items import LONGEST, Item, Source, Text, decoded, one_line, text_of, too_long
 from linformer_fairseq.prediction.parquet import open_parquet
 
@@ -164,16 +165,9 @@ def _json_reader(fields: Sequence[str]) -> Callable[[str], Text]:
 
 
 def _folder(folder: Path) -> Source:
-    paths: list[Path] = []
-    closed: dict[Path, str] = {}
-
-    def fails(error: OSError) -> None:
-        closed[Path(error.filename)] = error.strerror or str(error)
-
-    for root, folders, names in os.walk(folder, onerror=fails):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        paths += [Path(root, name) for name in names if not name.startswith(".")]
-    paths = sorted([*paths, *closed], key=lambda path: path.parts)
+    contents = walk(folder)
+    closed = contents.unreadable
+    paths = sorted([*contents.files, *closed], key=lambda path: path.parts)
     return Source(str(folder), "document", _documents(folder, paths, closed), len(paths), "documents")
 
 
@@ -186,9 +180,9 @@ def _documents(folder: Path, paths: Sequence[Path], closed: Mapping[Path, str]) 
 
 
 def _document(path: Path) -> Text | ValueError:
-    if path.exists() and not path.is_file():  # a pipe would be waited for
-        return ValueError("not a regular file")
     try:
+        if path.exists() and not path.is_file():  # a pipe would be waited for
+            return ValueError("not a regular file")
         with path.open("rb") as file:
             raw = file.read(LONGEST + 1)
     except OSError as error:

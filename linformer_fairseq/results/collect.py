@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from linformer_fairseq.files import run_record
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.walking import walk
 from linformer_fairseq.results.rows import Row
-from linformer_fairseq.results.run_row import find_runs, read_run
+from linformer_fairseq.results.run_row import read_run
 
 
 @dataclass
@@ -17,7 +19,7 @@ class Collected:
 
     rows: list[Row] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
-    """A sentence for each run folder that could not be read; it begins with the folder."""
+    """A sentence for each folder that could not be read; it begins with the folder."""
     remarks: list[str] = field(default_factory=list)
     """The same for unfinished runs, which were collected, and for copies."""
 
@@ -31,7 +33,7 @@ def collect(folders: Iterable[Path]) -> Collected:
     found = Collected()
     best: dict[tuple[str, str], tuple[Row, Path]] = {}
     seen: dict[Path, Row] = {}
-    for run in _run_folders(folders):
+    for run in _run_folders(folders, found.left_out):
         try:
             row = read_run(run, seen)
         except UserError as error:
@@ -52,11 +54,14 @@ def collect(folders: Iterable[Path]) -> Collected:
     return found
 
 
-def _run_folders(folders: Iterable[Path]) -> list[Path]:
+def _run_folders(folders: Iterable[Path], left_out: list[str]) -> list[Path]:
+    """Folders with a record in and below ``folders``; those of finetunings are in that of their pretraining."""
     runs: dict[Path, Path] = {}  # by resolved path: a folder may be given twice, or within another
     for folder in folders:
         if not folder.is_dir():
             raise UserError(f"{folder}: {'is a file' if folder.exists() else 'no such folder'}; give a folder of runs")
-        for run in find_runs(folder):
+        contents = walk(folder)
+        left_out += [f"{closed}: cannot be read: {reason}" for closed, reason in contents.unreadable.items()]
+        for run in sorted(path.parent for path in contents.files if path.name == run_record.NAME):
             runs.setdefault(run.resolve(), run)
     return list(runs.values())

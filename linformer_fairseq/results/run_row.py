@@ -50,11 +50,6 @@ class Options:
     landmarks: int | None = None
 
 
-def find_runs(folder: Path) -> list[Path]:
-    """All run folders in and below ``folder``; those of finetunings are in that of their pretraining."""
-    return sorted(path.parent for path in folder.rglob(run_record.NAME))
-
-
 def read_run(folder: Path, seen: dict[Path, Row] | None = None) -> Row:
     """The row of one run, finished or not.
 

@@ -141,20 +141,25 @@ def test_a_folder_of_documents(tmp_path: Path) -> None:
     ]
 
 
-def test_a_folder_that_cannot_be_read_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """root reads any folder, so that permissions would not do."""
-    for name in ("closed", "open"):
-        (tmp_path / name).mkdir()
-        write(tmp_path / name / "1.txt", "text")
-    scan = os.scandir
+def test_a_folder_that_cannot_be_read_is_reported(tmp_path: Path, unreadable: Path) -> None:
+    write(tmp_path / "text", "text")
+    assert read(opened(tmp_path)) == [(unreadable.name, "cannot be read: Permission denied"), ("text", "text")]
 
-    def refuse(path: str | Path) -> Any:
-        if Path(path).name == "closed":
+
+def test_a_document_that_cannot_be_looked_at_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a folder that may be listed, but not entered; root enters any folder."""
+    for name in "ab":
+        write(tmp_path / name, "text")
+    stat = os.stat
+
+    def refuse(path: str | Path, **options: Any) -> os.stat_result:
+        if Path(path) == tmp_path / "a":
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
-        return scan(path)
+        return stat(path, **options)
 
-    monkeypatch.setattr(os, "scandir", refuse)
-    assert read(opened(tmp_path)) == [("closed", "cannot be read: Permission denied"), ("open/1.txt", "text")]
+    source = opened(tmp_path)
+    monkeypatch.setattr(os, "stat", refuse)
+    assert read(source) == [("a", "cannot be read: Permission denied"), ("b", "text")]
 
 
 def test_what_cannot_be_opened_is_said(tmp_path: Path) -> None:

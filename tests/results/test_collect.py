@@ -36,6 +36,21 @@ def test_a_folder_given_twice_or_within_another_counts_once(tmp_path: Path) -> N
     assert len(found.rows) == 1 and found.remarks == []
 
 
+def test_runs_are_found_below_runs_and_through_links(tmp_path: Path) -> None:
+    for name in ("runs/b", "runs/a", "runs/a/sst2_s1", "elsewhere/c"):
+        run_folder(tmp_path / name, LOG, name=name)
+    (tmp_path / "runs" / "c").symlink_to(tmp_path / "elsewhere" / "c")
+    found = collect([tmp_path / "runs"])
+    assert [row.name for row in found.rows] == ["runs/a", "runs/a/sst2_s1", "runs/b", "elsewhere/c"]
+    assert found.remarks == [] and found.left_out == []
+
+
+def test_a_folder_that_cannot_be_read_is_left_out_by_name(tmp_path: Path, unreadable: Path) -> None:
+    run_folder(tmp_path / "run", LOG)
+    found = collect([tmp_path])
+    assert len(found.rows) == 1 and found.left_out == [f"{unreadable}: cannot be read: Permission denied"]
+
+
 def test_of_two_copies_of_a_run_the_one_with_more_updates_is_taken(tmp_path: Path) -> None:
     for name, updates in (("a_copy", 5), ("b_original", 20), ("c_copy", 10)):
         run_folder(tmp_path / name, LOG, attempts=[attempt(updates_at_end=updates)])

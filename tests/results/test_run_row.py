@@ -10,7 +10,7 @@ import pytest
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.results import run_row
 from linformer_fairseq.results.rows import Hardware, Pretrained, Score, from_line, to_line
-from linformer_fairseq.results.run_row import find_runs, read_run
+from linformer_fairseq.results.run_row import read_run
 from tests.results.examples import attempt, record, run_folder, training, validation
 
 LOG = [training(10), validation(10, ppl=70.5), training(20), validation(20, ppl=60.25)]
@@ -170,13 +170,6 @@ def test_a_run_that_names_itself_as_pretrained_is_read(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     run_folder(folder, [], stage="finetuning", pretrained=str(folder / "checkpoint_best.pt"))
     assert read_run(folder).scale.max_update is None
-
-
-def test_runs_are_found_below_runs(tmp_path: Path) -> None:
-    for name in ("b", "a", "a/sst2_s1"):
-        run_folder(tmp_path / name)
-    assert [str(path.relative_to(tmp_path)) for path in find_runs(tmp_path)] == ["a", "a/sst2_s1", "b"]
-    assert find_runs(tmp_path / "b") == [tmp_path / "b"]
 
 
 DAMAGED = {

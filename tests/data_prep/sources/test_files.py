@@ -244,6 +244,12 @@ def test_links_are_followed_once(folder: Path) -> None:
     assert _names(folder) == ["wiki_00", "z.txt", "b.txt", "c.txt"]
 
 
+def test_a_folder_that_cannot_be_read_is_refused(tmp_path: Path, unreadable: Path) -> None:
+    (tmp_path / "read.txt").write_text("text")
+    with pytest.raises(UserError, match=f"{unreadable}: cannot be read: Permission denied"):
+        parse_source(str(tmp_path))
+
+
 def test_places_with_nothing_to_read(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for place, said in (("missing.txt", "no such file"), ("empty", "no files in this folder"), ("gone.txt", "no such")):
