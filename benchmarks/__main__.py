@@ -13,7 +13,7 @@ import logging
 import sys
 
 from benchmarks import PROGRAMS, arguments
-from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.exit_status import exit_status
 
 
 def main(argv: list[str] | None = None, prog: str = "python -m benchmarks") -> int:
@@ -30,13 +30,7 @@ def main(argv: list[str] | None = None, prog: str = "python -m benchmarks") -> i
     silenced = logging.root.manager.disable
     logging.disable(logging.WARNING)  # messages of other packages: fairseq, the compiler, matplotlib
     try:
-        return int(importlib.import_module(f"benchmarks.efficiency.{args.program}").run(args))
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except OSError as error:
-        print(f"error: {f'{error.filename}: ' if error.filename else ''}{error.strerror or error}", file=sys.stderr)
-        return 1
+        return exit_status(lambda: importlib.import_module(f"benchmarks.efficiency.{args.program}").run(args))
     except KeyboardInterrupt:
         resumed = "; --resume continues the measurement" if hasattr(args, "resume") else ""
         print(f"interrupted{resumed}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The frame of every program: help, error messages, and Ctrl-C."""
+"""The frame of the programs: help, errors, and Ctrl-C."""
 
 import argparse
 import os
@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Callable
 
-from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.exit_status import exit_status
 
 
 def program_parser(prog: str | None, module: str, text: str | None) -> argparse.ArgumentParser:
@@ -25,25 +25,13 @@ def program_parser(prog: str | None, module: str, text: str | None) -> argparse.
 
 
 def run_program(main: Callable[[], None]) -> None:
-    """Run a program's ``main``; if it fails, end the process with an exit status.
-
-    0: success. 1: a :class:`UserError` or an operating system error, printed in one line to stderr. 130: Ctrl-C. 141:
-    the reader of the output went away, as in ``| head``. Any other exception is a bug and is not caught.
-    """
+    """Run a program's ``main``; if it fails, end the process with the status of `exit_status`, or 130 after Ctrl-C."""
     try:
-        main()
-        if sys.stdout is not None:  # it is None where the caller closed it
-            sys.stdout.flush()  # at the exit of Python, its errors could not be treated
-    except UserError as error:
-        sys.exit(f"error: {error}")
+        status = exit_status(main)
     except KeyboardInterrupt:
         # Exit immediately: no traceback, and no waiting for threads of libraries.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         print("stopped by Ctrl-C", file=sys.stderr, flush=True)
         os._exit(128 + signal.SIGINT)
-    except BrokenPipeError:  # as in linformer_fairseq.cli
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(128 + signal.SIGPIPE)
-    except OSError as error:
-        name = f"{error.filename}: " if error.filename else ""
-        sys.exit(f"error: {name}{error.strerror or error}")
+    if status:
+        sys.exit(status)

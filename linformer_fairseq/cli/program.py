@@ -10,7 +10,6 @@ import argparse
 import importlib
 import importlib.metadata
 import inspect
-import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +20,7 @@ from typing import Any
 
 from linformer_fairseq.cli.arguments.prediction import STDIN
 from linformer_fairseq.cli.commands import COMMANDS
-from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.exit_status import exit_status
 from linformer_fairseq.files.memory import enough_memory
 
 _LESS_MEMORY = "ask for less at a time (smaller batches, shorter inputs), or end other programs"
@@ -88,15 +87,13 @@ def run(argv: Sequence[str] | None = None) -> int:
     if "" in (sys.argv[1:] if argv is None else argv):  # as a path, it would be the current folder
         parser.error("an argument is empty; expected a value (is a variable of the shell not set?)")
     command = COMMANDS[given.command]
-    try:
+
+    def work() -> int:
         with enough_memory(_LESS_MEMORY), _exit_on_signals() if command.cleans_up else nullcontext():
-            status = _load(command.module)(given)
-        if sys.stdout is not None:  # it is None where the caller closed it
-            sys.stdout.flush()  # at the exit of Python, its errors could not be treated
-        return status
-    except UserError as error:
-        print(f"linformer {given.command}: error: {error}", file=sys.stderr)
-        return 1
+            return _load(command.module)(given)
+
+    try:
+        return exit_status(work, f"linformer {given.command}: error: ")
     except ImportError as error:
         package = (error.name or "").partition(".")[0]
         if package in ("", "linformer_fairseq"):
@@ -104,13 +101,6 @@ def run(argv: Sequence[str] | None = None) -> int:
         found = "is not installed" if isinstance(error, ModuleNotFoundError) else f"cannot be imported ({error})"
         hint = "`linformer doctor` says how to get it"
         print(f"linformer {given.command}: error: {package} {found}; {hint}", file=sys.stderr)
-        return 1
-    except BrokenPipeError:  # `linformer ... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python prints no second error at exit
-        return 128 + signal.SIGPIPE
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        print(f"linformer {given.command}: error: {where}{error.strerror or error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         if command.cleans_up:  # the others say what the next run starts from

@@ -110,18 +110,25 @@ def write_lines(path: Path | None, lines: Iterable[str]) -> None:
     if path is None:
         if sys.stdout is None:
             raise UserError("standard output: is closed; name a file with --out")
-        try:
-            sys.stdout.writelines(f"{line}\n" for line in lines)
-        except UnicodeEncodeError as error:
-            character = error.object[error.start]
-            raise UserError(
-                f"standard output: its encoding, {error.encoding}, has no {character!a}; name a file with --out, "
-                "which is in UTF-8, or set PYTHONIOENCODING=utf-8"
-            ) from None
+        for line in lines:
+            _require_encoding(line)
+            print(line)
         sys.stdout.flush()
         return
     with atomic_open(path) as stream:
         stream.writelines(f"{line}\n" for line in lines)
+
+
+def _require_encoding(line: str) -> None:
+    """These are data, in which a character must not be replaced, as `exit_status` lets others be."""
+    try:
+        line.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError as error:
+        character = error.object[error.start]
+        raise UserError(
+            f"standard output: its encoding, {error.encoding}, has no {character!a}; name a file with --out, "
+            "which is in UTF-8, or set PYTHONIOENCODING=utf-8"
+        ) from None
 
 
 def tsv_line(cells: Iterable[str]) -> str:
