@@ -13,7 +13,7 @@ from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import read_object, shortened
 
 _HINT = "remove it, and make it again with `linformer analyse`"
-_CONTENTS = {"sha256": "the model", "data_sha256": "the text"}
+_CONTENTS = {"sha256": "the model", "data_sha256": "the data"}
 _PACKAGES = ("torch", "numpy", "transformers", "linformer-fairseq")
 
 

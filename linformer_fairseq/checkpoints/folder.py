@@ -12,7 +12,7 @@ from linformer_fairseq.checkpoints.reading import CheckpointError, read_checkpoi
 from linformer_fairseq.checkpoints.writing import copy_atomically
 
 # fairseq's names: of the last, the best, an epoch, an update, and one of the N best. No run resumes from crash.pt.
-_NAME = r"checkpoint(?:_last|_best|\d+|_\d+_\d+|\.best_.+_\d+(?:\.\d+)?){suffix}\.pt"
+_NAME = r"checkpoint(?:_last|_best|\d+|_\d+_\d+|\.best_.+_-?\d+(?:\.\d+)?){suffix}\.pt"
 _UNFINISHED = r"(?:checkpoint[^/]*|crash)\.pt\.tmp"
 _ASIDE = ".damaged"
 

@@ -32,7 +32,7 @@ from linformer_fairseq.analysis.insertion_figure import draw_insertion
 from linformer_fairseq.analysis.limits_figure import draw_limits
 from linformer_fairseq.analysis.spectrum_figure import draw_spectrum
 from linformer_fairseq.analysis.theory_figure import draw_theory
-from linformer_fairseq.checkpoints.released_folder import CHECKPOINT, existing_weights
+from linformer_fairseq.checkpoints.released_folder import CHECKPOINT, TRANSFORMERS_CONFIG, existing_weights
 from linformer_fairseq.cli.devices import device_of
 from linformer_fairseq.cli.loading import find_model
 from linformer_fairseq.evaluation import Classifier, load_classifier, read_finetuned
@@ -40,7 +40,7 @@ from linformer_fairseq.files import provenance
 from linformer_fairseq.files.atomic import replace_page
 from linformer_fairseq.files.dictionary import find_dictionary
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.files.shipped import WEIGHTS
+from linformer_fairseq.files.shipped import WEIGHTS, shipped_models
 from linformer_fairseq.files.task_data import read_task
 from linformer_fairseq.prediction.inputs import open_source
 
@@ -239,7 +239,7 @@ def _load(arguments: argparse.Namespace) -> _Model:
     """
     device = device_of(arguments.device)
     folder = Path(arguments.checkpoint)
-    if (folder / "config.json").is_file():
+    if arguments.checkpoint not in shipped_models() and (folder / TRANSFORMERS_CONFIG).is_file():
         if arguments.data is not None:
             raise UserError(f"--data {arguments.data}: {folder} is a folder of Hugging Face's, with its own tokenizer")
         from linformer_fairseq.analysis.huggingface_encoder import load_huggingface  # nothing else needs transformers
@@ -248,8 +248,6 @@ def _load(arguments: argparse.Namespace) -> _Model:
         weights = sorted(folder.glob("*.safetensors")) or sorted(folder.glob("*.bin"))
         digests = "".join(map(provenance.sha256, weights))
         return _Model(encoder, folder.resolve().name, hashlib.sha256(digests.encode()).hexdigest())
-    if (folder / "model.pt").is_file():  # as fairseq's own models are distributed
-        arguments.checkpoint = str(folder / "model.pt")
     path, data = find_model(arguments)
     return _Model(load_fairseq(path, data, device), _name(path), provenance.sha256(path))
 

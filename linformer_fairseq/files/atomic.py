@@ -45,6 +45,8 @@ def atomic_open(
                 if durable:
                     stream.flush()
                     os.fsync(stream.fileno())
+            if path.exists():
+                shutil.copymode(path, temporary)  # what only its owner could read stays so
             temporary.replace(path)
         except OSError as error:  # that of a full disk names no file, others the temporary one
             if error.errno is None or error.filename not in (None, str(temporary)):

@@ -289,6 +289,17 @@ def test_a_lack_of_memory(
     assert says(capsys.readouterr().err, "memory", "--text", "--device cpu")
 
 
+def test_a_folder_called_like_a_shipped_model_is_not_taken_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "linformer-small"
+    folder.mkdir()
+    for name in ("model.pt", "config.json"):
+        (folder / name).write_text("none")
+    monkeypatch.chdir(tmp_path)
+    assert analyse(Path("linformer-small"), tmp_path / "out", "the value")["tokens"]
+
+
 def test_other_kinds_of_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "other.pt").write_bytes(b"no checkpoint")
     analyse(tmp_path / "other.pt", tmp_path / "out", status=1)

@@ -93,7 +93,7 @@ def test_a_stopped_run_goes_on(
     edited = tmp_path / sample.name
     edited.write_text(sample.read_text().replace("e", "a"))
     analyse(roberta, edited, tmp_path / "out", status=1)
-    assert "the text has changed" in capsys.readouterr().err
+    assert "the data has changed" in capsys.readouterr().err
     found = analyse(roberta, sample, tmp_path / "out", "--batch", 3)
     assert calls == 8 + 2 + 1  # the other six blocks, three at a time; and one for the sizes of the control
     for name in whole:

@@ -41,6 +41,13 @@ def test_what_ends_the_writing_leaves_the_old_file(path: Path, error: type[BaseE
     assert list(path.parent.iterdir()) == [path]
 
 
+def test_permissions_of_a_replaced_file_stay(path: Path) -> None:
+    path.chmod(0o640)
+    with atomic_open(path) as stream:
+        stream.write("new")
+    assert path.read_text() == "new" and path.stat().st_mode & 0o777 == 0o640
+
+
 def test_an_error_names_the_file_and_not_the_temporary_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(OSError) as caught, atomic_open(path) as stream:
         stream.write("x")

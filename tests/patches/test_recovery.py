@@ -119,7 +119,14 @@ def test_names_that_are_no_checkpoints_of_the_run(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["checkpoint3.pt", "checkpoint_2_9.pt", "checkpoint_best.pt", "checkpoint.best_loss_2.3450.pt"]
+    "name",
+    [
+        "checkpoint3.pt",
+        "checkpoint_2_9.pt",
+        "checkpoint_best.pt",
+        "checkpoint.best_loss_2.3450.pt",
+        "checkpoint.best_mcc_-0.1230.pt",
+    ],
 )
 def test_every_name_of_fairseq_counts(folder: Path, name: str) -> None:
     save(folder / name, 9)
