@@ -12,6 +12,7 @@ from linformer_fairseq.core import LinformerSettings, projection_defaults
 
 from .architectures import BASE, fill
 from .config import DEFAULTS
+from .ranges import RANGES_OF_MODEL
 
 
 def resolve_options(cfg: Any, task: Any) -> Namespace:
@@ -98,12 +99,10 @@ def attention_settings(args: Namespace) -> LinformerSettings:
 
 def _check_ranges(args: Namespace) -> None:
     """Refuse what fairseq accepts, and fails at in training or applies as it is."""
-    for name in ("dropout", "activation_dropout", "pooler_dropout", "encoder_layerdrop"):
-        value = getattr(args, name)
-        if not 0 <= value < 1:
-            raise ValueError(f"{name}={value}: expected a number of at least 0 and below 1")
-    if args.encoder_ffn_embed_dim < 1:
-        raise ValueError(f"encoder_ffn_embed_dim={args.encoder_ffn_embed_dim}: expected at least 1")
+    for name, allowed in RANGES_OF_MODEL.items():
+        value = getattr(args, name, None)
+        if value is not None and not allowed.has(value):
+            raise ValueError(f"{name}={value}: expected {allowed}")
 
 
 def _check_noise(args: Namespace) -> None:
@@ -113,10 +112,8 @@ def _check_noise(args: Namespace) -> None:
             f"quant_noise_scalar={args.quant_noise_scalar}: fairseq cannot apply it to the embeddings of a RoBERTa; "
             "leave it out, or use quant_noise_pq"
         )
-    if not 0 <= noise <= 1:
-        raise ValueError(f"quant_noise_pq={noise}: expected a probability, from 0 to 1")
     if not noise:
         return
     for name in ("encoder_embed_dim", "encoder_ffn_embed_dim"):
-        if block < 1 or getattr(args, name) % block:
+        if getattr(args, name) % block:
             raise ValueError(f"quant_noise_pq_block_size={block} does not divide {name}={getattr(args, name)}")

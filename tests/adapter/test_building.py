@@ -159,10 +159,10 @@ def test_a_program_names_only_what_it_wants_otherwise() -> None:
         ({"encoder_layerdrop": 3.0}, "encoder_layerdrop=3.0: expected a number of at least 0 and below 1"),
         ({"encoder_layers_to_keep": "0,a"}, "encoder_layers_to_keep=0,a: expected numbers"),
         ({"activation_dropout": 1.5}, "activation_dropout=1.5: expected a number of at least 0 and below 1"),
-        ({"encoder_ffn_embed_dim": 0}, "encoder_ffn_embed_dim=0: expected at least 1"),
-        ({"quant_noise_pq": 2.0}, "quant_noise_pq=2.0: expected a probability"),
+        ({"encoder_ffn_embed_dim": 0}, "encoder_ffn_embed_dim=0: expected a whole number of at least 1"),
+        ({"quant_noise_pq": 2.0}, "quant_noise_pq=2.0: expected a number of at least 0 and at most 1"),
         ({"quant_noise_pq": 0.1, "quant_noise_pq_block_size": 7}, "block_size=7 does not divide encoder_embed_dim=16"),
-        ({"quant_noise_pq": 0.1, "quant_noise_pq_block_size": 0}, "block_size=0 does not divide"),
+        ({"quant_noise_pq": 0.1, "quant_noise_pq_block_size": 0}, "block_size=0: expected a whole number of at least 1"),
     ],
 )
 def test_contradictions_are_refused_when_the_model_is_built(data: Path, changes: dict, message: str) -> None:
