@@ -6,6 +6,7 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from data_prep.support.splits import NAMES
 from linformer_fairseq.files.dictionary import EOS, SPECIAL, read_symbols
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.tokenizers import find_tokenizer
@@ -18,12 +19,7 @@ def find_datasets(folder: Path) -> list[Path]:
     places = [folder, *sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))]
     found = {path.with_suffix("") for place in places for path in place.glob("*.idx")}
     # A .bin without .idx only counts if it is named like a split; others, such as pytorch_model.bin, are ignored.
-    found |= {
-        path.with_suffix("")
-        for place in places
-        for split in ("train", "valid", "test")
-        for path in place.glob(f"{split}*.bin")
-    }
+    found |= {path.with_suffix("") for place in places for split in NAMES for path in place.glob(f"{split}*.bin")}
     return sorted(found, key=lambda path: (path.parent != folder, path))
 
 

@@ -5,12 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from data_prep.support.signatures import COMPRESSIONS, HEAD, kind_of
-from data_prep.support.step import MANIFEST
+from data_prep.support.splits import NAMES
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import read_object
-from linformer_fairseq.files.provenance import sha256
-
-SPLITS = ("train", "valid", "test")
+from linformer_fairseq.files.provenance import MANIFEST, sha256
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,7 @@ def _compression(path: Path) -> str | None:
 
 def _corpus(folder: Path) -> Inputs:
     splits = {}
-    for name in SPLITS:
+    for name in NAMES:
         found = sorted(path for path in folder.glob(f"{name}/*") if not path.name.startswith("."))
         for path in found:
             if path.suffix != ".txt" or not path.is_file():

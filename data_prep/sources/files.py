@@ -18,6 +18,7 @@ from data_prep.sources.shaping import Shape
 from data_prep.sources.source import Errors, Record, Unit
 from data_prep.sources.streams import Stream
 from data_prep.support.signatures import HEAD, compression_of, kind_of
+from data_prep.support.step import file_state
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.provenance import sha256
 
@@ -61,15 +62,14 @@ class FileUnit(Unit):
         self.path = path
         self._kind, self._options, self._shape = kind, options, shape
         self._check()
-        self._seen = self._state()
-        self.size = self._seen[0]
+        self._seen = file_state(path)
+        self.size = path.stat().st_size
         self._position = 0
         self._digest: str | None = None
 
     def identity(self) -> dict[str, object]:
         """Absolute path, size and time of the last change."""
-        size, changed = self._seen
-        return {"path": str(self.path.resolve()), "size": size, "mtime_ns": changed}
+        return self._seen
 
     def position(self) -> int:
         """Bytes of the file read so far."""
@@ -82,7 +82,7 @@ class FileUnit(Unit):
 
     def provenance(self) -> dict[str, object]:
         """Path, size, time of the last change and sha256 of the file as it lies there."""
-        if self._state() != self._seen:
+        if file_state(self.path) != self._seen:
             raise UserError(f"{self.path}: it was changed while it was read; run the same command again")
         if self._digest is None:
             self._digest = sha256(self.path)
@@ -118,10 +118,6 @@ class FileUnit(Unit):
             for record in reader.records(errors, skip):
                 self._position = (self.size or 0) * reader.done // max(1, reader.rows)
                 yield record
-
-    def _state(self) -> tuple[int, int]:
-        state = self.path.stat()
-        return state.st_size, state.st_mtime_ns
 
     def _check(self) -> None:
         if not self.path.exists():

@@ -1,1 +1,1 @@
-"""What all programs of data_prep stand on: errors, files, steps that can be interrupted, workers, progress."""
+"""What all programs of data_prep stand on: the frame of a program, steps that can be interrupted, splits, workers."""

@@ -16,8 +16,8 @@ from linformer_fairseq.files.atomic import make_folder, sync, write_file
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import read_object, write_json
 from linformer_fairseq.files.locks import Lock
+from linformer_fairseq.files.provenance import MANIFEST
 
-MANIFEST = "manifest.json"
 _UNFINISHED = ".unfinished"
 _REPLACED = "replaced.json"
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

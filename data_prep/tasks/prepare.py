@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from data_prep.binarizing.inputs import SPLITS
+from data_prep.support.splits import NAMES
 from data_prep.support.step import Step
 from data_prep.tasks.definitions import Task
 from data_prep.tasks.examples import Examples, Limit, collect
@@ -76,7 +76,7 @@ def prepare(
     with Step(out, {"program": "prepare_task", "task": task.name}, redo=True) as step:
         tokenizer = load_tokenizer(tokenizer_folder)
         examples = collect(source.rows(), source.labels, tokenizer, limit)
-        rank = {name: number for number, name in enumerate(SPLITS)}
+        rank = {name: number for number, name in enumerate(NAMES)}
         examples.splits = dict(
             sorted(examples.splits.items(), key=lambda item: (rank.get(item[0], len(rank)), item[0]))
         )

@@ -71,7 +71,7 @@ def _describe(name: str, config: DictConfig) -> tuple[tuple[Any, ...], tuple[str
     """The sort key of an experiment, and its row."""
     found = plan(config)
     settings, paper = found.sizes.settings, config.run.paper
-    k = 0 if settings is None else max(map(max, settings.dims))
+    k = 0 if settings is None else settings.largest_dim
     row = (
         name,
         f"{found.sizes.n:,}",

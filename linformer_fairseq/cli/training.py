@@ -9,16 +9,14 @@ import sys
 from omegaconf import DictConfig, OmegaConf
 
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.run_record import COMMANDS
 from linformer_fairseq.launch.application import check, launch
 from linformer_fairseq.planning import plan, report
-
-STAGES = {"pretrain": "pretraining", "finetune": "finetuning"}
-"""The base config of each command."""
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Start the runs, or print what they would be (--dry-run); returns the exit status."""
-    stage = STAGES[arguments.command]
+    stage = next(stage for stage, command in COMMANDS.items() if command == arguments.command)
     if arguments.config_dir is not None and not (arguments.config_dir / f"{stage}.yaml").is_file():
         raise UserError(f"--config-dir {arguments.config_dir}: no {stage}.yaml there")
     options = (stage, arguments.overrides, arguments.multirun, arguments.config_dir)

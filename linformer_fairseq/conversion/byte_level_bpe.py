@@ -6,23 +6,16 @@ enough to number them again, so that the numbers of Hugging Face's roberta-base 
 
 from __future__ import annotations
 
-import itertools
 import json
-import re
 from pathlib import Path
 from typing import Any, NamedTuple
-
-from fairseq.data.encoders.gpt2_bpe_utils import bytes_to_unicode
 
 from linformer_fairseq.files import dictionary
 from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.gpt2_bpe import END_OF_TEXT, byte_letters, read_merges
 from linformer_fairseq.files.json_records import read_object
-from linformer_fairseq.files.text import read_text
 from linformer_fairseq.files.tokenizers import ENCODER, MERGES
-
-_END_OF_TEXT = "<|endoftext|>"
-_FILLER = re.compile(r"madeupword\d{4,}")
 
 
 class _Tokenizer(NamedTuple):
@@ -50,11 +43,9 @@ def write_tokenizer(folder: Path, out: Path, rows: int) -> tuple[list[int], list
     tokenizer = _read(folder)
     path, ids = tokenizer.path, tokenizer.ids
     special = (*dictionary.SPECIAL, dictionary.MASK)
-    pieces = list(
-        dict.fromkeys([*bytes_to_unicode().values(), *(merge.replace(" ", "") for merge in tokenizer.merges)])
-    )
-    if _END_OF_TEXT in ids:
-        pieces.append(_END_OF_TEXT)
+    pieces = list(dict.fromkeys([*byte_letters(), *(merge.replace(" ", "") for merge in tokenizer.merges)]))
+    if END_OF_TEXT in ids:
+        pieces.append(END_OF_TEXT)
     if missing := [token for token in (*special, *pieces) if token not in ids]:
         raise UserError(
             f"{path}: has no token {missing[0][:80]!r}; expected RoBERTa's byte-level BPE, with {', '.join(special)}, "
@@ -70,13 +61,14 @@ def write_tokenizer(folder: Path, out: Path, rows: int) -> tuple[list[int], list
     # fairseq skips the first line
     write_file(out / MERGES, "\n".join(["#version: 0.2", *tokenizer.merges]) + "\n")
     order = [ids[token] for token in (*dictionary.SPECIAL, *others, dictionary.MASK)]
-    return order, _remarks(tokenizer, order, rows, [t for t in others if t not in numbers and not _FILLER.fullmatch(t)])
+    added = [token for token in others if token not in numbers and not dictionary.is_filler(token)]
+    return order, _remarks(tokenizer, order, rows, added)
 
 
 def _names(tokens: list[str], numbers: dict[str, int]) -> dict[str, str]:
     """Names in dict.txt: the number of a piece; fairseq's name of a filler for what no text is encoded to."""
-    taken = {token for token in tokens if _FILLER.fullmatch(token)}
-    free = (name for name in map("madeupword{:04d}".format, itertools.count()) if name not in taken)
+    taken = {token for token in tokens if dictionary.is_filler(token)}
+    free = (name for name in dictionary.filler_names() if name not in taken)
     return {
         token: str(numbers[token]) if token in numbers else token if token in taken else next(free) for token in tokens
     }
@@ -104,8 +96,8 @@ def _read(folder: Path) -> _Tokenizer:
     for path in (vocabulary, merges):
         if not path.is_file():
             raise UserError(f"{path}: no such file; expected tokenizer.json, or vocab.json and merges.txt")
-    lines = read_text(merges).removesuffix("\n").split("\n")
-    return _checked(vocabulary, read_object(vocabulary), lines[lines[0].startswith("#version") :], adds_space=False)
+    pairs = [" ".join(parts) for parts in read_merges(merges)]
+    return _checked(vocabulary, read_object(vocabulary), pairs, adds_space=False)
 
 
 def _from_tokenizer_json(path: Path) -> _Tokenizer:

@@ -193,6 +193,11 @@ class LinformerSettings:
         return self.sharing == "layerwise" and not self.is_pooling
 
     @property
+    def largest_dim(self) -> int:
+        """The largest k of any layer and head."""
+        return max(map(max, self.dims))
+
+    @property
     def one_dim_per_layer(self) -> bool:
         """Whether all heads of each layer have the same k."""
         return all(len(set(layer)) == 1 for layer in self.dims)
@@ -275,10 +280,9 @@ class LinformerSettings:
                 "of the input; use another sharing or projection_init",
                 stacklevel=4,
             )
-        largest = max(map(max, self.dims))
-        if largest >= self.max_positions:
+        if self.largest_dim >= self.max_positions:
             warnings.warn(
-                f"projected_dim (k) = {largest} is not below max_positions (n) = {self.max_positions}: "
+                f"projected_dim (k) = {self.largest_dim} is not below max_positions (n) = {self.max_positions}: "
                 "attention is not cheaper than RoBERTa's",
                 stacklevel=4,
             )

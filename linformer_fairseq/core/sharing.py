@@ -21,7 +21,7 @@ def build_shared_projection(settings: LinformerSettings) -> Projection | None:
     """
     if not settings.shares_between_layers:
         return None
-    return _build(settings, max(map(max, settings.dims)), settings.embed_dim)
+    return _build(settings, settings.largest_dim, settings.embed_dim)
 
 
 def build_layer_projections(
@@ -56,7 +56,7 @@ def count_projection_parameters(settings: LinformerSettings) -> int:
         return features * kernel_length(window_length(n, rows), settings.kernel_strides)
 
     if settings.sharing == "layerwise":
-        return size(max(map(max, settings.dims)), settings.embed_dim)
+        return size(settings.largest_dim, settings.embed_dim)
     if settings.sharing == "none":
         return 2 * sum(size(k, settings.head_dim) for layer in settings.dims for k in layer)
     matrices_per_layer = 2 if settings.sharing == "headwise" else 1

@@ -7,7 +7,7 @@ so that its id is the same as without padding.
 
 import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from linformer_fairseq.files.atomic import atomic_open
@@ -23,13 +23,26 @@ FIRST = len(SPECIAL)
 """Id of the first line of dict.txt."""
 MASK = "<mask>"
 MULTIPLE = 8
-"""What `pad` makes the number of symbols a multiple of: GPUs multiply aligned matrices faster."""
+"""What the number of symbols is padded to a multiple of: 8 half-precision numbers are 16 bytes, the alignment of
+matrices for the tensor cores of GPUs."""
 
 _OVERWRITE = " #fairseq:overwrite"
 """At the end of a line: the symbol may stand in the file before, and has this line's id."""
 
-# What fairseq fills a dictionary up with to a multiple of some number: no tokenizer makes it, and it names no class.
 _FILLER = re.compile(r"madeupword\d{4,}")
+
+
+def is_filler(symbol: str) -> bool:
+    """Whether fairseq filled up a dictionary with it, to a multiple of some number of symbols.
+
+    No tokenizer makes it, and it names no class.
+    """
+    return _FILLER.fullmatch(symbol) is not None
+
+
+def filler_names() -> Iterator[str]:
+    """The names of such symbols, in fairseq's order, without end."""
+    return map("madeupword{:04d}".format, itertools.count())
 
 
 def find_dictionary(folder: Path) -> Path | None:
@@ -83,7 +96,7 @@ def read_labels(path: Path) -> list[str]:
 def classes_of(symbols: Sequence[str]) -> list[str]:
     """The classes among the symbols of a label dictionary, without what fairseq added behind them."""
     labels = list(symbols)
-    while labels and (labels[-1] == MASK or _FILLER.fullmatch(labels[-1])):
+    while labels and (labels[-1] == MASK or is_filler(labels[-1])):
         labels.pop()
     return labels
 
@@ -94,7 +107,7 @@ def without_padding(symbols: Sequence[str]) -> list[str]:
     Fillers in front of ``<mask>``, as RoBERTa's dictionary has three, are symbols like others.
     """
     end = symbols.index(MASK) + 1 if MASK in symbols else len(symbols)
-    return list(symbols[:end] if all(map(_FILLER.fullmatch, symbols[end:])) else symbols)
+    return list(symbols[:end] if all(map(is_filler, symbols[end:])) else symbols)
 
 
 def embedding_rows(path: Path, linformer: bool) -> int:
@@ -132,7 +145,7 @@ def index(path: Path, pieces: Iterable[str]) -> dict[str, int]:
     ids = {symbol: ids[symbol] for symbol in real}
     pieces = set(pieces)
     missing = pieces - ids.keys()
-    foreign = [symbol for symbol in real if symbol not in pieces and not _FILLER.fullmatch(symbol)]
+    foreign = [symbol for symbol in real if symbol not in pieces and not is_filler(symbol)]
     if missing or foreign:
         examples = ", ".join(repr(x) for x in (sorted(missing) or foreign)[:3])
         what = (
@@ -167,9 +180,8 @@ def pad(path: Path) -> None:
     """
     symbols = read_symbols(path)
     added = [] if MASK in symbols else [MASK]
-    names = (f"madeupword{number:04d}" for number in itertools.count())
     missing = -(FIRST + len(symbols) + len(added)) % MULTIPLE
-    added += itertools.islice((name for name in names if name not in symbols), missing)
+    added += itertools.islice((name for name in filler_names() if name not in symbols), missing)
     text = read_text(path)
     with atomic_open(path) as stream:
         stream.write(text if text.endswith("\n") or not text else text + "\n")

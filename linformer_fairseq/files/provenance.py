@@ -9,6 +9,9 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
+MANIFEST = "manifest.json"
+"""The file in which a step of data preparation says what it made, and of what."""
+
 PACKAGES = ("torch", "fairseq-fixed", "sentencepiece", "numpy", "linformer-fairseq")
 """What the result of a training depends on."""
 

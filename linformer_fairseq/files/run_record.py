@@ -14,6 +14,8 @@ from linformer_fairseq.files.json_records import load, read_object, shortened
 
 NAME = "run.json"
 SCHEMA = 1
+COMMANDS = {"pretraining": "pretrain", "finetuning": "finetune"}
+"""The two stages, each with the command of `linformer` that starts its runs."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,6 @@ def typed(folder: Path, value: dict[str, Any]) -> Record:
         record: Record = load(Record, value)
     except ValueError as error:
         raise UserError(f"{path}: {error}") from None
-    if record.stage not in ("pretraining", "finetuning"):
-        raise UserError(f"{path}: stage: expected pretraining or finetuning, found {shortened(record.stage)}")
+    if record.stage not in COMMANDS:
+        raise UserError(f"{path}: stage: expected {' or '.join(COMMANDS)}, found {shortened(record.stage)}")
     return record

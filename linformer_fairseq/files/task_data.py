@@ -15,9 +15,9 @@ from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import read_object, shortened
 from linformer_fairseq.files.mmap_check import check
 from linformer_fairseq.files.mmap_dataset import Dataset, bin_of, idx_of, open_dataset
+from linformer_fairseq.files.provenance import MANIFEST
 from linformer_fairseq.files.text import read_text
 
-_MANIFEST = "manifest.json"
 _HINT = "prepare the task again"
 _FILE_NAME = re.compile(r"[\w-][\w. -]*")
 
@@ -47,7 +47,7 @@ class TaskData:
         """
         name = self.manifest.get("submission")
         if name is not None and (not isinstance(name, str) or not _FILE_NAME.fullmatch(name)):
-            raise UserError(f"{self.folder / _MANIFEST}: submission is {shortened(name)}; expected the name of a file")
+            raise UserError(f"{self.folder / MANIFEST}: submission is {shortened(name)}; expected the name of a file")
         return name
 
     def rejected(self, split: str) -> int:
@@ -59,7 +59,7 @@ class TaskData:
         try:
             return int(self.manifest.get("splits", {}).get(split, {}).get("counts", {}).get("rejected", 0))
         except (AttributeError, TypeError, ValueError, OverflowError):
-            raise UserError(f"{self.folder / _MANIFEST}: damaged counts of {split}; {_HINT}") from None
+            raise UserError(f"{self.folder / MANIFEST}: damaged counts of {split}; {_HINT}") from None
 
     def require(self, split: str) -> None:
         """Raise unless the split exists, and all of it can be read.
@@ -130,6 +130,6 @@ def read_task(folder: Path) -> TaskData:
     for path in dictionaries:
         if not path.is_file():
             raise UserError(f"{path}: no such file; expected a task's folder, the --out of linformer data task")
-    manifest = folder / _MANIFEST
+    manifest = folder / MANIFEST
     found = read_object(manifest, _HINT) if manifest.is_file() else {}
     return TaskData(folder, tuple(read_labels(dictionaries[1])), found)

@@ -22,6 +22,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, open_dict
 
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.run_record import COMMANDS
 from linformer_fairseq.launch.complete import complete
 from linformer_fairseq.launch.compose import VERSION_BASE, compose, config_dir, jobs, overrides_for_hydra, register
 from linformer_fairseq.launch.processes import INSTALLED_MODULES_ONLY, detect_rank, kill_tree, torchrun_command
@@ -31,7 +32,6 @@ from linformer_fairseq.training.signals import STOPPED_STATUS
 
 logger = logging.getLogger(__name__)
 
-COMMANDS = {"pretraining": "pretrain", "finetuning": "finetune"}
 _FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
 
 

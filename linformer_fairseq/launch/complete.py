@@ -14,6 +14,7 @@ from omegaconf import DictConfig, open_dict
 import linformer_fairseq
 from linformer_fairseq.checkpoints.released_folder import find_weights
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.task_data import read_task
 from linformer_fairseq.launch.compose import resolved
 from linformer_fairseq.launch.data import (
     TASKS,
@@ -23,7 +24,6 @@ from linformer_fairseq.launch.data import (
     check_sentences,
     check_task_data,
     check_task_examples,
-    prepared,
 )
 from linformer_fairseq.launch.metrics import check_metric
 from linformer_fairseq.launch.options import check_types, import_user_dir, resolved_model, switches, with_defaults
@@ -109,7 +109,7 @@ def _check_model(config: DictConfig) -> None:
             settings = attention_settings(options)
     except ValueError as error:
         raise UserError(str(error)) from None
-    n, largest = settings.max_positions, max(map(max, settings.dims))
+    n, largest = settings.max_positions, settings.largest_dim
     if largest > n and config.run.stage == "pretraining" and not config.pretrained:  # a checkpoint may have such a k
         raise UserError(f"model.projected_dim={settings.projected_dim}: k is larger than n = {n}; expected at most n")
 
@@ -184,7 +184,7 @@ def _complete_finetuning(config: DictConfig) -> None:
     pretrained = read_pretrained(checkpoint)
     pretrained.check_dictionary(folder / "input0" / "dict.txt")
     check_task_examples(folder, splits)
-    _check_task(config, folder, prepared(folder).get("task"))
+    _check_task(config, folder, read_task(folder).manifest.get("task"))
     given = config.task.max_positions
     if given is not None and given != pretrained.max_positions:
         raise UserError(

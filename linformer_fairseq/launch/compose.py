@@ -23,7 +23,6 @@ from linformer_fairseq.launch.explaining import ambiguous, plain, unreadable
 from linformer_fairseq.launch.options import COMPONENTS, no_such_option, option_names
 from linformer_fairseq.launch.overrides import as_typed, text_options
 
-STAGES = ("pretraining", "finetuning")
 _LEFT_OUT = {f"{group}=null": f"~{group}" for group in ("experiment", "model")}
 """How Hydra wants it said that no config is chosen of a group. The model is then that of ``pretrained``."""
 # Applies to the whole process; from 1.2 on, Hydra refuses the call with which fairseq reads the options of

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from omegaconf import DictConfig
 
 from linformer_fairseq.files.dictionary import NAME, read_labels, read_vocabulary
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.files.json_records import read_object
 from linformer_fairseq.files.mmap_dataset import bin_of, idx_of, open_dataset
 from linformer_fairseq.files.task_data import read_task
 
@@ -103,6 +102,18 @@ def check_task_examples(folder: Path, splits: Splits) -> None:
             raise UserError(f"task.data: {error}") from None
 
 
+def example_lengths(folder: Path, split: str, task: DictConfig) -> np.ndarray:
+    """Tokens in each example of a split, as fairseq's sentence_prediction joins its texts.
+
+    Raises:
+        UserError: the split cannot be read.
+    """
+    lengths = open_dataset(folder / "input0" / split).sizes + (task.init_token is not None)
+    if idx_of(second := folder / "input1" / split).is_file():
+        lengths = lengths + open_dataset(second).sizes + (task.separator_token is not None)
+    return lengths
+
+
 def check_lengths(folder: Path, config: DictConfig, n: int) -> None:
     """Raise for examples that are longer than the model takes, unless fairseq shall shorten or skip them.
 
@@ -121,9 +132,7 @@ def check_lengths(folder: Path, config: DictConfig, n: int) -> None:
     for split in Splits.of(config.dataset).all:
         if task.get("shorten_method") not in (None, "none") and (not shortened or split in shortened.split(",")):
             continue
-        sizes = open_dataset(folder / "input0" / split).sizes + (task.init_token is not None)
-        if idx_of(second := folder / "input1" / split).is_file():
-            sizes = sizes + open_dataset(second).sizes + (task.separator_token is not None)
+        sizes = example_lengths(folder, split, task)
         if (longest := int(sizes.max())) > n:
             raise UserError(
                 f"task.data: {folder / 'input0' / split}: {int((sizes > n).sum()):,} examples are longer than n = {n}, "
@@ -157,24 +166,6 @@ def check_sentences(folder: Path, config: DictConfig) -> None:
                 f"task.data: {folder / split}: the longest line has {longest:,} tokens, more than n = {n}; leave such "
                 "lines out with dataset.skip_invalid_size_inputs_valid_test=true"
             )
-
-
-def prepared(folder: Path) -> dict[str, Any]:
-    """The manifest that prepare_task wrote: ``task``, ``options`` and more; empty if there is none.
-
-    Raises:
-        UserError: it cannot be read.
-    """
-    manifest = folder / "manifest.json"
-    if not manifest.exists():
-        return {}
-    try:
-        found = read_object(manifest, _TASK)
-    except UserError as error:
-        raise UserError(f"task.data: {error}") from None
-    if not isinstance(found.get("options", {}), dict):
-        raise UserError(f"task.data: {manifest}: damaged; {_TASK}")
-    return found
 
 
 def _require_folder(folder: Path, hint: str) -> None:

@@ -14,10 +14,7 @@ from fairseq.data import Dictionary
 from fairseq.models.roberta.model import RobertaLMHead
 from torch import Tensor, nn
 
-from linformer_fairseq.files.dictionary import without_padding
-
-MULTIPLE = 8
-"""8 half-precision numbers are 16 bytes, the alignment of matrices for the tensor cores of GPUs."""
+from linformer_fairseq.files.dictionary import MULTIPLE, without_padding
 
 
 def real_symbols(dictionary: Dictionary) -> int:

@@ -11,6 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from linformer_fairseq.files.dictionary import embedding_rows
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.mmap_dataset import open_dataset
+from linformer_fairseq.launch.data import example_lengths
 from linformer_fairseq.models.architectures import MODEL
 from linformer_fairseq.tasks import SENTENCE_PREDICTION
 
@@ -50,19 +51,9 @@ def data_of(config: DictConfig) -> Data:
         return Data(vocabulary, source, None, None)
     try:
         if classifies:
-            lengths = _example_lengths(config, folders[0], split)
+            lengths = np.minimum(example_lengths(folders[0], split, config.task), config.task.max_positions)
             return Data(vocabulary, source, int(lengths.sum()), len(lengths))
         tokens = sum(int(open_dataset(folder / split).sizes.sum(dtype=np.int64)) for folder in folders)
         return Data(vocabulary, source, tokens, None)
     except UserError as error:
         return Data(vocabulary, source, None, None, str(error))
-
-
-def _example_lengths(config: DictConfig, folder: Path, split: str) -> np.ndarray:
-    """Positions of each example as fairseq's sentence_prediction joins its texts."""
-    task = config.task
-    lengths = open_dataset(folder / "input0" / split).sizes + (task.init_token is not None)
-    second = folder / "input1" / split
-    if second.with_suffix(".idx").is_file():
-        lengths = lengths + open_dataset(second).sizes + (task.separator_token is not None)
-    return np.minimum(lengths, task.max_positions)

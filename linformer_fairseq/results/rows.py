@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from linformer_fairseq.files.json_records import load, parse, shortened
 
 SCHEMA = 1
 
-Stage = Literal["pretraining", "finetuning"]
 ProjectedDim = int | list[int] | list[list[int]]
 """k: one for all, one per layer, or one per layer and head."""
 

@@ -16,7 +16,7 @@ from fairseq.data import Dictionary
 from linformer_fairseq.checkpoints.reading import CheckpointError
 from linformer_fairseq.files import dictionary as dictionary_file
 from linformer_fairseq.models import LinformerRobertaConfig, LinformerRobertaModel
-from linformer_fairseq.modules.vocabulary import MULTIPLE, real_symbols
+from linformer_fairseq.modules.vocabulary import real_symbols
 from tests.adapter.building import WORDS, from_command_line, from_hydra, make_dictionary
 from tests.checkpoint_files import save
 
@@ -33,7 +33,7 @@ def symbols(padded: bool) -> Dictionary:
     made = make_dictionary()
     made.add_symbol("<mask>")
     if padded:
-        made.pad_to_multiple_(MULTIPLE)
+        made.pad_to_multiple_(dictionary_file.MULTIPLE)
     return made
 
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from linformer_fairseq.files.dictionary import embedding_rows, find_dictionary
 from linformer_fairseq.files.json_records import read_object
-
-MANIFEST = "manifest.json"
+from linformer_fairseq.files.provenance import MANIFEST
 
 
 @dataclass(frozen=True)

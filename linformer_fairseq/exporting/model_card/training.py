@@ -8,6 +8,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from linformer_fairseq.files.run_record import COMMANDS
+
 from .history import Run, Settings, Stage
 
 NOT_RECORDED = "not recorded"
@@ -133,9 +135,8 @@ def _circumstances(run: Run | None) -> Iterator[tuple[str, str]]:
     yield "time", f"{timedelta(seconds=row.wall_seconds)} (h:mm:ss){starts}{lost}"
     yield "commit", row.commit
     yield "versions", ", ".join(f"{name} {version}" for name, version in row.versions.items()) or NOT_RECORDED
-    command = {"pretraining": "pretrain", "finetuning": "finetune"}[run.record.stage]
     words = [_without_folders(word) for word in run.record.overrides]
-    yield "command", f"`{shlex.join(['linformer', command, *words])}`"
+    yield "command", f"`{shlex.join(['linformer', COMMANDS[run.record.stage], *words])}`"
 
 
 def _without_folders(word: str) -> str:
