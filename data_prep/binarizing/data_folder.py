@@ -9,7 +9,7 @@ from pathlib import Path
 from data_prep.support.splits import NAMES
 from linformer_fairseq.files.dictionary import EOS, SPECIAL, read_symbols
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.files.tokenizers import find_tokenizer
+from linformer_fairseq.files.tokenizers import files_of, find_tokenizer
 
 _HINT = "copy the tokenizer that the data was made with there again"
 
@@ -49,7 +49,7 @@ def decoder(folder: Path, symbols: Sequence[str]) -> Callable[[Sequence[int]], s
         from fairseq.data import encoders  # here: the rest of data_prep does without fairseq
     except (FileNotFoundError, ModuleNotFoundError):
         return pieces
-    files = " and ".join(value for name, value in options.items() if name != "bpe")
+    files = " and ".join(map(str, files_of(options)))
     try:
         bpe = encoders.build_bpe(Namespace(**options))
     except ImportError as error:  # fairseq's own, in the place of the one that the library caused

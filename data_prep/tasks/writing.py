@@ -11,9 +11,9 @@ from data_prep.tasks.rows import Reject
 from data_prep.tokenizers import Tokenizer, copy_tokenizer
 from linformer_fairseq.files import dictionary, mmap_dataset
 from linformer_fairseq.files.atomic import atomic_open, write_file
+from linformer_fairseq.files.tsv import tsv_line
 
 REJECTED = "rejected.tsv"
-_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 
 def write_examples(examples: Examples, labels: tuple[str, ...], tokenizer: Tokenizer, folder: Path) -> None:
@@ -46,5 +46,4 @@ def _write_rejects(rejects: list[Reject], path: Path) -> None:
     with atomic_open(path) as stream:
         stream.write("file\tline\treason\trow\n")
         for reject in rejects:
-            fields = (reject.file, str(reject.line), reject.reason, reject.raw)
-            stream.write("\t".join(field.translate(_ESCAPES) for field in fields) + "\n")
+            stream.write(tsv_line((reject.file, str(reject.line), reject.reason, reject.raw)) + "\n")

@@ -12,7 +12,7 @@ from linformer_fairseq.checkpoints.reading import unpickle
 from linformer_fairseq.files.dictionary import find_dictionary
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.shipped import WEIGHTS, shipped_folder, shipped_models
-from linformer_fairseq.files.tokenizers import find_tokenizer
+from linformer_fairseq.files.tokenizers import files_of, find_tokenizer
 
 CHECKPOINT = "model.pt"
 """Name of the checkpoint in other folders of a model: fairseq's own, and those of `linformer import hf`."""
@@ -89,4 +89,4 @@ def tokenizer_files(data: Path) -> list[Path]:
         raise ValueError(
             f"{error}. Users of the model need the tokenizer that the data were made with: put it into {data}"
         ) from None
-    return [Path(path) for name, path in options.items() if name != "bpe"]
+    return files_of(options)

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from functools import partial
 
 from linformer_fairseq.cli.loading import load_finetuned
-from linformer_fairseq.cli.texts import Results, TextStream, json_line, tsv_line, write_lines
+from linformer_fairseq.cli.texts import Results, TextStream, json_line, write_lines
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.tsv import tsv_line
 
 
 def run(arguments: argparse.Namespace) -> int:

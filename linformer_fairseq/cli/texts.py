@@ -22,7 +22,6 @@ Run = Callable[[Iterable[Text | ValueError]], Iterator[Any]]
 """Yields a result for each text, or its error."""
 Results = Iterator[tuple[str, Any]]
 """Results with the id of their text."""
-_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 
 class TextStream:
@@ -129,11 +128,6 @@ def _require_encoding(line: str) -> None:
             f"standard output: its encoding, {error.encoding}, has no {character!a}; name a file with --out, "
             "which is in UTF-8, or set PYTHONIOENCODING=utf-8"
         ) from None
-
-
-def tsv_line(cells: Iterable[str]) -> str:
-    """The cells with tabs between them; tabs in them are written as ``\\t``."""
-    return "\t".join(cell.translate(_ESCAPES) for cell in cells)
 
 
 def json_line(**fields: object) -> str:

@@ -1,6 +1,6 @@
 """The files of a tokenizer: their names, and which of them lie in a folder, in the words of fairseq's options."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 SENTENCEPIECE = "sentencepiece.bpe.model"
@@ -24,3 +24,8 @@ def find_tokenizer(folders: Sequence[Path]) -> dict[str, str]:
             return {"bpe": "gpt2", "gpt2_encoder_json": str(encoder), "gpt2_vocab_bpe": str(merges)}
     looked = ", ".join(map(str, folders))
     raise FileNotFoundError(f"no tokenizer found in {looked}: expected {SENTENCEPIECE}, or {ENCODER} and {MERGES}")
+
+
+def files_of(options: Mapping[str, str]) -> list[Path]:
+    """The files that `find_tokenizer` found."""
+    return [Path(value) for name, value in options.items() if name != "bpe"]

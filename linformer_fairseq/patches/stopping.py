@@ -49,7 +49,7 @@ def _save_and_stop(cfg: Any, trainer: Any, epoch_itr: Any, number: int) -> NoRet
 
 def _stopping(validate_and_save: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(validate_and_save)
-    def validate_save_and_look(cfg: Any, trainer: Any, task: Any, epoch_itr: Any, *rest: Any) -> Any:
+    def validate_save_and_stop(cfg: Any, trainer: Any, task: Any, epoch_itr: Any, *rest: Any) -> Any:
         valid_losses, should_stop = validate_and_save(cfg, trainer, task, epoch_itr, *rest)
         PROGRESS.last = trainer.get_num_updates()
         # After fairseq's own work, so that an update that ends the run or was just saved is handled as usual.
@@ -58,7 +58,7 @@ def _stopping(validate_and_save: Callable[..., Any]) -> Callable[..., Any]:
             _save_and_stop(cfg, trainer, epoch_itr, number)
         return valid_losses, should_stop
 
-    return validate_save_and_look
+    return validate_save_and_stop
 
 
 def _was_last_epoch(cfg: Any, epoch_itr: Any) -> bool:

@@ -24,6 +24,7 @@ from linformer_fairseq.files.dictionary import BOS, EOS
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import read_object
 from linformer_fairseq.files.shipped import WEIGHTS
+from linformer_fairseq.files.tokenizers import files_of
 from linformer_fairseq.files.weight_names import LM_HEAD, OUTPUT, TOKENS, head_output
 from linformer_fairseq.models.architectures import MODEL
 from linformer_fairseq.models.config import LinformerRobertaConfig
@@ -65,7 +66,7 @@ def import_folder(folder: Path, out: Path, data: Path | None = None) -> list[Pat
         check_tokens(folder / WEIGHTS, state["model"][TOKENS].size(0), True, dict_txt)
         write_checkpoint(state, temporary / CHECKPOINT)
         shutil.copyfile(dict_txt, temporary / dictionary.NAME)
-        for path in (Path(path) for name, path in tokenizer.items() if name != "bpe"):
+        for path in files_of(tokenizer):
             shutil.copyfile(path, temporary / path.name)
         if "num_classes" in state["cfg"]["task"]:
             (temporary / "input0").mkdir()

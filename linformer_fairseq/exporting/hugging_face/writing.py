@@ -20,6 +20,7 @@ from linformer_fairseq.exporting.trained import TrainedModel, read_trained
 from linformer_fairseq.files.atomic import new_folder
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.shipped import WEIGHTS
+from linformer_fairseq.files.tokenizers import files_of
 
 from . import configuration_linformer, modeling_linformer, names, options
 from .configuration_linformer import LinformerConfig
@@ -114,8 +115,7 @@ def export_folder(model: str, out: Path, data: Path | None = None) -> list[Path]
         # Not save_file, whose file only its owner can read, and whose error on a full disk is no OSError.
         (folder / WEIGHTS).write_bytes(save(weights, {"format": "pt"}))
         trained = converted.trained
-        ours = [trained.dict_txt, *(Path(path) for name, path in trained.tokenizer.items() if name != "bpe")]
-        for path in ours:  # for `import_folder`
+        for path in (trained.dict_txt, *files_of(trained.tokenizer)):  # for `import_folder`
             shutil.copyfile(path, folder / path.name)
         _write_code(folder)
         (folder / CARD).write_text(model_card(trained, data, exported=out), encoding="utf-8")
