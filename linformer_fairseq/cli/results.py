@@ -11,7 +11,8 @@ from linformer_fairseq.files.atomic import check_output, write_file
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.results import collect, merge_rows, read_rows, render
 from linformer_fairseq.results.accuracy import accuracy_table, read_controls
-from linformer_fairseq.results.figure3 import Figure, figures
+from linformer_fairseq.results.curves import Figure
+from linformer_fairseq.results.figure3 import figures
 from linformer_fairseq.results.perplexity import perplexity_figure, perplexity_table
 from linformer_fairseq.results.table2 import table2
 

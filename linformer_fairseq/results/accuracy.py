@@ -12,7 +12,7 @@ from linformer_fairseq.files.json_records import load, read_object
 from linformer_fairseq.results.paper import TASKS
 from linformer_fairseq.results.rows import Row
 from linformer_fairseq.results.selection import distinct_names, newest, provenance, training_hours
-from linformer_fairseq.results.table2 import Table
+from linformer_fairseq.results.tables import Table, spread
 
 _LEGEND = (
     "Best validation accuracy of each run in percent, which is chosen on the data that is reported: the median over "
@@ -78,14 +78,6 @@ def accuracy_table(rows: Iterable[Row], controls: Sequence[Control] = ()) -> tup
         cells = (cell for task in tasks for cell in _cells([row for row in group if row.task == task]))
         lines.append([name, *cells])
     return [Table("Finetuning", lines)], [_LEGEND, *notes, provenance(done) if done else "No finetunings."]
-
-
-def spread(values: Sequence[float], digits: int = 1) -> str:
-    """Such as "74.9 (73.7 to 75.2, 5)": median, minimum, maximum and count; a dash for none."""
-    if not values:
-        return "-"
-    more = f" ({min(values):,.{digits}f} to {max(values):,.{digits}f}, {len(values)})" if len(values) > 1 else ""
-    return f"{statistics.median(values):,.{digits}f}{more}"
 
 
 def _control_cells(tasks: Iterable[str], controls: Mapping[str, Control], field: str) -> list[str]:

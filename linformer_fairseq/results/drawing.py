@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from linformer_fairseq.files.atomic import atomic_open
-from linformer_fairseq.results.figure3 import FIRST_SHARE, Figure, Panel
+from linformer_fairseq.results.curves import FIRST_SHARE, Figure, Panel
 from linformer_fairseq.results.perplexity_axes import label_axes
 
 # Colours that colour-blind readers can distinguish (Okabe and Ito), each with its own marker.

@@ -3,47 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from linformer_fairseq.results.curves import FIRST_SHARE, Curve, Figure, Panel, points
 from linformer_fairseq.results.paper import PANELS, PAPER_LAYERS, PAPER_UPDATES, PAPER_WIDTH, SHARINGS, SOURCE
 from linformer_fairseq.results.rows import Row
 from linformer_fairseq.results.selection import distinct_names, model_name, newest, provenance
-
-FIRST_SHARE = 0.2
-"""The first fraction of the updates, in which curves may exceed the axes."""
-
-
-@dataclass(frozen=True)
-class Curve:
-    """One run."""
-
-    label: str | None
-    """None for further seeds of a model, which have the style of the first."""
-    model: str
-    is_baseline: bool
-    points: list[tuple[float, float]]
-    """Pairs of x value and validation perplexity; at least one."""
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One pair of axes."""
-
-    title: str
-    curves: list[Curve]
-    along: str = "updates"
-    """Label of the horizontal axis."""
-
-
-@dataclass(frozen=True)
-class Figure:
-    """All runs of one scale; runs of another scale are in another figure."""
-
-    stem: str
-    """Name of its files, without the extension."""
-    title: str
-    caption: str
-    panels: list[Panel]
 
 
 def figures(rows: Iterable[Row]) -> tuple[list[Figure], list[str]]:
@@ -73,11 +37,6 @@ def figures(rows: Iterable[Row]) -> tuple[list[Figure], list[str]]:
         empty = [Panel(_title(panel, is_paper=True), []) for panel in PANELS]
         return [Figure("figure3", f"Figure 3 of {SOURCE}", "", empty)], notes
     return sorted(map(_figure, scales.values()), key=lambda figure: figure.stem), notes
-
-
-def points(row: Row) -> list[tuple[float, float]]:
-    """Updates and validation perplexity, if it is finite."""
-    return [(update, perplexity) for update, perplexity in row.curve if update is not None and perplexity is not None]
 
 
 def _figure(group: Sequence[Row]) -> Figure:

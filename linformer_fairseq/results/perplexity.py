@@ -7,11 +7,10 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from linformer_fairseq.results.accuracy import spread
-from linformer_fairseq.results.figure3 import Curve, Figure, Panel, points
+from linformer_fairseq.results.curves import Curve, Figure, Panel, points
 from linformer_fairseq.results.rows import Row
 from linformer_fairseq.results.selection import distinct_names, is_untrained, newest, provenance, training_hours
-from linformer_fairseq.results.table2 import Table
+from linformer_fairseq.results.tables import Table, spread
 
 _LEGEND = (
     "Perplexity on masked validation tokens at the end of training, the median over seeds; in brackets lowest to "

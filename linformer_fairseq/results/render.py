@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from linformer_fairseq.files.markdown import markdown_table
-from linformer_fairseq.results.table2 import Table
+from linformer_fairseq.results.tables import Table
 
 _LATEX = {
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},

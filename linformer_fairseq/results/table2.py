@@ -10,20 +10,13 @@ from dataclasses import dataclass
 from linformer_fairseq.results.paper import SOURCE, TABLE2, TABLE2_NOTES, TASKS, PaperRow
 from linformer_fairseq.results.rows import Row
 from linformer_fairseq.results.selection import is_untrained, model_name, newest, provenance
+from linformer_fairseq.results.tables import Table
 
 _LEGEND = (
     "Ours: the best validation accuracy of each run; of each task's learning rates the one with the highest median "
     "over seeds, among those with the most seeds done. Both are chosen on the data that are reported. In brackets: "
     "lowest to highest, number of seeds, learning rate. Averages only where all four tasks are there."
 )
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table as text; the first row holds the headings."""
-
-    title: str
-    rows: list[list[str]]
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,11 @@ from linformer_fairseq.files.json_records import read_object, write_json
 from linformer_fairseq.files.markdown import markdown_table
 from linformer_fairseq.files.mmap_dataset import open_dataset
 from linformer_fairseq.results import Row, read_rows
-from linformer_fairseq.results.accuracy import Control, read_controls, spread
+from linformer_fairseq.results.accuracy import Control, read_controls
 from linformer_fairseq.results.paper import SOURCE, TASKS
 from linformer_fairseq.results.perplexity import Group, groups, perplexity_table
 from linformer_fairseq.results.selection import is_untrained, model_name, provenance
+from linformer_fairseq.results.tables import spread
 
 _CLOSE = 2.0
 """Largest difference in accuracy, in points, that counts as close."""

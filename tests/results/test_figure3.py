@@ -10,8 +10,9 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
+from linformer_fairseq.results.curves import Figure
 from linformer_fairseq.results.drawing import draw
-from linformer_fairseq.results.figure3 import Figure, figures
+from linformer_fairseq.results.figure3 import figures
 from linformer_fairseq.results.rows import Row
 from tests.results.examples import model, row, scale
 

@@ -9,7 +9,8 @@ import pytest
 from linformer_fairseq.results.paper import TABLE2, TASKS
 from linformer_fairseq.results.render import latex, markdown
 from linformer_fairseq.results.rows import Row
-from linformer_fairseq.results.table2 import Table, table2
+from linformer_fairseq.results.table2 import table2
+from linformer_fairseq.results.tables import Table
 from tests.results.examples import finetuned, model, row, scale
 
 TAG = "Linformer, 128, shared kv, layer"
