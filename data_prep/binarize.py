@@ -28,6 +28,7 @@ from data_prep.binarizing.inputs import find_inputs
 from data_prep.binarizing.plan import LARGEST_PART, PARTS_PER_SHARD, check_shards, dataset_names, make_plan
 from data_prep.binarizing.store import Store
 from data_prep.support.program import program_parser, run_program
+from data_prep.support.splits import TRAIN
 from data_prep.support.step import Step, file_state
 from data_prep.support.workers import check_workers, default_workers, ordered_map
 from data_prep.tokenizers import Tokenizer, copy_tokenizer, load_tokenizer
@@ -158,7 +159,10 @@ def report(manifest: dict[str, Any], out: Path) -> None:
                 f"warning: {share:.1%} of the {split} tokens are <unk>: the tokenizer does not know this text; train "
                 "one on it (linformer data vocabulary)"
             )
-    print(f"data for fairseq-train: {data_argument(out, manifest['shards'])}")
+    if TRAIN in manifest["splits"]:
+        print(f"data for fairseq-train: {data_argument(out, manifest['shards'])}")
+    else:
+        print(f"no split is called {TRAIN}: for fairseq-train, name the file of the training text {TRAIN}.txt")
 
 
 def main(argv: list[str] | None = None, prog: str | None = None) -> None:

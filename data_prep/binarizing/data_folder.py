@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from data_prep.support.splits import NAMES
+from linformer_fairseq.files.byte_pieces import join_byte_pieces
 from linformer_fairseq.files.dictionary import EOS, SPECIAL, read_symbols
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.tokenizers import files_of, find_tokenizer
@@ -50,6 +51,7 @@ def decoder(folder: Path, symbols: Sequence[str]) -> Callable[[Sequence[int]], s
     except (FileNotFoundError, ModuleNotFoundError):
         return pieces
     files = " and ".join(map(str, files_of(options)))
+    sentencepiece = options["bpe"] == "sentencepiece"
     try:
         bpe = encoders.build_bpe(Namespace(**options))
     except ImportError as error:  # fairseq's own, in the place of the one that the library caused
@@ -61,7 +63,8 @@ def decoder(folder: Path, symbols: Sequence[str]) -> Callable[[Sequence[int]], s
 
     def text(ids: Sequence[int]) -> str:
         try:
-            return str(bpe.decode(pieces(ids)))
+            # fairseq joins the pieces of bytes without making characters of them
+            return str(bpe.decode(join_byte_pieces(pieces(ids)) if sentencepiece else pieces(ids)))
         except Exception as error:
             raise UserError(f"{files}: does not fit the dict.txt beside it ({_first_line(error)}); {_HINT}") from None
 

@@ -10,6 +10,8 @@ from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import read_object
 from linformer_fairseq.files.provenance import MANIFEST, sha256
 
+_OTHER_FORMATS = (".csv", ".json", ".jsonl", ".ndjson", ".parquet", ".tsv")
+
 
 @dataclass(frozen=True)
 class Inputs:
@@ -40,13 +42,18 @@ def check_text_files(paths: list[Path]) -> None:
     """Check that all paths are uncompressed files.
 
     Raises:
-        UserError: a path does not exist, is a folder, or is a compressed file.
+        UserError: a path does not exist, is a folder, is a compressed file, or has records by its name.
     """
     for path in paths:
         if not path.exists():
             raise UserError(f"{path}: no such file or folder")
         if path.is_dir():
             raise UserError(f"{path}: is a folder; expected one corpus folder alone, or text files only")
+        if path.suffix.lower() in _OTHER_FORMATS:
+            raise UserError(
+                f"{path}: expected plain text, but by its name it has records; make a corpus of it: "
+                f"linformer data corpus --out DIR {path}"
+            )
         if kind := _compression(path):
             raise UserError(
                 f"{path}: is compressed ({kind}), plain text was expected; decompress it, or make a corpus of it with "

@@ -21,6 +21,7 @@ from data_prep.support.signatures import HEAD, compression_of, kind_of
 from data_prep.support.step import file_state
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.provenance import sha256
+from linformer_fairseq.files.text import refuse_utf16
 
 READERS: dict[str, Reader] = {
     "text": read_text_blocks,
@@ -130,6 +131,7 @@ class FileUnit(Unit):
             head = file.read(HEAD)
         if not head:
             raise UserError(f"{self.path}: the file is empty (0 bytes)")
+        refuse_utf16(self.path, head)
         found = kind_of(head)
         compression = compression_of(self.path)
         expected = compression or ("parquet" if self._kind == "parquet" else None)

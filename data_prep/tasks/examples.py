@@ -22,6 +22,7 @@ BATCH = 2_000
 """Number of rows that are encoded at a time."""
 USUAL_POSITIONS = 512
 """n of RoBERTa; without truncation, longer examples are counted."""
+_SHOWN_LABELS = 10
 
 # Left over from Windows-1252 in files that were converted as if they were Latin-1.
 _C1 = re.compile("[\x80-\x9f]")
@@ -154,7 +155,8 @@ def _usable(rows: Iterable[Row | Reject], labels: tuple[str, ...], examples: Exa
         if not any(map(str.strip, texts)):
             reason = "no text"
         elif row.label is not None and row.label not in labels:
-            reason = f"label {row.label!r} is none of {', '.join(labels)}"
+            more = ", ..." if len(labels) > _SHOWN_LABELS else ""
+            reason = f"label {row.label!r} is none of {', '.join(labels[:_SHOWN_LABELS])}{more}"
         elif not row.identifier or row.identifier.split() != [row.identifier]:
             reason = f"{row.identifier!r} is no identifier"
         if reason:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import IO
 
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.files.text import BYTE_ORDER_MARK, not_utf8
+from linformer_fairseq.files.text import BYTE_ORDER_MARK, not_utf8, refuse_utf16
 
 MAX_LINE = 16 * 2**20
 """Bytes; the longest row of the official files has less than 5,000."""
@@ -23,6 +23,8 @@ def decode(raw: bytes, file: str, errors: str, line: int = 1, offset: int = 0) -
     Raises:
         UserError: not UTF-8, or holds a zero byte, as no text does.
     """
+    if not offset:
+        refuse_utf16(file, raw)
     zero = raw.find(0)
     if zero >= 0:
         where = line + raw.count(b"\n", 0, zero)

@@ -37,7 +37,16 @@ class TsvSource:
         _require_no_header(rows)
         self.labels = tuple(sorted({row.label for row in rows if isinstance(row, Row) and row.label is not None}))
         if not self.labels:
-            raise UserError(f"{rows[0]}: no line of the file is an example: a label, one tab and a text")
+            raise UserError(
+                f"{rows[0]}; no other line is an example either (pairs of texts are only made of the files of QNLI and "
+                "QQP)"
+            )
+        examples = sum(isinstance(row, Row) for row in rows)
+        if len(self.labels) > max(10, examples / 2) and all(map(_is_number, self.labels)):
+            raise UserError(
+                f"{paths[0]}: {examples:,} examples have {len(self.labels):,} different labels, which are numbers; "
+                "expected classes (docs/training.md, Regression, says how to train on scores)"
+            )
 
     def rows(self) -> Iterator[Row | Reject]:
         """See `Source.rows`.
@@ -90,3 +99,11 @@ def _require_no_header(rows: Sequence[Row | Reject]) -> None:
             f"{first.file}, line {first.line}: {label!r} looks like the name of a column, not a class of which this "
             "were the only example; remove the line"
         )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -13,9 +13,10 @@ LONGEST_WORD = 1_000_000
 
 def not_utf8(file: object, line: int, byte: int, offset: int, otherwise: str = "") -> UserError:
     """The error for a ``byte`` at ``offset`` in a file, in its ``line`` (from 1), with what else the user can do."""
+    # Not LATIN1: in it, the bytes that are quotation marks and dashes in CP1252 are control characters.
     return UserError(
         f"{file}, line {line:,}: not UTF-8: byte 0x{byte:02x} at offset {offset:,}; convert the file, for example "
-        f"with: iconv -f LATIN1 -t UTF-8{', or ' * bool(otherwise)}{otherwise}"
+        f"with: iconv -f CP1252 -t UTF-8{', or ' * bool(otherwise)}{otherwise}"
     )
 
 

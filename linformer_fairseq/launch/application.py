@@ -27,7 +27,7 @@ from linformer_fairseq.launch.complete import complete
 from linformer_fairseq.launch.compose import VERSION_BASE, compose, config_dir, jobs, overrides_for_hydra, register
 from linformer_fairseq.launch.processes import INSTALLED_MODULES_ONLY, detect_rank, kill_tree, torchrun_command
 from linformer_fairseq.launch.run_folder import CONSOLE_LOG, read_record
-from linformer_fairseq.launch.train import EXPLAINED, nothing_to_do, train
+from linformer_fairseq.launch.train import EXPLAINED, check_run_folder, nothing_to_do, train
 from linformer_fairseq.training.signals import STOPPED_STATUS
 
 logger = logging.getLogger(__name__)
@@ -53,6 +53,7 @@ def check(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | None
     for job in wanted:
         try:
             runs.append(Run(job, complete(compose(stage, job, folder))))
+            check_run_folder(runs[-1].config, job)
         except UserError as error:
             raise UserError(f"{error} (in the run with {' '.join(job)})" if sweep else str(error)) from None
     folders = [run.config.checkpoint.save_dir for run in runs]

@@ -14,16 +14,15 @@ from omegaconf import DictConfig, open_dict
 import linformer_fairseq
 from linformer_fairseq.checkpoints.released_folder import find_weights
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.files.task_data import read_task
 from linformer_fairseq.launch.compose import resolved
 from linformer_fairseq.launch.data import (
-    TASKS,
     Splits,
     check_lengths,
     check_pretraining_data,
     check_sentences,
     check_task_data,
     check_task_examples,
+    check_task_name,
 )
 from linformer_fairseq.launch.metrics import check_metric
 from linformer_fairseq.launch.options import check_types, import_user_dir, resolved_model, switches, with_defaults
@@ -156,11 +155,6 @@ def _check_logs(config: DictConfig) -> None:
             raise UserError(f"common.tensorboard_logdir={events}: {there} is not a folder that can be written to")
 
 
-def _check_task(config: DictConfig, folder: Path, theirs: str | None) -> None:
-    if theirs is not None and config.run.task in TASKS and theirs != config.run.task:
-        raise UserError(f"task={config.run.task}, but {folder} was prepared as {theirs}; change task or task.data")
-
-
 def _continue_pretraining(config: DictConfig, data: Path) -> None:
     """Begin with the model of a checkpoint, as a finetuning does, in place of one that has learned nothing."""
     checkpoint = Path(config.pretrained)
@@ -184,7 +178,7 @@ def _complete_finetuning(config: DictConfig) -> None:
     pretrained = read_pretrained(checkpoint)
     pretrained.check_dictionary(folder / "input0" / "dict.txt")
     check_task_examples(folder, splits)
-    _check_task(config, folder, read_task(folder).manifest.get("task"))
+    check_task_name(config.run.task, folder)
     given = config.task.max_positions
     if given is not None and given != pretrained.max_positions:
         raise UserError(

@@ -54,6 +54,8 @@ def check_pretraining_data(folders: Sequence[Path], splits: Splits) -> None:
         _require_folder(folder, _PRETRAINING)
         if (folder / "input0").is_dir():
             raise UserError(f"task.data: {folder}: a task's data, for finetuning; {_PRETRAINING}")
+        if shards := _shards_of(folder, splits.train):
+            raise UserError(f"task.data: {folder}: is divided into shards; give them: task.data={':'.join(shards)}")
         _require_split(folder, splits.train, splits, _PRETRAINING)
     dictionary = folders[0] / NAME
     _require(dictionary, _PRETRAINING)
@@ -86,6 +88,17 @@ def check_task_data(folder: Path, splits: Splits = _USUAL) -> int:
         for split in splits.all:
             _require_split(folder / part, split, splits, _TASK)
     return len(read_labels(folder / "label" / NAME))
+
+
+def check_task_name(task: str | None, folder: Path) -> None:
+    """Raise for a folder that was prepared as another one of `TASKS` than ``task``.
+
+    Raises:
+        UserError: it was, or its manifest is damaged.
+    """
+    prepared = read_task(folder).manifest.get("task")
+    if prepared is not None and task in TASKS and prepared != task:
+        raise UserError(f"task={task}, but {folder} was prepared as {prepared}; change task or task.data")
 
 
 def check_task_examples(folder: Path, splits: Splits) -> None:
@@ -166,6 +179,14 @@ def check_sentences(folder: Path, config: DictConfig) -> None:
                 f"task.data: {folder / split}: the longest line has {longest:,} tokens, more than n = {n}; leave such "
                 "lines out with dataset.skip_invalid_size_inputs_valid_test=true"
             )
+
+
+def _shards_of(folder: Path, split: str) -> list[str]:
+    """The folders of the shards that `linformer data binarize --shards` made there."""
+    if idx_of(folder / split).is_file():
+        return []
+    numbers = sorted(int(path.name) for path in folder.iterdir() if path.name.isdecimal())
+    return [str(folder / str(number)) for number in numbers if idx_of(folder / str(number) / split).is_file()]
 
 
 def _require_folder(folder: Path, hint: str) -> None:

@@ -50,7 +50,11 @@ def update_freq(total: int | None, batch: int | None, length: int, world_size: i
     unit = "tokens" if length > 1 else "sentences"
     if total is None:
         raise ValueError(f"run.{unit}_per_update=null: expected a number of {unit}")
-    each = f"dataset.batch_size {batch} x {length} tokens" if length > 1 else f"dataset.batch_size {batch}"
+    each = (
+        f"dataset.batch_size {batch}, by default run.tokens_per_batch / n, x {length} tokens"
+        if length > 1
+        else f"dataset.batch_size {batch}"
+    )
     what = (
         f"run.{unit}_per_update is {total:,}, but one batch on each of {world_size} devices ({each}, "
         f"distributed_training.distributed_world_size {world_size}) makes {batch * length * world_size:,} {unit}"

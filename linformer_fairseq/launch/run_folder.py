@@ -1,10 +1,10 @@
 """The folder of a run: its record, and a lock against a second process.
 
 ``config.yaml`` is the config, ``console.log`` a copy of the log, ``run.json`` one object: properties of the run
-(schema, stage, name, experiment, seed, task, data, dictionaries, lr, pretrained, finetune_from_model, paper, overrides,
-model, parameters, max_update, stops, warmup_updates, tokens_per_update, commit, versions), and ``attempts``, an entry
-for each start: start, end, status (running, finished, stopped, failed), updates_at_start, updates_at_end, world_size,
-hardware, slurm_job, error.
+(schema, stage, name, experiment, seed, task, data, data_bytes, dictionaries, lr, pretrained, finetune_from_model,
+paper, overrides, model, parameters, max_update, stops, warmup_updates, tokens_per_update, commit, versions), and
+``attempts``, an entry for each start: start, end, status (running, finished, stopped, failed), updates_at_start,
+updates_at_end, world_size, hardware, slurm_job, error.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ from linformer_fairseq.files import run_record
 from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.locks import Lock
+from linformer_fairseq.launch.changes import changed_options
 from linformer_fairseq.training.run_report import Progress
 
 logger = logging.getLogger(__name__)
 
+CONFIG = "config.yaml"
 CONSOLE_LOG = "console.log"
 
 
@@ -62,7 +64,9 @@ class RunFolder:
         for earlier in attempts:
             if earlier["status"] == "running":  # the lock was free: it was killed
                 earlier.update(status="failed", error="killed before it could record its end")
-        write_file(self.path / "config.yaml", OmegaConf.to_yaml(config, resolve=True))
+        if changed := changed_options(self.path / CONFIG, config):
+            logger.warning("%s: goes on with other options than before: %s", self.path, "; ".join(changed))
+        write_file(self.path / CONFIG, OmegaConf.to_yaml(config, resolve=True))
         started = {"start": now(), "end": None, "status": "running", "error": None, **attempt}
         self._record = {"schema": run_record.SCHEMA, **facts, "attempts": [*attempts, started]}
         self._save()

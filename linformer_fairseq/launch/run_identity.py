@@ -32,6 +32,8 @@ def check_same_run(path: Path, record: Mapping[str, Any], facts: Mapping[str, An
     of_plugins = {key for one in (facts, record) for key in one.get("model", {}) if key not in known}
     options = sorted(with_role(Role.MODEL, Role.TRAINING) | of_plugins)
     record = {_START: facts.get(_START), **record}  # run.json of earlier versions lacks it
+    if record.get("data_bytes") == facts["data_bytes"]:  # the same data in another place
+        record = {**record, "data": facts["data"]}
     for (key, ours), (_, theirs) in zip(_identity(facts, options), _identity(record, options), strict=True):
         if ours != theirs:
             raise UserError(
@@ -43,6 +45,21 @@ def check_same_run(path: Path, record: Mapping[str, Any], facts: Mapping[str, An
             f"{path} holds a run on data with other dictionaries than those which are in {facts['data']} by now; "
             "choose another run.name, or prepare the data with the same tokenizer again"
         )
+
+
+def data_bytes(folders: str) -> list[dict[str, int]]:
+    """The bytes of each file of binarized data, by its name in each of the folders (with colons between them).
+
+    With the dictionaries, they tell data from others wherever the data lie.
+    """
+    return [
+        {
+            str(file.relative_to(folder)): file.stat().st_size
+            for file in sorted(Path(folder).rglob("*"))
+            if file.suffix in (".bin", ".idx")
+        }
+        for folder in folders.split(":")
+    ]
 
 
 def _identity(facts: Mapping[str, Any], options: Collection[str]) -> Iterator[tuple[str, Any]]:

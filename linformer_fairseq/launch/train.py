@@ -31,7 +31,7 @@ from linformer_fairseq.launch.run_folder import (
     stops,
     updates_done,
 )
-from linformer_fairseq.launch.run_identity import check_same_run
+from linformer_fairseq.launch.run_identity import check_same_run, data_bytes
 from linformer_fairseq.training import signals
 from linformer_fairseq.training.joining import join
 from linformer_fairseq.training.process_group import leave
@@ -101,6 +101,20 @@ def nothing_to_do(config: DictConfig, overrides: Sequence[str]) -> bool:
     path = Path(config.checkpoint.save_dir)
     RunFolder(path)  # for its errors: it lets go of the folder at once
     return _is_finished(read_record(path) or {}, config, _facts(config, overrides), first=True)
+
+
+def check_run_folder(config: DictConfig, overrides: Sequence[str]) -> None:
+    """Raise if the folder of a run has another one. Nothing is written.
+
+    Args:
+        config: completed.
+        overrides: as the user typed them.
+
+    Raises:
+        UserError: it has, or its record cannot be read.
+    """
+    path = Path(config.checkpoint.save_dir)
+    check_same_run(path, read_record(path) or {}, _facts(with_defaults(config), overrides))
 
 
 def _is_finished(record: Mapping[str, Any], config: DictConfig, facts: Mapping[str, Any], first: bool) -> bool:
@@ -220,6 +234,7 @@ def _facts(config: DictConfig, overrides: Sequence[str]) -> dict[str, Any]:
         "seed": config.common.seed,
         "task": run.task,
         "data": config.task.data,
+        "data_bytes": data_bytes(config.task.data),
         "dictionaries": digests(Path(str(config.task.data).split(":")[0])),
         "lr": config.optimization.lr[0],
         "pretrained": config.pretrained,

@@ -8,26 +8,12 @@ The patch: sequences of byte pieces are replaced by their characters before fair
 """
 
 import functools
-import re
 from collections.abc import Callable
 from typing import Any
 
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
 
-# Whole pieces only: the same characters in a text are several pieces and are not changed.
-_BYTE_RUN = re.compile(r"(?<!\S)<0x[0-9A-F]{2}>(?: <0x[0-9A-F]{2}>)*(?!\S)")
-
-
-def join_byte_pieces(pieces: str) -> str:
-    """Replace each sequence of byte pieces in ``pieces``, separated by spaces, by its characters.
-
-    Bytes that are not valid UTF-8, such as an incomplete character, become U+FFFD.
-    """
-
-    def characters(run: re.Match[str]) -> str:
-        return bytes(int(piece[3:5], 16) for piece in run[0].split()).decode("utf-8", "replace")
-
-    return _BYTE_RUN.sub(characters, pieces)
+from linformer_fairseq.files.byte_pieces import join_byte_pieces
 
 
 def _with_characters(decode: Callable[..., str]) -> Callable[..., str]:

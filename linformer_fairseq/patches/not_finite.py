@@ -74,7 +74,8 @@ class _Update:
         raise NotFiniteError(
             f"update {self.number}: {what} is not finite on process {self._trainer.data_parallel_rank} or another one. "
             "The log above lists the examples of each micro-batch. Earlier checkpoints are kept. If training "
-            "diverged, a lower learning rate, a longer warm-up or --clip-norm helps; otherwise inspect these examples"
+            "diverged, a lower learning rate, a longer warm-up or a limit of the gradient (clip_norm) helps; otherwise "
+            "inspect these examples"
         )
 
 

@@ -17,11 +17,12 @@ from linformer_fairseq.files.dictionary import read_vocabulary, without_padding
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch import compose, resolved
 from linformer_fairseq.launch.complete import complete
-from linformer_fairseq.launch.data import check_task_data
+from linformer_fairseq.launch.data import check_lengths, check_task_data, check_task_name
+from linformer_fairseq.launch.train import check_run_folder
 
 
 def check(processes: str, pretraining: Sequence[str], tasks: Sequence[str], finetuning: Sequence[str]) -> Path:
-    """Compose the config of every run of the chain and check its data.
+    """Compose the config of every run of the chain and check its data and folder.
 
     Returns:
         The checkpoint that the pretraining will write.
@@ -30,7 +31,10 @@ def check(processes: str, pretraining: Sequence[str], tasks: Sequence[str], fine
         UserError: one of the runs would fail.
     """
     os.environ["SLURM_NTASKS"] = processes
-    config = complete(compose("pretraining", ["run_config=srun", *pretraining]))
+    words = ["run_config=srun", *pretraining]
+    config = complete(compose("pretraining", words))
+    check_run_folder(config, words)
+    n = config.model.get("max_positions") or config.task.tokens_per_sample
     checkpoint = Path(config.checkpoint.save_dir) / "checkpoint_best.pt"
     symbols = without_padding(read_vocabulary(Path(config.task.data.split(":")[0]) / "dict.txt"))
     os.environ["SLURM_NTASKS"] = "1"
@@ -38,9 +42,10 @@ def check(processes: str, pretraining: Sequence[str], tasks: Sequence[str], fine
     grid = [[f"lr={rate}", f"common.seed={seed}"] for rate in rates for seed in seeds]
     for task, data in (word.split("=", 1) for word in tasks):
         own = ["run_config=srun", f"task={task}", f"task.data={data}", f"pretrained={checkpoint}", *finetuning]
-        for keys in grid:
-            resolved(compose("finetuning", [*own, *keys]))
+        configs = [resolved(compose("finetuning", [*own, *keys])) for keys in grid]
         check_task_data(Path(data))
+        check_task_name(task, Path(data))
+        check_lengths(Path(data), configs[0], n)
         if without_padding(read_vocabulary(Path(data) / "input0" / "dict.txt")) != symbols:
             raise UserError(
                 f"{task}={data}: its dictionary is not that of {config.task.data}; prepare the task with the tokenizer "

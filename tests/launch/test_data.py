@@ -54,6 +54,17 @@ def test_every_shard_is_held_against_the_dictionary(own_data: Path, tmp_path: Pa
         check_pretraining_data([own_data, other], Splits())
 
 
+def test_the_folder_of_shards_is_not_one_of_them(own_data: Path) -> None:
+    for shard in ("0", "10", "2"):
+        (own_data / shard).mkdir()
+        for suffix in (".bin", ".idx"):
+            shutil.copy(own_data / f"train{suffix}", own_data / shard)
+    for suffix in (".bin", ".idx"):
+        (own_data / f"train{suffix}").unlink()
+    with pytest.raises(UserError, match=f"task.data={own_data}/0:{own_data}/2:{own_data}/10$"):
+        pretrain(own_data)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

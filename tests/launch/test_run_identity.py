@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.launch.run_identity import check_same_run
+from linformer_fairseq.launch.run_identity import check_same_run, data_bytes
 from linformer_fairseq.models.config import DEFAULTS, Role, with_role
 
 FACTS: dict[str, Any] = {
     "stage": "pretraining",
     "task": None,
     "data": "/data",
+    "data_bytes": [{"train.bin": 10, "train.idx": 20}],
     "dictionaries": {"tokens": "ab12"},
     "pretrained": None,
     "finetune_from_model": None,
@@ -29,6 +30,24 @@ def test_the_same_run_and_a_first_one_go_on() -> None:
     # what may change: an architecture's name for the same sizes, the number of updates, where the paper shows it
     again = {**FACTS, "max_update": 7, "paper": {}, "model": {**FACTS["model"], "_name": "linformer_roberta"}}
     check_same_run(Path("runs/a"), {**FACTS, "max_update": 3}, again)
+
+
+def test_data_in_another_place_are_the_same_if_their_files_are() -> None:
+    moved = {**FACTS, "data": "/scratch/job1"}
+    check_same_run(Path("runs/a"), FACTS, moved)
+    others = {**moved, "data_bytes": [{"train.bin": 12, "train.idx": 20}]}
+    older = {name: value for name, value in FACTS.items() if name != "data_bytes"}
+    for record, now in ((FACTS, others), (older, moved)):
+        with pytest.raises(UserError, match="data '/data', but this one has '/scratch/job1'"):
+            check_same_run(Path("runs/a"), record, now)
+
+
+def test_the_files_of_data_in_several_folders(tmp_path: Path) -> None:
+    for name, size in (("0/train.bin", 3), ("0/dict.txt", 5), ("1/input0/train.idx", 4)):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x" * size)
+    assert data_bytes(f"{tmp_path}/0:{tmp_path}/1") == [{"train.bin": 3}, {"input0/train.idx": 4}]
 
 
 _BEFORE = {"row_weights": "free", "short_inputs": "first_columns", "attention_start": "random", "projection_step": 1.0}
@@ -74,7 +93,7 @@ def test_how_a_model_is_computed_may_change(option: str) -> None:
         ),
         ({"seed": 2}, "holds a run with seed 1, but this one has 2"),
         ({"task": "sst2"}, "holds a run with task None, but this one has 'sst2'"),
-        ({"data": "/other"}, "holds a run with data '/data', but this one has '/other'"),
+        ({"data": "/other", "data_bytes": []}, "holds a run with data '/data', but this one has '/other'"),
         ({"dictionaries": {"tokens": "cd34"}}, "runs/a .*other dictionaries than .* /data"),
         ({"model": {**FACTS["model"], "projection": "mean_pool"}}, "model.projection 'linear', but .* 'mean_pool'"),
         ({"model": {**FACTS["model"], "dropout": 0.3}}, "model.dropout 0.1, but this one has 0.3"),

@@ -70,7 +70,8 @@ def test_a_folder_that_another_process_holds(command: Command) -> None:
 
 def test_a_folder_with_another_run(command: Command) -> None:
     command.end(3)
-    assert "lr 0.0005, but this one has 0.1" in command.said("optimization.lr=[0.1]")
+    for more in ([], ["--dry-run"]):
+        assert "lr 0.0005, but this one has 0.1" in command.said("optimization.lr=[0.1]", *more)
 
 
 def test_a_run_that_is_finished(command: Command) -> None:

@@ -5,7 +5,7 @@ import sentencepiece
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE, SentencepieceConfig
 
 import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
-from linformer_fairseq.patches.byte_pieces import join_byte_pieces
+from linformer_fairseq.files.byte_pieces import join_byte_pieces
 
 
 @pytest.fixture(scope="module")

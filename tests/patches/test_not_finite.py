@@ -60,7 +60,7 @@ def test_nan_loss(trainer: Trainer, updates: Any, tmp_path: Path, caplog: pytest
     _spoil(trainer, lambda sample: torch.equal(sample["id"], bad["id"]), _nan)
     with pytest.raises(NotFiniteError, match="^update 2: the loss is not finite on process 0") as caught:
         trainer.train_step([good, bad])
-    assert "--clip-norm" in str(caught.value)
+    assert "clip_norm" in str(caught.value)
     assert f"update 2, process 0, micro-batch 2 of 2: loss nan (summed), ids {bad['id'].tolist()}" in caplog.text
     line = next(record.message for record in caplog.records if "micro-batch 1 of 2" in record.message)
     assert "loss nan" not in line and str(good["id"].tolist()) in line

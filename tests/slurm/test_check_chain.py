@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -41,6 +42,28 @@ def test_what_is_wrong_is_said(
 ) -> None:
     with pytest.raises(UserError, match=said):
         check("2", [*keys, *more], [f"sst2={task or task_data}"], finetuning)
+
+
+def test_a_task_that_was_prepared_as_another_one(keys: list[str], task_data: Path, tmp_path: Path) -> None:
+    shutil.copytree(task_data, tmp_path / "task")
+    (tmp_path / "task" / "manifest.json").write_text('{"task": "qqp"}')
+    with pytest.raises(UserError, match="task=sst2, but .* was prepared as qqp"):
+        check("2", keys, [f"sst2={tmp_path / 'task'}"], [])
+
+
+def test_examples_that_are_longer_than_n(keys: list[str], task_data: Path) -> None:
+    with pytest.raises(UserError, match="examples are longer than n = 8"):
+        check("2", [*keys, "model.max_positions=8", "task.tokens_per_sample=8"], [f"sst2={task_data}"], [])
+
+
+def test_the_folder_of_another_run(keys: list[str], task_data: Path, tmp_path: Path) -> None:
+    record = {"schema": 1, "stage": "pretraining", "name": "tiny", "seed": 5, "paper": {}, "commit": None}
+    record |= {"versions": {}, "model": {}, "max_update": 1, "attempts": [], "overrides": []}
+    folder = tmp_path / "runs" / "tiny"
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text(json.dumps(record))
+    with pytest.raises(UserError, match=f"{folder} holds a run with "):
+        check("2", keys, [f"sst2={task_data}"], [])
 
 
 @pytest.mark.slow

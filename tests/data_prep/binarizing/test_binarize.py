@@ -200,6 +200,18 @@ def test_files_are_splits_called_by_their_names(tokenizers: dict[str, Path], tmp
     assert read == {"train": ["a list", "naïve", "", "x"], "held out": ["the value", ""], "third": ["the value"]}
 
 
+@pytest.mark.parametrize(
+    ("name", "said"), [("train", "data for fairseq-train: "), ("book", "no split is called train")]
+)
+def test_what_fairseq_train_takes_is_said(
+    tokenizers: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, said: str
+) -> None:
+    path = tmp_path / f"{name}.txt"
+    path.write_text("the value\n")
+    main([str(path), "--tokenizer", str(tokenizers["gpt2"]), "--out", str(tmp_path / "bin"), "--workers", "1"])
+    assert capsys.readouterr().out.splitlines()[-1].startswith(said)
+
+
 def test_much_unknown_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tokenizer = make_sentencepiece(tmp_path / "tokenizer", byte_fallback=False)
     path = tmp_path / "train.txt"
@@ -220,6 +232,8 @@ def test_what_cannot_be_binarised_is_refused(tokenizers: dict[str, Path], tmp_pa
     good = tmp_path / "train.txt"
     good.write_text("a\n\nb\n\nc\n")
     assert "no such file" in refusal(tmp_path / "absent.txt")
+    (tmp_path / "train.jsonl").write_text('{"text": "a"}')
+    assert "linformer data corpus --out DIR" in refusal(tmp_path / "train.jsonl")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "train.txt").write_text("d\n")
     assert "not distinct: train, train" in refusal(good, tmp_path / "other" / "train.txt")

@@ -57,6 +57,14 @@ def test_counts_lengths_and_samples(data: Path, tokenizer: Path, capsys: pytest.
     assert len(shown) == len(list(filter(None, lines)))
 
 
+def test_bytes_are_shown_as_characters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tokenizer = make_sentencepiece(tmp_path / "tokenizer")
+    (tmp_path / "train.txt").write_text("the value is ☃\n", encoding="utf-8")
+    binarize([tmp_path / "train.txt"], tokenizer, tmp_path / "bin", workers=1)
+    assert inspect(tmp_path / "bin", "--samples", 1) == 0
+    assert "train, item 0: the value is ☃\n" in capsys.readouterr().out
+
+
 def test_another_split(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert inspect(data, "--split", "valid", "--samples", 1) == 0
     assert "valid, item 0: " in capsys.readouterr().out

@@ -151,7 +151,7 @@ def test_parquet_with_bytes_that_are_not_utf8(tmp_path: Path) -> None:
         ("a.txt", zstd(PLAIN), "its name says plain text, its content is Zstandard"),
         ("a.txt", b"PK\x03\x04rest", "its name says plain text, its content is zip"),
         ("a.txt", FORMATS["a.parquet"], "its name says plain text, its content is parquet"),
-        ("a.txt", "text".encode("utf-16"), "its name says plain text, its content is UTF-16"),
+        ("a.txt", "text".encode("utf-16"), "is UTF-16, expected UTF-8"),
         ("a.parquet", PLAIN, "its name says a parquet file, its content does not begin as such"),
         ("a.tokens", PLAIN, "not of a known format .*; say which it is, such as .*a.tokens,format=text"),
     ],

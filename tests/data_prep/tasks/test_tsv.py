@@ -55,7 +55,7 @@ def test_labels_are_those_of_the_first_file(
         ),
         ("label\ttext\na\tx\n", "a\tz\n", "train.tsv, line 1: 'label' looks like the name of a column"),
         ("Class\tcontent\na\tx\n", "a\tz\n", "train.tsv, line 1: 'Class' looks like the name of a column"),
-        ("b c\ty\n", "a\tz\n", "write it as 'b_c', for example: 'b c\\ty': no line of the file is an example"),
+        ("b c\ty\n", "a\tz\n", "write it as 'b_c', for example: 'b c\\ty'; no other line is an example either"),
         *(
             (f"a\tx\n{label}\ty\n", "a\tz\n", f"train.tsv, line 2: {label!r} is a symbol of fairseq's own")
             for label in ("<s>", "<pad>", "</s>", "<unk>", "<mask>", "madeupword0000")
@@ -64,7 +64,7 @@ def test_labels_are_those_of_the_first_file(
         ("a\tx\nb\ty\n", "a\tz\nb\tx\n", "valid.tsv, line 2: this text is also in"),
         ("a\tx \nb\ty\n", "a\tz\nb\tx\n", "valid.tsv, line 2: this text is also in"),
         ("a\tx\nb\ty\n", "a\tz\nb\t x\n", "valid.tsv, line 2: this text is also in"),
-        ("\n", "a\tz\n", "expected a label, one tab and a text: '': no line of the file is an example"),
+        ("\n", "a\tz\n", "expected a label, one tab and a text: ''; no other line is an example either"),
     ],
 )
 def test_bad_rows_are_refused(
@@ -74,6 +74,28 @@ def test_bad_rows_are_refused(
         prepare("tsv", *write(tmp_path, train=train, valid=valid), options=("--strict",))
     assert expected in str(caught.value)
     assert not (tmp_path / "task").exists()
+
+
+def test_scores_are_no_classes(prepare: Callable[..., Path], tmp_path: Path) -> None:
+    scores = "".join(f"{score / 8}\ttext {score}\n" for score in range(12))
+    with pytest.raises(UserError, match="train.tsv: 12 examples have 12 different labels, which are numbers"):
+        prepare("tsv", *write(tmp_path, train=scores, valid="0.5\tz\n"))
+    grades = "".join(f"{number % 5}\ttext {number}\n" for number in range(12))
+    prepare("tsv", *write(tmp_path, train=grades, valid="0\tz\n"))
+
+
+def test_a_label_out_of_many(prepare: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train = "".join(f"class{number:02}\ttext {number}\n" for number in range(12))
+    prepare("tsv", *write(tmp_path, train=train, valid="class00\ty\nother\tz\n"))
+    assert "label 'other' is none of class00, class01," in (said := capsys.readouterr().out)
+    assert "class09, ..." in said and "class10" not in said.partition("'other'")[2].partition("\n")[0]
+
+
+def test_utf16_is_named(prepare: Callable[..., Path], tmp_path: Path) -> None:
+    files = write(tmp_path, train="a\tx\n", valid="a\tz\n")
+    files[0].write_text("a\tx\n", encoding="utf-16")
+    with pytest.raises(UserError, match="train.tsv: is UTF-16, expected UTF-8"):
+        prepare("tsv", *files)
 
 
 def test_training_data_of_one_class_is_warned_of(
