@@ -6,11 +6,13 @@ import argparse
 import logging
 from pathlib import Path
 
+from linformer_fairseq.checkpoints.released_folder import TRANSFORMERS_CONFIG
 from linformer_fairseq.cli.texts import write_lines
 from linformer_fairseq.exporting.model_card import model_card
 from linformer_fairseq.exporting.trained import read_model
 from linformer_fairseq.files.atomic import check_output
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.shipped import WEIGHTS
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -25,8 +27,15 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.results,
             arguments.license,
             arguments.language,
+            released=_released(arguments.out),
         )
     except ValueError as error:  # CheckpointError among them
         raise UserError(str(error)) from None
     write_lines(arguments.out, card.splitlines())
     return 0
+
+
+def _released(out: Path | None) -> Path | None:
+    """The folder of a released model that the card will lie in, so that its code is for that."""
+    folder = out.absolute().parent if out else None
+    return folder if folder and (folder / WEIGHTS).is_file() and not (folder / TRANSFORMERS_CONFIG).is_file() else None

@@ -19,5 +19,5 @@ def run(arguments: argparse.Namespace) -> int:
             raise UserError("there is no clone here, whose results/ is the default; name a folder with --results")
         raise UserError(f"{results}: no such folder")
     replace_page(arguments.out, page(results), MARK)
-    print(arguments.out)
+    print(f"{arguments.out}: of the results in {results}")
     return 0

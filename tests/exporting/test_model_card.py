@@ -253,6 +253,17 @@ def test_a_released_model_knows_little_and_says_so(pretrained: Path, prepared: P
     assert "Not recorded: started from, tokens, batch, learning rate," in card.text
 
 
+def test_the_card_of_a_run_in_a_released_folder_has_code_for_that(
+    pretrained: Path, prepared: Path, tmp_path: Path
+) -> None:
+    release(pretrained, prepared, tmp_path / "my_model")
+    assert cli.main(["card", str(pretrained), "--out", str(tmp_path / "my_model" / "README.md")]) == 0
+    text = (tmp_path / "my_model" / "README.md").read_text()
+    assert 'from_pretrained("my_model").eval()' in text and "fill-mask my_model\n" in text
+    assert "checkpoint_best.pt" not in text.partition("## Architecture")[0].partition("## Use")[2]
+    assert "| updates | 10" in text, "what the run knows"
+
+
 @pytest.mark.parametrize("argument", [None, "", "."])
 def test_data_that_is_not_named_is_unknown(argument: str | None, prepared: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(prepared)

@@ -30,6 +30,7 @@ def model_card(
     license: str | None = None,
     language: str | None = None,
     exported: Path | None = None,
+    released: Path | None = None,
 ) -> str:
     """The card of a model in the format of the Hugging Face hub, of what its files say.
 
@@ -39,6 +40,7 @@ def model_card(
         evaluations: files of `linformer evaluate --results`.
         license, language: of the model, as its author states them.
         exported: the folder that `linformer export hf` writes, if the card is for that.
+        released: the same for `linformer checkpoint release`.
 
     Raises:
         UserError: a file that is read is damaged, the data have other dictionaries than the model's training had, or
@@ -53,7 +55,10 @@ def model_card(
     stated |= {name: value for name, value in (("license", license), ("language", language)) if value}
     library = "fairseq" if exported is None else "transformers"
     front = front_matter(metadata(model, stages, metrics, library, stated))
-    used = usage.with_fairseq(model, stages[0]) if exported is None else usage.with_transformers(model, exported)
+    if exported is None:
+        used = usage.with_fairseq(model, stages[0], released)
+    else:
+        used = usage.with_transformers(model, exported)
     labels = _labels(model, stages[0], data)
     sections = [
         f"# {stages[0].name}\n\n{_summary(model)}\n",

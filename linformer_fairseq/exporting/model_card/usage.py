@@ -37,9 +37,11 @@ tokenizer = AutoTokenizer.from_pretrained("{folder}", trust_remote_code=True)
 """
 
 
-def with_fairseq(model: CheckpointModel, stage: Stage) -> str:
-    """Python and a command for the checkpoint and its package."""
-    if stage.shipped is not None:
+def with_fairseq(model: CheckpointModel, stage: Stage, released: Path | None = None) -> str:
+    """Python and a command for the checkpoint, or the folder that it was released in, and its package."""
+    if released is not None:
+        place, arguments = released.name, f'"{released.name}"'
+    elif stage.shipped is not None:
         place, arguments = stage.shipped, f'"{stage.shipped}"'
     else:
         file, folder = model.path.name, model.path.absolute().parent.name
