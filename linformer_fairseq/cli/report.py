@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from benchmarks.measuring import ROOT
 from linformer_fairseq.files.atomic import replace_page
@@ -19,5 +20,6 @@ def run(arguments: argparse.Namespace) -> int:
             raise UserError("there is no clone here, whose results/ is the default; name a folder with --results")
         raise UserError(f"{results}: no such folder")
     replace_page(arguments.out, page(results), MARK)
-    print(f"{arguments.out}: of the results in {results}")
+    print(f"the page shows {results}", file=sys.stderr)
+    print(arguments.out)
     return 0

@@ -175,7 +175,7 @@ def test_commands_that_make_what_is_missing_exist(tmp_path: Path) -> None:
 def test_small_results_are_shown(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "new/page.html"
     assert cli.main(["report", "--results", str(small), "--out", str(out)]) == 0
-    assert capsys.readouterr().out == f"{out}\n"
+    assert capsys.readouterr() == (f"{out}\n", f"the page shows {small}\n")
     found = Page(out.read_text())
     assert says(re.sub(r"\n+", "|", found.sections["table1"]), "Transformer|O(n²)|O(1)|Transformer, P stored")
     assert "3 [1] (1.5)" in found.sections["table3"] and "171 (3.00 [1.00])" in found.sections["figure2"]
