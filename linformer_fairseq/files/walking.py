@@ -31,10 +31,11 @@ def walk(folder: Path) -> Contents:
 
     for root, folders, names in os.walk(folder, followlinks=True, onerror=cannot_read):
         here = Path(root)
-        if here.resolve() in seen:
+        real = here.resolve()
+        if real in seen:
             folders.clear()
             continue
-        seen.add(here.resolve())
+        seen.add(real)
         found.hidden.extend(here / name for name in (*folders, *names) if name.startswith("."))
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         found.files.extend(here / name for name in names if not name.startswith("."))

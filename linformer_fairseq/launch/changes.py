@@ -7,18 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from omegaconf import DictConfig, OmegaConf
 
 _OF_PROCESSES = "distributed_training."
 """Addresses and ranks, which differ at each start."""
 
 
-def changed_options(file: Path, config: DictConfig) -> list[str]:
+def changed_options(file: Path, config: str) -> list[str]:
     """Each option that differs, such as ``optimizer.weight_decay: 0.1, now 0.5``.
 
     Args:
         file: the config of the start before, config.yaml in the run's folder; it may be missing.
-        config: of this start.
+        config: of this start, as it will be written there.
     """
     if not file.is_file():
         return []
@@ -26,7 +25,7 @@ def changed_options(file: Path, config: DictConfig) -> list[str]:
         before = dict(_options(yaml.safe_load(file.read_text(encoding="utf-8"))))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         return [f"all of them, perhaps: {file} cannot be read ({' '.join(str(error).split())[:80]})"]
-    now = dict(_options(yaml.safe_load(OmegaConf.to_yaml(config, resolve=True))))
+    now = dict(_options(yaml.safe_load(config)))
     return [
         f"{key}: {before.get(key)}, now {now.get(key)}"
         for key in sorted(before.keys() | now.keys())

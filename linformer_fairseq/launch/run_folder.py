@@ -64,9 +64,10 @@ class RunFolder:
         for earlier in attempts:
             if earlier["status"] == "running":  # the lock was free: it was killed
                 earlier.update(status="failed", error="killed before it could record its end")
-        if changed := changed_options(self.path / CONFIG, config):
+        text = OmegaConf.to_yaml(config, resolve=True)
+        if changed := changed_options(self.path / CONFIG, text):
             logger.warning("%s: goes on with other options than before: %s", self.path, "; ".join(changed))
-        write_file(self.path / CONFIG, OmegaConf.to_yaml(config, resolve=True))
+        write_file(self.path / CONFIG, text)
         started = {"start": now(), "end": None, "status": "running", "error": None, **attempt}
         self._record = {"schema": run_record.SCHEMA, **facts, "attempts": [*attempts, started]}
         self._save()

@@ -114,7 +114,8 @@ def check_run_folder(config: DictConfig, overrides: Sequence[str]) -> None:
         UserError: it has, or its record cannot be read.
     """
     path = Path(config.checkpoint.save_dir)
-    check_same_run(path, read_record(path) or {}, _facts(with_defaults(config), overrides))
+    if record := read_record(path):
+        check_same_run(path, record, _facts(with_defaults(config), overrides))
 
 
 def _is_finished(record: Mapping[str, Any], config: DictConfig, facts: Mapping[str, Any], first: bool) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from linformer_fairseq.launch.changes import changed_options
 
@@ -16,17 +16,21 @@ CONFIG = {
 }
 
 
+def written(config: DictConfig) -> str:
+    return OmegaConf.to_yaml(config, resolve=True)
+
+
 def test_options_that_differ(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     config = OmegaConf.create(CONFIG)
-    assert changed_options(file, config) == [], "a first start"
-    file.write_text(OmegaConf.to_yaml(config, resolve=True), encoding="utf-8")
-    assert changed_options(file, config) == []
+    assert changed_options(file, written(config)) == [], "a first start"
+    file.write_text(written(config), encoding="utf-8")
+    assert changed_options(file, written(config)) == []
     config.distributed_training.distributed_init_method = "tcp://two:2"
     config.optimizer.weight_decay, config.optimizer.adam_betas = 0.5, [0.9, 0.999]
     config.twice = 8
     config.new = True
-    assert changed_options(file, config) == [
+    assert changed_options(file, written(config)) == [
         "new: None, now True",
         "optimization.max_update: 6, now 8",
         "optimizer.adam_betas: [0.9, 0.98], now [0.9, 0.999]",
@@ -39,5 +43,5 @@ def test_a_damaged_config_is_named(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     for content in (b"a: [1", b"\xff"):
         file.write_bytes(content)
-        (found,) = changed_options(file, OmegaConf.create(CONFIG))
+        (found,) = changed_options(file, written(OmegaConf.create(CONFIG)))
         assert str(file) in found
