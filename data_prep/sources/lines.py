@@ -12,7 +12,7 @@ from data_prep.sources.source import Errors
 from data_prep.sources.streams import Readable
 from data_prep.support.signatures import HEAD, kind_of
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.files.text import BYTE_ORDER_MARK, not_utf8
+from linformer_fairseq.files.text import BYTE_ORDER_MARK, not_utf8, refuse_utf16
 
 MAX_DOCUMENT_BYTES = 32 << 20
 """Default limit for the size of a document."""
@@ -56,6 +56,7 @@ def line_pieces(stream: Readable, name: str, limits: Limits, errors: Errors) -> 
     held = 0  # bytes in rest: the beginning of a line
     line, offset = 1, 0
     block = stream.read(max(HEAD, limits.block_bytes))
+    refuse_utf16(name, block)
     kind = kind_of(block[:HEAD])
     if kind:
         raise UserError(f"{name}: its content is {kind}, plain text was expected; convert it first")

@@ -244,6 +244,14 @@ def test_links_are_followed_once(folder: Path) -> None:
     assert _names(folder) == ["wiki_00", "z.txt", "b.txt", "c.txt"]
 
 
+def test_utf16_in_a_compressed_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "text.txt.gz"
+    path.write_bytes(gzip.compress("text".encode("utf-16")))
+    (unit,) = parse_source(str(path)).units
+    with pytest.raises(UserError, match="text.txt.gz: is UTF-16, expected UTF-8"):
+        list(unit.documents())
+
+
 def test_a_folder_that_cannot_be_read_is_refused(tmp_path: Path, unreadable: Path) -> None:
     (tmp_path / "read.txt").write_text("text")
     with pytest.raises(UserError, match=f"{unreadable}: cannot be read: Permission denied"):
