@@ -204,6 +204,8 @@ length() {
         cut_task imdb aclImdb.tar.xz "$n" "imdb_$n"
         cmp -s -- bin/dict.txt "authors_$n/input0/dict.txt" || linformer_data task tsv --from authors/train.tsv authors/valid.tsv \
             --tokenizer tokenizer --max-positions "$n" --cut head+tail --out "authors_$n"
+        bag_of_words "imdb_$n" imdb "$data/aclImdb.tar.xz" --data "imdb_$n"
+        bag_of_words "authors_$n" tsv authors/train.tsv authors/valid.tsv --data "authors_$n"
         for ((seed = 1; seed <= seeds; seed++)); do
             pretrain "roberta_n$n" small/roberta "$seed" "task.tokens_per_sample=$n"
             pretrain "linformer_n$n" small/linformer "$seed" "task.tokens_per_sample=$n" "model.projected_dim=${k[$n]}"

@@ -24,6 +24,8 @@ _CONTROLS = (
     "Bag of words: tf-idf of words and pairs of neighbouring words with logistic regression (scikit-learn), on the "
     "whole texts."
 )
+TRUNCATED = "bag of words, truncated texts"
+_TRUNCATED = "Truncated texts: the tokens that the models read."
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class Control:
     """Accuracy in percent of tf-idf with logistic regression."""
     majority: float
     """Accuracy in percent of always predicting train's most frequent class."""
+    bag_of_words_truncated: float | None = None
+    """The bag of words on texts that are truncated as the models' inputs; None: not measured."""
 
 
 def read_controls(paths: Iterable[Path]) -> list[Control]:
@@ -74,6 +78,9 @@ def accuracy_table(rows: Iterable[Row], controls: Sequence[Control] = ()) -> tup
         lines.append(["always the most frequent answer", *_control_cells(tasks, by_task, "majority")])
         lines.append(["bag of words", *_control_cells(tasks, by_task, "bag_of_words")])
         notes.append(_CONTROLS)
+        if any(task in by_task and by_task[task].bag_of_words_truncated is not None for task in tasks):
+            lines.append([TRUNCATED, *_control_cells(tasks, by_task, "bag_of_words_truncated")])
+            notes.append(_TRUNCATED)
     for name, group in groups.items():
         cells = (cell for task in tasks for cell in _cells([row for row in group if row.task == task]))
         lines.append([name, *cells])
@@ -81,8 +88,13 @@ def accuracy_table(rows: Iterable[Row], controls: Sequence[Control] = ()) -> tup
 
 
 def _control_cells(tasks: Iterable[str], controls: Mapping[str, Control], field: str) -> list[str]:
-    found = [f"{getattr(controls[task], field):.1f}" if task in controls else "-" for task in tasks]
-    return [cell for accuracy in found for cell in (accuracy, "-")]
+    values = [getattr(controls[task], field) if task in controls else None for task in tasks]
+    return [cell for value in values for cell in (optional(value), "-")]
+
+
+def optional(accuracy: float | None) -> str:
+    """An accuracy in a table; a dash if it was not measured."""
+    return "-" if accuracy is None else f"{accuracy:.1f}"
 
 
 def _order(row: Row, name: str) -> tuple[object, ...]:

@@ -89,10 +89,10 @@ cut_task() { # cut_task TASK SOURCE N NAME: truncates its examples to N tokens; 
 
 prepare_task() { # prepare_task TASK SOURCE N: writes to $out/TASK, and its bag of words to $out/controls
     cut_task "$1" "$2" "$3" "$1"
-    bag_of_words "$1" "$1" "$data/$2"
+    bag_of_words "$1" "$1" "$data/$2" --data "$out/$1"
 }
 
-bag_of_words() { # bag_of_words NAME TASK FILE...: writes its accuracy to $out/controls/NAME.json
+bag_of_words() { # bag_of_words NAME TASK FILE... [--data DIR]: writes its accuracy to $out/controls/NAME.json
     mkdir -p -- "$out/controls"
     [[ -f $out/controls/$1.json ]] ||
         stoppable python -m scripts.reproduce_tools.bag_of_words "$2" --from "${@:3}" --out "$out/controls/$1.json"

@@ -94,6 +94,8 @@ def test_controls_stand_above_the_models() -> None:
         ["bag of words", "81.9", "-", "-", "-"],
     ]
     assert any("tf-idf" in note for note in notes)
+    (table,), _ = accuracy_table(ROWS, [Control("sst2", 81.9, 50.1, bag_of_words_truncated=80.5)])
+    assert table.rows[3] == ["bag of words, truncated texts", "80.5", "-", "-", "-"]
     (table,), notes = accuracy_table(ROWS, [Control("imdb", 88.0, 50.0)])
     assert len(table.rows) == 4 and not any("tf-idf" in note for note in notes)
 

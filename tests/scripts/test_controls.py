@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("sklearn")
 
+from data_prep import prepare_task
 from linformer_fairseq.files.errors import UserError
 from scripts.reproduce_tools import authors, bag_of_words
 
@@ -24,6 +25,25 @@ def test_a_bag_of_words_finds_the_word_that_tells(tmp_path: Path, capsys: pytest
     found = json.loads((tmp_path / "sst2.json").read_text())
     assert (found["bag_of_words"], found["majority"], found["train"], found["valid"]) == (100, 50, 40, 10)
     assert "sst2: bag of words 100.0 %" in capsys.readouterr().out
+
+
+def test_a_bag_of_words_on_the_texts_that_a_model_reads(tmp_path: Path) -> None:
+    """The word that tells is the last of each text, so a model that reads the beginnings cannot know it."""
+    for split, count in (("train", 40), ("valid", 10)):
+        rows = [f"{'ab'[i % 2]}\t{i} {split} {'and so on ' * 9}{('ball', 'sea')[i % 2]}\n" for i in range(count)]
+        (tmp_path / f"{split}.tsv").write_text("".join(rows))
+    files = [str(tmp_path / name) for name in ("train.tsv", "valid.tsv")]
+    for name, cut in (("beginning", "head"), ("both", "head+tail")):
+        command = ["tsv", "--from", *files, "--tokenizer", "linformer-small", "--max-positions", "16"]
+        prepare_task.main([*command, "--cut", cut, "--out", str(tmp_path / name)])
+        out = str(tmp_path / f"{name}.json")
+        bag_of_words.main(["tsv", "--from", *files, "--data", str(tmp_path / name), "--out", out])
+    found = {name: json.loads((tmp_path / f"{name}.json").read_text()) for name in ("beginning", "both")}
+    assert {name: one["bag_of_words"] for name, one in found.items()} == {"beginning": 100, "both": 100}
+    assert {name: one["bag_of_words_truncated"] for name, one in found.items()} == {"beginning": 50, "both": 100}
+    (tmp_path / "valid.tsv").write_text("a\tthe ball\nb\tthe sea\n")
+    with pytest.raises(UserError, match="made from other files"):
+        bag_of_words.main(["tsv", "--from", *files, "--data", str(tmp_path / "both"), "--out", out])
 
 
 def test_a_bag_of_words_on_texts_of_ones_own(tmp_path: Path) -> None:
