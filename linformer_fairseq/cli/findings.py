@@ -18,6 +18,8 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
+from linformer_fairseq.files.processor import lacks_bfloat16, processor_flags
+
 
 class State(Enum):
     """The state of a component. MISSING and WRONG affect the exit status only if the component is required."""
@@ -118,6 +120,13 @@ def cuda() -> Finding:
     return Finding(State.OK, torch.version.cuda, names)
 
 
+def bfloat16() -> Finding:
+    """Whether the processor has instructions for bfloat16."""
+    if not processor_flags():
+        return Finding(State.WARNING, note="not known: this system does not list what the processor can do")
+    return Finding(State.MISSING if lacks_bfloat16() else State.OK)
+
+
 def fairseq() -> Finding:
     """Whether the fairseq that is imported is fairseq-fixed, and works."""
     fixed, upstream = installed("fairseq-fixed"), installed("fairseq")
@@ -196,6 +205,7 @@ COMPONENTS = (
     Component("omegaconf", distribution("omegaconf", INSTALL_FAIRSEQ)),
     Component("numpy", distribution("numpy")),
     Component("CUDA", cuda, "training runs on the CPU, and slowly"),
+    Component("bfloat16 on the CPU", bfloat16, "run.precision=bf16 and --bf16 are slower than fp32 there"),
     Component("sentencepiece", distribution("sentencepiece"), "no sentencepiece vocabulary (the default tokenizer)"),
     Component("tiktoken", distribution("tiktoken"), "no data preparation"),
     Component("datasets", distribution("datasets"), "no corpora or tasks from the Hugging Face hub"),

@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
+from .processor import processor_fields
+
 MANIFEST = "manifest.json"
 """The file in which a step of data preparation says what it made, and of what."""
 
@@ -60,21 +62,6 @@ def machine(processor: str | None = None) -> str:
     name = processor or processor_fields().get("model name") or platform.processor() or platform.machine()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return f"{name}, {len(os.sched_getaffinity(0))} cores, {memory:.0f} GiB"
-
-
-def processor_fields() -> dict[str, str]:
-    """What Linux says of the first processor: ``model name``, ``flags`` and others; empty where it says nothing.
-
-    psutil has neither of the two.
-    """
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return {}
-    fields: dict[str, str] = {}
-    for name, _, value in (line.partition(":") for line in lines):
-        fields.setdefault(name.strip(), value.strip())
-    return fields
 
 
 def _version(package: str) -> str:

@@ -7,6 +7,8 @@ of the masked ones, and Adam is not fused.
 
 The patch: if torch_xla is not installed, there is no TPU, and the implied option is reset in every part of the config
 before the run starts. ``--tpu`` without ``--bf16`` is left to fairseq, which raises its own error.
+
+If the processor has no instructions for bfloat16, which makes it slower than float32, a warning says so.
 """
 
 import functools
@@ -14,7 +16,11 @@ import importlib.util
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from fairseq.distributed import utils
+
+from linformer_fairseq.files.processor import lacks_bfloat16
+from linformer_fairseq.training.run_report import LOG
 
 
 def _without_implied_tpu(call_main: Callable[..., Any]) -> Callable[..., Any]:
@@ -24,6 +30,8 @@ def _without_implied_tpu(call_main: Callable[..., Any]) -> Callable[..., Any]:
             for part in cfg.values():
                 if getattr(part, "tpu", False):
                     part.tpu = False
+            if (cfg.common.cpu or not torch.cuda.is_available()) and lacks_bfloat16():
+                LOG.warning("bf16: this processor has no instructions for it, so that training in fp32 is faster")
         return call_main(cfg, main, **kwargs)
 
     return call

@@ -84,6 +84,16 @@ def test_torch_that_does_not_load(bare):
     assert "OSError: libcudart.so.13: cannot open" in row[2]
 
 
+@pytest.mark.parametrize(
+    ("flags", "state"),
+    [({"avx2"}, State.MISSING), ({"avx2", "avx512_bf16"}, State.OK), (set(), State.WARNING)],
+)
+def test_bfloat16_on_the_processor(monkeypatch, flags, state):
+    monkeypatch.setattr("linformer_fairseq.files.processor.processor_flags", lambda: flags)
+    monkeypatch.setattr(findings, "processor_flags", lambda: flags)
+    assert findings.bfloat16().state is state
+
+
 def test_upstream_fairseq_is_wrong(bare):
     bare.add("fairseq", "0.12.2")
     status, rows, _ = bare.doctor()

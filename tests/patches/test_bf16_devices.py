@@ -33,3 +33,19 @@ def test_a_tpu_that_was_asked_for_stays(tiny_corpus: Path) -> None:
     seen = []
     utils.call_main(_config(tiny_corpus, "--tpu"), lambda cfg: seen.append(cfg.common.tpu))
     assert seen == [True]
+
+
+@pytest.mark.parametrize(
+    ("flags", "lacks", "warned"), [(["--bf16"], True, True), (["--bf16"], False, False), ([], True, False)]
+)
+def test_a_processor_without_bfloat16_is_warned_of(
+    tiny_corpus: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    flags: list[str],
+    lacks: bool,
+    warned: bool,
+) -> None:
+    monkeypatch.setattr("linformer_fairseq.patches.bf16_devices.lacks_bfloat16", lambda: lacks)
+    utils.call_main(_config(tiny_corpus, "--cpu", *flags), lambda cfg: None)
+    assert any("no instructions" in message for message in caplog.messages) is warned
