@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from linformer_fairseq.files.processor import processor_fields, processor_flags
+from linformer_fairseq.files.processor import processor_fields
 from linformer_fairseq.files.provenance import date, git, machine, versions
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -77,7 +77,7 @@ def processor() -> str:
     fields = processor_fields()
     if platform.machine() != "x86_64":
         return fields.get("model name", platform.machine())
-    amx = "AMX" if "amx_bf16" in processor_flags() else "no AMX"
+    amx = "AMX" if "amx_bf16" in fields.get("flags", "").split() else "no AMX"
     return f"{fields.get('model name', 'x86-64')} ({amx})"
 
 

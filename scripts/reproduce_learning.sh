@@ -238,8 +238,8 @@ plateau() {
     on_two_tasks "" "after long pretraining" roberta linformer
 }
 
-fast_precision() { # on processors without units for bf16, it takes many times as long as fp32
-    if grep -qE 'avx512_bf16|amx_bf16' /proc/cpuinfo; then echo bf16; else echo fp32; fi
+fast_precision() { # on processors without instructions for bf16, it is slower than fp32
+    python -c 'from linformer_fairseq.files.processor import has_bfloat16; print("bf16" if has_bfloat16() else "fp32")'
 }
 
 released() {

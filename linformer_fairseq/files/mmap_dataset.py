@@ -67,7 +67,7 @@ def bin_of(prefix: Path) -> Path:
 
 
 def open_dataset(prefix: Path) -> Dataset:
-    """Read the index's header and compare the sizes of both files with it.
+    """Read the index's header and compare the size of the index with it; `mmap_check` reads all of both files.
 
     Raises:
         UserError: a missing file, another format, or a size that cannot be; the message names the file.
@@ -75,7 +75,7 @@ def open_dataset(prefix: Path) -> Dataset:
     idx, binary = idx_of(prefix), bin_of(prefix)
     for path, other in ((idx, binary), (binary, idx)):
         if not path.is_file():
-            raise UserError(f"{path}: missing, while there is a {other.name}")
+            raise UserError(f"{path}: missing" + (f", while there is a {other.name}" if other.is_file() else ""))
     with idx.open("rb") as stream:
         header = stream.read(_HEADER)
     if not header.startswith(_MAGIC):

@@ -9,10 +9,7 @@ _UNITS = {"avx512_bf16", "amx_bf16", "bf16"}
 
 
 def processor_fields() -> dict[str, str]:
-    """What Linux says of the first processor: ``model name``, ``flags`` and others; empty where it says nothing.
-
-    psutil has neither of the two.
-    """
+    """What Linux says of the first processor: ``model name``, ``flags`` and others; empty where it says nothing."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -23,14 +20,8 @@ def processor_fields() -> dict[str, str]:
     return fields
 
 
-def processor_flags() -> set[str]:
-    """The names of what the first processor can do, such as ``avx512_bf16``; empty where Linux says nothing."""
+def has_bfloat16() -> bool | None:
+    """Whether the processor has instructions for bfloat16, without which it is slower than float32; None: not known."""
     fields = processor_fields()
-    return {*fields.get("flags", "").split(), *fields.get("Features", "").split()}  # x86-64, Arm
-
-
-def lacks_bfloat16() -> bool:
-    """Whether bfloat16 is slower than float32 here, because the processor has no instructions for it; False if it is
-    not known."""
-    flags = processor_flags()
-    return bool(flags) and not flags & _UNITS
+    flags = {*fields.get("flags", "").split(), *fields.get("Features", "").split()}  # x86-64, Arm
+    return bool(flags & _UNITS) if flags else None

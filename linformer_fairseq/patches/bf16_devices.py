@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from fairseq.distributed import utils
 
-from linformer_fairseq.files.processor import lacks_bfloat16
+from linformer_fairseq.files.processor import has_bfloat16
 from linformer_fairseq.training.run_report import LOG
 
 
@@ -30,8 +30,8 @@ def _without_implied_tpu(call_main: Callable[..., Any]) -> Callable[..., Any]:
             for part in cfg.values():
                 if getattr(part, "tpu", False):
                     part.tpu = False
-            if (cfg.common.cpu or not torch.cuda.is_available()) and lacks_bfloat16():
-                LOG.warning("bf16: this processor has no instructions for it, so that training in fp32 is faster")
+            if (cfg.common.cpu or not torch.cuda.is_available()) and has_bfloat16() is False:
+                LOG.warning("bf16: this processor has no instructions for it; fp32 is faster")
         return call_main(cfg, main, **kwargs)
 
     return call

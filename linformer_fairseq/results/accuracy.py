@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +25,16 @@ _CONTROLS = (
     "whole texts."
 )
 TRUNCATED = "bag of words, truncated texts"
-_TRUNCATED = "Truncated texts: the tokens that the models read."
+
+
+@dataclass(frozen=True)
+class Truncated:
+    """The bag of words on texts that are truncated as the inputs of models."""
+
+    positions: int | None
+    """The most tokens of an example; None: not truncated."""
+    bag_of_words: float
+    """Accuracy in percent."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +46,8 @@ class Control:
     """Accuracy in percent of tf-idf with logistic regression."""
     majority: float
     """Accuracy in percent of always predicting train's most frequent class."""
-    bag_of_words_truncated: float | None = None
-    """The bag of words on texts that are truncated as the models' inputs; None: not measured."""
+    truncated: Truncated | None = None
+    """None: not measured."""
 
 
 def read_controls(paths: Iterable[Path]) -> list[Control]:
@@ -75,26 +84,33 @@ def accuracy_table(rows: Iterable[Row], controls: Sequence[Control] = ()) -> tup
         groups.setdefault(name, []).append(row)
     by_task = {control.task: control for control in controls}
     if by_task.keys() & set(tasks):
-        lines.append(["always the most frequent answer", *_control_cells(tasks, by_task, "majority")])
-        lines.append(["bag of words", *_control_cells(tasks, by_task, "bag_of_words")])
-        notes.append(_CONTROLS)
-        if any(task in by_task and by_task[task].bag_of_words_truncated is not None for task in tasks):
-            lines.append([TRUNCATED, *_control_cells(tasks, by_task, "bag_of_words_truncated")])
-            notes.append(_TRUNCATED)
+        shown = [by_task.get(task) for task in tasks]
+        lines += [[row[0], *(cell for value in row[1:] for cell in (value, "-"))] for row in control_rows(shown)]
+        notes.append(f"{_CONTROLS}{truncated_note(shown)}")
     for name, group in groups.items():
         cells = (cell for task in tasks for cell in _cells([row for row in group if row.task == task]))
         lines.append([name, *cells])
     return [Table("Finetuning", lines)], [_LEGEND, *notes, provenance(done) if done else "No finetunings."]
 
 
-def _control_cells(tasks: Iterable[str], controls: Mapping[str, Control], field: str) -> list[str]:
-    values = [getattr(controls[task], field) if task in controls else None for task in tasks]
-    return [cell for value in values for cell in (optional(value), "-")]
+def control_rows(controls: Sequence[Control | None]) -> list[list[str]]:
+    """Rows of a table with a column for each task: the baselines, those that were measured."""
+    rows = [
+        ["always the most frequent answer", *(f"{one.majority:.1f}" if one else "-" for one in controls)],
+        ["bag of words", *(f"{one.bag_of_words:.1f}" if one else "-" for one in controls)],
+    ]
+    truncated = [one.truncated if one else None for one in controls]
+    if any(truncated):
+        rows.append([TRUNCATED, *(f"{one.bag_of_words:.1f}" if one else "-" for one in truncated)])
+    return rows
 
 
-def optional(accuracy: float | None) -> str:
-    """An accuracy in a table; a dash if it was not measured."""
-    return "-" if accuracy is None else f"{accuracy:.1f}"
+def truncated_note(controls: Sequence[Control | None]) -> str:
+    """What the row of truncated texts means, as a sentence after another; nothing without that row."""
+    positions = {one.truncated.positions for one in controls if one and one.truncated}
+    if not positions:
+        return ""
+    return f" Truncated texts: at most {' or '.join(map(str, sorted(filter(None, positions))))} tokens."
 
 
 def _order(row: Row, name: str) -> tuple[object, ...]:

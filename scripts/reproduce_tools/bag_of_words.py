@@ -5,8 +5,9 @@
     python -m scripts.reproduce_tools.bag_of_words imdb --from aclImdb.tar.xz --data work/imdb --out imdb.json
 
 The model is logistic regression (scikit-learn) on tf-idf of words and bigrams, separately for each text of an example,
-fitted on all of train and scored on valid. Texts are not truncated; with --data, a second one has them as the models
-read them. The other control always predicts the most frequent label of train.
+fitted on all of train and scored on valid. Texts are not truncated. With --data, a second bag of words is fitted and
+scored on the texts of that folder, which are truncated for a model. The last control always predicts the most frequent
+label of train.
 """
 
 from __future__ import annotations
@@ -21,14 +22,16 @@ from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from data_prep.binarizing.data_folder import decoder, symbols_of
 from data_prep.support.program import program_parser, run_program
 from data_prep.tasks.definitions import TASKS, Task
 from data_prep.tasks.prepare import open_source
 from data_prep.tasks.rows import Row
+from data_prep.tokenizers import load_tokenizer
+from linformer_fairseq.files.dictionary import FIRST
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import write_json
 from linformer_fairseq.files.mmap_dataset import open_dataset
+from linformer_fairseq.files.task_data import read_task
 
 SPLITS = ("train", "valid")
 PENALTY = 8.0
@@ -42,6 +45,14 @@ class Examples(NamedTuple):
     labels: list[str]
 
 
+class Truncated(NamedTuple):
+    """The examples of a data folder."""
+
+    splits: dict[str, Examples]
+    positions: int | None
+    """The most tokens of an example, of which a few are special ones; None: not truncated."""
+
+
 def scores(task: Task, paths: list[Path], data: Path | None = None) -> dict[str, Any]:
     """Accuracies in percent on valid.
 
@@ -51,27 +62,30 @@ def scores(task: Task, paths: list[Path], data: Path | None = None) -> dict[str,
         data: the task's data folder, whose texts are truncated for a model (optional).
 
     Raises:
-        UserError: the files are missing or damaged, or ``data`` has other examples.
+        UserError: files are missing or damaged, a split has no labelled examples, or ``data`` has other labels.
     """
+    truncated = read_data(data, len(task.texts)) if data else None
     whole = {split: Examples([], []) for split in SPLITS}
     for row in open_source(task, paths, "strict").rows():
         if isinstance(row, Row) and row.split in whole and row.label is not None:
             whole[row.split].texts.append(row.texts)
             whole[row.split].labels.append(row.label)
+    counts = {split: Counter(whole[split].labels) for split in SPLITS}
+    for split in SPLITS:
+        if not counts[split]:
+            raise UserError(f"{', '.join(map(str, paths))}: no labelled examples of {split}")
+        if truncated and Counter(truncated.splits[split].labels) != counts[split]:
+            raise UserError(f"--data {data}: {split} has other labels than {split} of --from; prepare the task again")
     started = time.perf_counter()
-    counts = {split: len(whole[split].labels) for split in SPLITS}
-    majority = Counter(whole["train"].labels).most_common(1)[0][0]
-    found = {
-        **counts,
+    majority = counts["train"].most_common(1)[0][0]
+    found: dict[str, Any] = {
+        **{split: counts[split].total() for split in SPLITS},
         "bag_of_words": accuracy(whole),
-        "majority": 100 * whole["valid"].labels.count(majority) / counts["valid"],
+        "majority": 100 * counts["valid"][majority] / counts["valid"].total(),
         "seconds": time.perf_counter() - started,
     }
-    if data is not None:
-        truncated = {split: read_data(data, split, len(task.texts)) for split in SPLITS}
-        if {split: len(truncated[split].labels) for split in SPLITS} != counts:
-            raise UserError(f"--data {data}: made from other files of {task.name}; expected {counts} examples")
-        found["bag_of_words_truncated"] = accuracy(truncated)
+    if truncated:
+        found["truncated"] = {"positions": truncated.positions, "bag_of_words": accuracy(truncated.splits)}
     return found
 
 
@@ -87,23 +101,34 @@ def accuracy(examples: Mapping[str, Examples]) -> float:
     return float(100 * fitted.score(sparse.hstack(features["valid"]).tocsr(), examples["valid"].labels))
 
 
-def read_data(folder: Path, split: str, inputs: int) -> Examples:
+def read_data(folder: Path, inputs: int) -> Truncated:
     """The examples of a data folder of `linformer data task`, as text.
 
     Args:
         folder: the data folder.
-        split: name of the split.
         inputs: number of texts of an example.
 
     Raises:
-        UserError: a file is missing or damaged.
+        UserError: it is no such folder, its examples have no classes or another number of texts, or a file is damaged.
     """
-    columns = []
-    for name in (*(f"input{number}" for number in range(inputs)), "label"):
-        dataset = open_dataset(folder / name / split)
-        text = decoder(folder / name, symbols_of(folder / name / "dict.txt"))
-        columns.append([text(dataset.item(number)) for number in range(dataset.items)])
-    return Examples(list(zip(*columns[:-1], strict=True)), columns[-1])
+    data = read_task(folder)
+    tokenizer = load_tokenizer(folder)
+    found = sum(1 for _ in folder.glob("input[01]"))
+    if found != inputs:
+        raise UserError(f"--data {folder}: its examples have {found} texts each, those of the task {inputs}")
+    splits = {}
+    for split in SPLITS:
+        data.require(split)
+        if not data.has_labels(split):
+            raise UserError(f"--data {folder}: no classes for {split}")
+        columns = []
+        for number in range(inputs):
+            texts = open_dataset(folder / f"input{number}" / split)
+            columns.append([tokenizer.decode(texts.item(row)) for row in range(texts.items)])
+        labels = open_dataset(folder / "label" / split)
+        classes = [data.labels[labels.item(row)[0] - FIRST] for row in range(labels.items)]
+        splits[split] = Examples(list(zip(*columns, strict=True)), classes)
+    return Truncated(splits, data.manifest.get("options", {}).get("max_positions"))
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -115,12 +140,15 @@ def main(argv: list[str] | None = None) -> None:
     )
     parser.add_argument("--out", type=Path, required=True, help="JSON file; its name is the task's in the tables")
     parser.add_argument(
-        "--data", type=Path, help="data folder of the task: also the accuracy on its texts, which may be truncated"
+        "--data", type=Path, metavar="DIR", help="data folder of the task: also the accuracy on its truncated texts"
     )
     args = parser.parse_args(argv)
     found = {"task": args.out.stem, **scores(TASKS[args.task], args.source, args.data)}
     write_json(args.out, found)
-    truncated = f" ({found['bag_of_words_truncated']:.1f} % as in {args.data})" if args.data else ""
+    truncated = ""
+    if args.data:
+        of = found["truncated"]
+        truncated = f" ({of['bag_of_words']:.1f} % of texts of at most {of['positions']} tokens)"
     print(
         f"{found['task']}: bag of words {found['bag_of_words']:.1f} %{truncated}, "
         f"most frequent answer {found['majority']:.1f} %"

@@ -22,7 +22,7 @@ from linformer_fairseq.files.json_records import read_object, write_json
 from linformer_fairseq.files.markdown import markdown_table
 from linformer_fairseq.files.mmap_dataset import open_dataset
 from linformer_fairseq.results import Row, read_rows
-from linformer_fairseq.results.accuracy import TRUNCATED, Control, optional, read_controls
+from linformer_fairseq.results.accuracy import Control, control_rows, read_controls, truncated_note
 from linformer_fairseq.results.paper import SOURCE, TASKS
 from linformer_fairseq.results.perplexity import Group, groups, perplexity_table
 from linformer_fairseq.results.selection import is_untrained, model_name, provenance
@@ -77,9 +77,9 @@ def page(work: Path, results: Path, command: str, controls: dict[str, Control]) 
         _task_table(finetunings, tasks),
         "Medians; in brackets lowest to highest and number of seeds. No pretraining: the initial weights, finetuned in "
         "the same way. Bag of words: tf-idf of words and pairs of words with logistic regression (scikit-learn), on "
-        "the whole texts, and on the truncated ones that the models read. The accuracy of a run is that of its best "
-        "validation, which favours models over the bag of words by some tenths of a point. All runs have the same "
-        "learning rate.",
+        f"the whole texts.{truncated_note([task.control for task in tasks.values()])} The accuracy of a run is that of "
+        "its best validation, which favours models over the bag of words by some tenths of a point. All runs have the "
+        "same learning rate.",
         "## What this shows",
         "\n".join(f"- {sentence}" for sentence in _findings(pretrainings, finetunings, tasks)),
         "## What it does not show",
@@ -130,9 +130,7 @@ def _task_table(runs: list[Row], tasks: dict[str, Task]) -> str:
     for split, title in (("train", "training"), ("valid", "validation")):
         counts = (f"{getattr(task, split):,} ({OFFICIAL[name].official[split]:,})" for name, task in tasks.items())
         lines.append([f"examples for {title} (in the official files)", *counts])
-    lines.append(["always the most frequent answer", *(f"{task.control.majority:.1f}" for task in tasks.values())])
-    lines.append(["bag of words", *(f"{task.control.bag_of_words:.1f}" for task in tasks.values())])
-    lines.append([TRUNCATED, *(optional(task.control.bag_of_words_truncated) for task in tasks.values())])
+    lines += control_rows([task.control for task in tasks.values()])
     for untrained in (True, False):
         for model in sorted({_finetuned(row) for row in runs if is_untrained(row) == untrained}):
             cells = [spread(_accuracies(runs, model, task, untrained)) for task in TASKS]

@@ -85,13 +85,12 @@ def test_torch_that_does_not_load(bare):
 
 
 @pytest.mark.parametrize(
-    ("flags", "state"),
-    [({"avx2"}, State.MISSING), ({"avx2", "avx512_bf16"}, State.OK), (set(), State.WARNING)],
+    ("has", "state", "note"), [(False, State.MISSING, ""), (True, State.OK, ""), (None, State.OK, "not known")]
 )
-def test_bfloat16_on_the_processor(monkeypatch, flags, state):
-    monkeypatch.setattr("linformer_fairseq.files.processor.processor_flags", lambda: flags)
-    monkeypatch.setattr(findings, "processor_flags", lambda: flags)
-    assert findings.bfloat16().state is state
+def test_bfloat16_on_the_processor(monkeypatch, has, state, note):
+    monkeypatch.setattr(findings, "has_bfloat16", lambda: has)
+    found = findings.bfloat16()
+    assert found.state is state and note in found.note
 
 
 def test_upstream_fairseq_is_wrong(bare):

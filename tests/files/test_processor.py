@@ -21,19 +21,19 @@ def _says(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "lacks"), [("", True), (" avx512_bf16", False), (" amx_bf16", False), (" bf16", False), (" bf16x", True)]
+    ("more", "has"), [("", False), (" avx512_bf16", True), (" amx_bf16", True), (" bf16", True), (" bf16x", False)]
 )
-def test_the_first_processors_flags_tell(monkeypatch: pytest.MonkeyPatch, cpuinfo: str, more: str, lacks: bool) -> None:
+def test_the_first_processors_flags_tell(monkeypatch: pytest.MonkeyPatch, cpuinfo: str, more: str, has: bool) -> None:
     _says(monkeypatch, cpuinfo.format(more=more))
-    assert processor.lacks_bfloat16() is lacks
+    assert processor.has_bfloat16() is has
 
 
-def test_a_system_that_says_nothing_lacks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_not_known_of_a_system_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     _says(monkeypatch, "processor\t: 0\n")
-    assert processor.processor_flags() == set() and not processor.lacks_bfloat16()
+    assert processor.has_bfloat16() is None
 
     def missing(path: Path) -> str:
         raise FileNotFoundError(path)
 
     monkeypatch.setattr(Path, "read_text", missing)
-    assert processor.processor_fields() == {} and not processor.lacks_bfloat16()
+    assert processor.processor_fields() == {} and processor.has_bfloat16() is None

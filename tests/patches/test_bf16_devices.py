@@ -36,16 +36,17 @@ def test_a_tpu_that_was_asked_for_stays(tiny_corpus: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "lacks", "warned"), [(["--bf16"], True, True), (["--bf16"], False, False), ([], True, False)]
+    ("flags", "has", "warned"),
+    [(["--bf16"], False, True), (["--bf16"], True, False), (["--bf16"], None, False), ([], False, False)],
 )
 def test_a_processor_without_bfloat16_is_warned_of(
     tiny_corpus: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     flags: list[str],
-    lacks: bool,
+    has: bool | None,
     warned: bool,
 ) -> None:
-    monkeypatch.setattr("linformer_fairseq.patches.bf16_devices.lacks_bfloat16", lambda: lacks)
+    monkeypatch.setattr("linformer_fairseq.patches.bf16_devices.has_bfloat16", lambda: has)
     utils.call_main(_config(tiny_corpus, "--cpu", *flags), lambda cfg: None)
     assert any("no instructions" in message for message in caplog.messages) is warned

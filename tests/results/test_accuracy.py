@@ -9,7 +9,7 @@ import pytest
 
 from linformer_fairseq import cli
 from linformer_fairseq.results import merge_rows
-from linformer_fairseq.results.accuracy import Control, accuracy_table
+from linformer_fairseq.results.accuracy import Control, Truncated, accuracy_table
 from tests.results.examples import finetuned, model, scale
 
 SIZE = (2, 128)
@@ -94,8 +94,9 @@ def test_controls_stand_above_the_models() -> None:
         ["bag of words", "81.9", "-", "-", "-"],
     ]
     assert any("tf-idf" in note for note in notes)
-    (table,), _ = accuracy_table(ROWS, [Control("sst2", 81.9, 50.1, bag_of_words_truncated=80.5)])
+    (table,), notes = accuracy_table(ROWS, [Control("sst2", 81.9, 50.1, Truncated(256, 80.5))])
     assert table.rows[3] == ["bag of words, truncated texts", "80.5", "-", "-", "-"]
+    assert any("256 tokens" in note for note in notes)
     (table,), notes = accuracy_table(ROWS, [Control("imdb", 88.0, 50.0)])
     assert len(table.rows) == 4 and not any("tf-idf" in note for note in notes)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import lzma
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -40,10 +42,47 @@ def test_a_bag_of_words_on_the_texts_that_a_model_reads(tmp_path: Path) -> None:
         bag_of_words.main(["tsv", "--from", *files, "--data", str(tmp_path / name), "--out", out])
     found = {name: json.loads((tmp_path / f"{name}.json").read_text()) for name in ("beginning", "both")}
     assert {name: one["bag_of_words"] for name, one in found.items()} == {"beginning": 100, "both": 100}
-    assert {name: one["bag_of_words_truncated"] for name, one in found.items()} == {"beginning": 50, "both": 100}
-    (tmp_path / "valid.tsv").write_text("a\tthe ball\nb\tthe sea\n")
-    with pytest.raises(UserError, match="made from other files"):
-        bag_of_words.main(["tsv", "--from", *files, "--data", str(tmp_path / "both"), "--out", out])
+    truncated = {name: one["truncated"] for name, one in found.items()}
+    assert truncated["beginning"] == {"positions": 16, "bag_of_words": 50}
+    assert truncated["both"] == {"positions": 16, "bag_of_words": 100}
+
+
+@pytest.fixture
+def prepared(tmp_path: Path) -> tuple[list[str], Path]:
+    """Files of a task, and its data folder."""
+    for split in ("train", "valid"):
+        rows = [f"{'ab'[i % 2]}\t{i} {split} {('ball', 'sea')[i % 2]}\n" for i in range(8)]
+        (tmp_path / f"{split}.tsv").write_text("".join(rows))
+    files = [str(tmp_path / name) for name in ("train.tsv", "valid.tsv")]
+    data = tmp_path / "data"
+    prepare_task.main(["tsv", "--from", *files, "--tokenizer", "linformer-small", "--out", str(data)])
+    return files, data
+
+
+def _cut_off(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-3])
+
+
+@pytest.mark.parametrize(
+    ("break_it", "message"),
+    [
+        (shutil.rmtree, "no such file; expected a task's folder"),
+        (lambda data: (data / "sentencepiece.bpe.model").unlink(), "sentencepiece.bpe.model"),
+        (lambda data: _cut_off(data / "input0" / "valid.bin"), "valid.bin"),
+        (lambda data: shutil.copytree(data / "input0", data / "input1"), "2 texts each"),
+        (lambda data: [path.unlink() for path in (data / "label").glob("valid*")], "no classes for valid"),
+        (lambda data: (data.parent / "valid.tsv").write_text("a\t1 of these\n"), "valid has other labels"),
+    ],
+    ids=["missing", "no tokenizer", "cut off", "pairs", "no labels", "other labels"],
+)
+def test_another_or_a_damaged_data_folder_is_refused(
+    prepared: tuple[list[str], Path], break_it: Callable[[Path], object], message: str
+) -> None:
+    files, data = prepared
+    break_it(data)
+    with pytest.raises(UserError, match=message):
+        bag_of_words.main(["tsv", "--from", *files, "--data", str(data), "--out", str(data.parent / "out.json")])
+    assert not (data.parent / "out.json").exists()
 
 
 def test_a_bag_of_words_on_texts_of_ones_own(tmp_path: Path) -> None:
