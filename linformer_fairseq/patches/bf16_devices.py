@@ -30,7 +30,7 @@ def _without_implied_tpu(call_main: Callable[..., Any]) -> Callable[..., Any]:
             for part in cfg.values():
                 if getattr(part, "tpu", False):
                     part.tpu = False
-            if (cfg.common.cpu or not torch.cuda.is_available()) and has_bfloat16() is False:
+            if has_bfloat16() is False and (cfg.common.cpu or not torch.cuda.is_available()):
                 LOG.warning("bf16: this processor has no instructions for it; fp32 is faster")
         return call_main(cfg, main, **kwargs)
 

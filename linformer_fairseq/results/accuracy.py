@@ -31,8 +31,8 @@ TRUNCATED = "bag of words, truncated texts"
 class Truncated:
     """The bag of words on texts that are truncated as the inputs of models."""
 
-    positions: int | None
-    """The most tokens of an example; None: not truncated."""
+    positions: int
+    """The most tokens of an example."""
     bag_of_words: float
     """Accuracy in percent."""
 
@@ -110,7 +110,7 @@ def truncated_note(controls: Sequence[Control | None]) -> str:
     positions = {one.truncated.positions for one in controls if one and one.truncated}
     if not positions:
         return ""
-    return f" Truncated texts: at most {' or '.join(map(str, sorted(filter(None, positions))))} tokens."
+    return f" Truncated texts: at most {' or '.join(map(str, sorted(positions)))} tokens."
 
 
 def _order(row: Row, name: str) -> tuple[object, ...]:

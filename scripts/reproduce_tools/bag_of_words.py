@@ -49,8 +49,8 @@ class Truncated(NamedTuple):
     """The examples of a data folder."""
 
     splits: dict[str, Examples]
-    positions: int | None
-    """The most tokens of an example, of which a few are special ones; None: not truncated."""
+    positions: int
+    """The most tokens of an example, of which a few are special ones."""
 
 
 def scores(task: Task, paths: list[Path], data: Path | None = None) -> dict[str, Any]:
@@ -109,9 +109,13 @@ def read_data(folder: Path, inputs: int) -> Truncated:
         inputs: number of texts of an example.
 
     Raises:
-        UserError: it is no such folder, its examples have no classes or another number of texts, or a file is damaged.
+        UserError: it is no such folder, its texts are not truncated, its examples have no classes or another number of
+            texts, or a file is damaged.
     """
     data = read_task(folder)
+    positions = data.manifest.get("options", {}).get("max_positions")
+    if positions is None:
+        raise UserError(f"--data {folder}: its texts are not truncated; expected a folder made with --max-positions")
     tokenizer = load_tokenizer(folder)
     found = sum(1 for _ in folder.glob("input[01]"))
     if found != inputs:
@@ -128,7 +132,7 @@ def read_data(folder: Path, inputs: int) -> Truncated:
         labels = open_dataset(folder / "label" / split)
         classes = [data.labels[labels.item(row)[0] - FIRST] for row in range(labels.items)]
         splits[split] = Examples(list(zip(*columns, strict=True)), classes)
-    return Truncated(splits, data.manifest.get("options", {}).get("max_positions"))
+    return Truncated(splits, positions)
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -36,8 +36,7 @@ def test_a_bag_of_words_on_the_texts_that_a_model_reads(tmp_path: Path) -> None:
         (tmp_path / f"{split}.tsv").write_text("".join(rows))
     files = [str(tmp_path / name) for name in ("train.tsv", "valid.tsv")]
     for name, cut in (("beginning", "head"), ("both", "head+tail")):
-        command = ["tsv", "--from", *files, "--tokenizer", "linformer-small", "--max-positions", "16"]
-        prepare_task.main([*command, "--cut", cut, "--out", str(tmp_path / name)])
+        _prepare(files, tmp_path / name, "--max-positions", "16", "--cut", cut)
         out = str(tmp_path / f"{name}.json")
         bag_of_words.main(["tsv", "--from", *files, "--data", str(tmp_path / name), "--out", out])
     found = {name: json.loads((tmp_path / f"{name}.json").read_text()) for name in ("beginning", "both")}
@@ -55,8 +54,12 @@ def prepared(tmp_path: Path) -> tuple[list[str], Path]:
         (tmp_path / f"{split}.tsv").write_text("".join(rows))
     files = [str(tmp_path / name) for name in ("train.tsv", "valid.tsv")]
     data = tmp_path / "data"
-    prepare_task.main(["tsv", "--from", *files, "--tokenizer", "linformer-small", "--out", str(data)])
+    _prepare(files, data, "--max-positions", "16")
     return files, data
+
+
+def _prepare(files: list[str], data: Path, *options: str) -> None:
+    prepare_task.main(["tsv", "--from", *files, "--tokenizer", "linformer-small", "--out", str(data), *options])
 
 
 def _cut_off(path: Path) -> None:
@@ -67,13 +70,14 @@ def _cut_off(path: Path) -> None:
     ("break_it", "message"),
     [
         (shutil.rmtree, "no such file; expected a task's folder"),
+        (lambda data: _prepare([str(path) for path in sorted(data.parent.glob("*.tsv"))], data), "are not truncated"),
         (lambda data: (data / "sentencepiece.bpe.model").unlink(), "sentencepiece.bpe.model"),
         (lambda data: _cut_off(data / "input0" / "valid.bin"), "valid.bin"),
         (lambda data: shutil.copytree(data / "input0", data / "input1"), "2 texts each"),
         (lambda data: [path.unlink() for path in (data / "label").glob("valid*")], "no classes for valid"),
         (lambda data: (data.parent / "valid.tsv").write_text("a\t1 of these\n"), "valid has other labels"),
     ],
-    ids=["missing", "no tokenizer", "cut off", "pairs", "no labels", "other labels"],
+    ids=["missing", "whole texts", "no tokenizer", "cut off", "pairs", "no labels", "other labels"],
 )
 def test_another_or_a_damaged_data_folder_is_refused(
     prepared: tuple[list[str], Path], break_it: Callable[[Path], object], message: str
