@@ -136,7 +136,7 @@ def test_no_two_files_import_each_other(folder: Path) -> None:
 
 _LOADED = """
 import contextlib, io, sys
-HEAVY = {{"torch", "fairseq", "hydra", "omegaconf", "matplotlib"}}
+HEAVY = {{"torch", "torch._dynamo", "fairseq", "hydra", "omegaconf", "matplotlib"}}
 {program}
 print(*sorted(HEAVY & sys.modules.keys()))
 """

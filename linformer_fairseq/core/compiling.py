@@ -9,10 +9,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-import torch
-import torch._dynamo
 from torch import nn
-from torch.utils import cpp_extension
 
 _PROGRAMS = 32
 """Graphs per layer: with and without gradients, padding and autocast, one or several sequences and positions, each
@@ -41,6 +38,8 @@ def prepare_compiler(layers: int) -> None:
         ValueError: the path of torch's compilation cache contains a space; or that of torch does, and so does that of
             the temporary folder.
     """
+    import torch._dynamo  # here, because it takes a second that nothing else of the encoder needs
+
     if not torch.cuda.is_available():
         _check_cache()
         _hide_blanks(Path(torch.__file__).parent)
@@ -73,6 +72,8 @@ def _hide_blanks(folder: Path) -> None:
     """
     if " " not in str(folder):
         return
+    from torch.utils import cpp_extension  # which loads setuptools
+
     name = hashlib.sha256(str(folder).encode()).hexdigest()[:16]
     link = Path(tempfile.gettempdir(), f"linformer-torch-{os.getuid()}-{name}")
     # The path must not change, because it is part of the key of torch's cache. Links of other users are not followed.

@@ -50,7 +50,7 @@ class Convolution(WindowProjection):
         if sizes is None or padding is None or torch.is_grad_enabled() or not depends_on_values(x):
             return self._project(x, padding, size, sizes)
         # Kernels of each size in turn: faster than a kernel for each sequence.
-        rows = x.new_zeros(x.size(0), self.rows, x.size(2))
+        rows = x.new_zeros(x.size(0), self.most(x.size(1)), x.size(2))
         for one in torch.unique(sizes).tolist():
             same, longest = sizes == one, one * self.rows
             some = self._project(x[same, :longest], padding[same, :longest], one, None)
@@ -74,7 +74,8 @@ class Convolution(WindowProjection):
         if is_identity:  # the same; distributed data parallel wants a gradient for the kernel, if zero
             return x * kernel.squeeze(-1)
         if sizes is not None and own is not None:
-            start = torch.arange(self.rows, device=x.device) * sizes.unsqueeze(1) - (own - sizes).unsqueeze(1) // 2
+            window = torch.arange(self.most(length), device=x.device)
+            start = window * sizes.unsqueeze(1) - (own - sizes).unsqueeze(1) // 2
             inside = torch.arange(taps, device=x.device) < own.view(-1, 1, 1)
             inside = inside & on_tokens(start, taps, length, padding)
             parts = gathered(x, start, inside, 0.0)

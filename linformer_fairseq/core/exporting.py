@@ -12,7 +12,7 @@ def prepare_export(model: nn.Module) -> None:
     """Makes the attention of a model compute the same without choosing by the length of the input.
 
     The cheapest way depends on the length: how many windows there are, and in which order products are taken. An
-    exported graph cannot choose, so it takes the way for n tokens.
+    exported graph cannot choose, so it takes the way for n tokens, with at most as many rows as there are tokens.
     """
     for module in model.modules():
         if isinstance(module, Projection | LinformerSelfAttention):

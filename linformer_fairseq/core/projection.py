@@ -26,7 +26,7 @@ class Projection(nn.Module):
 
     fixed_rows = False
     """Compute the same by one graph for all lengths, for exported models (`exporting`), if padding is given: windows
-    have their largest size, and there are always k of them, of which some are empty."""
+    have their largest size, and there are min(k, T) of them, of which some can be empty."""
 
     def __init__(self, rows: int, max_positions: int) -> None:
         super().__init__()

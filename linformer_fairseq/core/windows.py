@@ -32,7 +32,11 @@ class WindowProjection(Projection):
         return window_length(length, self.rows) if self._fits and not self.fixed_rows else self.window
 
     def count(self, length: int) -> int:
-        return self.rows if self.fixed_rows else math.ceil(length / self.size(length))
+        return self.most(length) if self.fixed_rows else math.ceil(length / self.size(length))
+
+    def most(self, length: int) -> int:
+        """The largest `count` of sequences with up to ``length`` tokens; of a graph's symbols, too."""
+        return torch.sym_min(length, self.rows)
 
     def sizes(self, length: int, padding: Tensor | None) -> tuple[int, Tensor | None]:
         """The largest `size` in a batch, and that of each sequence, (B,), or None if it is the same for all."""
@@ -52,7 +56,7 @@ class WindowProjection(Projection):
         if sizes is None:
             start = torch.arange(self.count(length), device=x.device) * size
         else:
-            start = torch.arange(self.rows, device=x.device) * sizes.unsqueeze(1)
+            start = torch.arange(self.most(length), device=x.device) * sizes.unsqueeze(1)
         # A sequence of only padding keeps its first row, so that its softmax is defined.
         return (start < _tokens(padding).unsqueeze(1)).unsqueeze(1)  # (B, 1, R)
 
@@ -73,7 +77,7 @@ class WindowProjection(Projection):
             if missing := count * size - length:
                 x = torch.cat([x, x.new_full((batch, missing, features), fill)], dim=1)
             return x.reshape(batch, count, size, features)
-        start = torch.arange(self.rows, device=x.device) * sizes.unsqueeze(1)  # (B, R)
+        start = torch.arange(self.most(length), device=x.device) * sizes.unsqueeze(1)  # (B, R)
         inside = torch.arange(size, device=x.device) < sizes.view(-1, 1, 1)
         return gathered(x, start, inside & on_tokens(start, size, length, None), fill)
 

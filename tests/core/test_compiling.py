@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch._dynamo
+from torch.utils import cpp_extension
 
 from linformer_fairseq.core import (
     LinformerEncoderLayer,
@@ -72,11 +73,11 @@ def test_a_temporary_folder_with_a_blank_is_refused(monkeypatch: pytest.MonkeyPa
 def test_a_link_that_leads_elsewhere_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(compiling.tempfile, "gettempdir", lambda: str(tmp_path))
     (tmp_path / "a b").mkdir()
-    monkeypatch.setattr(compiling.cpp_extension, "_TORCH_PATH", "before")
-    monkeypatch.setattr(compiling.cpp_extension, "TORCH_LIB_PATH", "before")
+    monkeypatch.setattr(cpp_extension, "_TORCH_PATH", "before")
+    monkeypatch.setattr(cpp_extension, "TORCH_LIB_PATH", "before")
     compiling._hide_blanks(tmp_path / "a b")
     (link,) = tmp_path.glob("linformer-torch-*")
-    assert str(link) == compiling.cpp_extension._TORCH_PATH
+    assert str(link) == cpp_extension._TORCH_PATH
     link.unlink()
     link.symlink_to(tmp_path)
     with pytest.raises(ValueError, match="compile_encoder"):

@@ -43,6 +43,15 @@ def test_the_attention_for_graphs_computes_the_same(case: str, gradients: bool) 
                     torch.testing.assert_close(layer(x)[0], output, atol=1e-5, rtol=1e-5)
 
 
+def test_the_attention_for_graphs_has_no_more_rows_than_tokens() -> None:
+    settings = settings_of("headwise-convolution-affine-stretch-overlap2", num_layers=1, projected_dim=7)
+    (layer,), _ = build_attention_layers(settings)
+    prepare_export(layer)
+    for length, rows in ((3, 3), (7, 7), (13, 7)):
+        x, mask = torch.randn(2, length, settings.embed_dim), padding_mask([length, 1], length)
+        assert layer.project(x, mask).keys.size(2) == rows
+
+
 def compare(run: Any, model: torch.nn.Module, atol: float) -> None:
     for lengths, total in SHAPES:
         tokens = padded(model.config.vocab_size, lengths, total)
@@ -70,7 +79,7 @@ def reference(exported: Path) -> Any:
 
 
 def batches() -> list[tuple[Tensor, Tensor]]:
-    """linformer-small's k is 128 and its n 512."""
+    """linformer-small's k is 256, 128 and 64, and its n 512."""
     shapes = (((512, 300), 512), ((130, 7, 129), 130), ((40,), 40), ((2, 5), 5))
     batches = [padded(8000, lengths, total) for lengths, total in shapes]
     return [(tokens, tokens.ne(1)) for tokens in batches]
