@@ -35,8 +35,9 @@ class WindowProjection(Projection):
         return self.most(length) if self.fixed_rows else math.ceil(length / self.size(length))
 
     def most(self, length: int) -> int:
-        """The largest `count` of sequences with up to ``length`` tokens; of a graph's symbols, too."""
-        return torch.sym_min(length, self.rows)
+        """The largest `count` of sequences with up to ``length`` tokens; in a graph, as a symbol."""
+        rows: int = torch.sym_min(length, self.rows)  # type: ignore[no-untyped-call]
+        return rows
 
     def sizes(self, length: int, padding: Tensor | None) -> tuple[int, Tensor | None]:
         """The largest `size` in a batch, and that of each sequence, (B,), or None if it is the same for all."""
