@@ -8,9 +8,9 @@ usage() {
     cat <<'EOF'
 usage: scripts/test.sh [--fast] [--help] [-- PYTEST_ARGUMENT...]
 
-Sets up .venv (scripts/setup.sh), then runs ruff, mypy, shellcheck and pytest (in a process for each core, up to
-four; -- -n 0 for one). All of them run, even if one fails; the exit status is that of the first that failed, or 0
-if none did.
+Sets up .venv (scripts/setup.sh), then runs ruff, mypy, shellcheck and pytest (in one process more than there are
+cores, up to four; -- -n 0 for a single one). All of them run, even if one fails; the exit status is that of the
+first that failed, or 0 if none did.
 
   --fast    skip the tests marked slow
   --        pass the following arguments to pytest, as in: scripts/test.sh --fast -- tests/core -k padding
@@ -56,10 +56,11 @@ if command -v shellcheck >/dev/null; then
 else
     say "shellcheck: skipped, because it is not installed"
 fi
-# A process for each core, up to four, and one thread in each: the tests wait for subprocesses and imports more than
-# they compute. A file's tests stay in one process, for its fixtures, in the order of the files.
+# One thread in each process, and one process more than there are cores: tests of SLURM, of interruptions and of locks
+# wait for most of their time. A file's tests stay in one process, for its fixtures, in the order of the files.
+processes=$(($(nproc) + 1))
 check "pytest" env OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" python -m pytest \
-    --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder "${pytest_arguments[@]}"
+    --numprocesses "$((processes < 4 ? processes : 4))" --dist loadfile --no-loadscope-reorder "${pytest_arguments[@]}"
 
 ((status == 0)) || printf 'failed: %s\n' "${failed[@]}" >&2
 exit "$status"
