@@ -205,7 +205,7 @@ class LinformerSelfAttention(nn.Module):
         by_rows = self.settings.sharing != "none" or self.settings.is_pooling
         if self.fixed_rows:
             return Order.PROJECTION if by_rows else Order.MAPS
-        whole = any(type(linear) is not nn.Linear or _has_hooks(linear) for linear in (self.k_proj, self.v_proj))
+        whole = any(type(linear) is not nn.Linear or has_hooks(linear) for linear in (self.k_proj, self.v_proj))
         if whole:  # quantization noise, pruning, hooks
             if self.settings.sharing != "none":
                 return Order.PROJECTION
@@ -221,7 +221,7 @@ class LinformerSelfAttention(nn.Module):
                     f"{name} is a {type(linear).__name__}, but a projection for each head uses the weight of a "
                     "torch.nn.Linear: leave k_proj and v_proj as they are, or use another sharing and one k per layer"
                 )
-            if _has_hooks(linear):
+            if has_hooks(linear):
                 warnings.warn(
                     f"the hooks of {name} are not called: a projection for each head uses its weight only; with "
                     "another sharing and one k per layer they are",
@@ -302,7 +302,8 @@ def _linear_by_head(rows_by_head: list[Tensor], linear: nn.Linear) -> Tensor:
     return RaggedHeads.stack([F.linear(*args) for args in zip(rows_by_head, weights, biases, strict=True)])
 
 
-def _has_hooks(module: nn.Module) -> bool:
+def has_hooks(module: nn.Module) -> bool:
+    """Whether calls of the module are observed, so that it must be called as a whole."""
     hooks = (module._forward_pre_hooks, module._forward_hooks, module._backward_pre_hooks, module._backward_hooks)
     return any(hooks)
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from .attention import LinformerSelfAttention, ProjectedSequence
+from .attention import LinformerSelfAttention, ProjectedSequence, has_hooks
 from .projection import Projection
 from .settings import LinformerSettings
 
@@ -68,6 +68,9 @@ def encoder_layer(
     Raises:
         ValueError: T is larger than ``max_positions``, the shapes do not match, or the mask is not bool.
     """
+    if has_hooks(parts.self_attn):  # which see the attention of all positions, as in other models
+        attended, _ = parts.self_attn(attention_input(parts, x), padding)
+        return _after_attention(parts, x[:, :1], attended[:, :1]) if first_only else _after_attention(parts, x, attended)
     project, positions = _compiled_steps() if parts.compiled else (_project, _positions)
     source, projected = project(parts, x, padding)
     if first_only:
@@ -117,7 +120,12 @@ def _project(parts: LayerParts, x: Tensor, padding: Tensor | None) -> tuple[Tens
 
 def _positions(parts: LayerParts, x: Tensor, source: Tensor, projected: ProjectedSequence) -> Tensor:
     """The layer after the projection, for any positions (B, t, C); ``source`` is their input to the attention."""
-    x = x + parts.dropout_module(parts.self_attn.attend(source, projected))
+    return _after_attention(parts, x, parts.self_attn.attend(source, projected))
+
+
+def _after_attention(parts: LayerParts, x: Tensor, attended: Tensor) -> Tensor:
+    """The layer after the attention; ``attended`` is its output for the positions ``x``."""
+    x = x + parts.dropout_module(attended)
     if not parts.normalize_before:
         x = parts.self_attn_layer_norm(x)
     hidden = parts.final_layer_norm(x) if parts.normalize_before else x

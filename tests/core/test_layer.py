@@ -37,6 +37,22 @@ def _layer(case: str, normalize_before: bool = False) -> LinformerEncoderLayer:
     return made.eval()
 
 
+@pytest.mark.parametrize("first_only", [False, True])
+@pytest.mark.parametrize("normalize_before", [False, True])
+@torch.no_grad()
+def test_a_hook_on_the_attention_sees_all_of_its_output(
+    normalize_before: bool, first_only: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer = _layer("layerwise-convolution-affine-stretch", normalize_before)
+    monkeypatch.setattr(layers, "_block_size", lambda _: 7)
+    x, mask = torch.randn(2, N, WIDTH), padding_mask([N, 4], N)
+    expected = layer(x, mask, first_only=first_only)
+    seen: list[torch.Size] = []
+    layer.self_attn.register_forward_hook(lambda module, inputs, output: seen.append(output[0].shape))
+    torch.testing.assert_close(layer(x, mask, overwrite=True, first_only=first_only), expected)
+    assert seen == [(2, N, WIDTH)]
+
+
 @pytest.mark.parametrize("block", [1, 7, N, 2 * N + 3])
 @pytest.mark.parametrize(("case", "normalize_before"), CASES)
 def test_blocks_give_what_the_whole_gives(
