@@ -70,7 +70,8 @@ def encoder_layer(
     """
     if has_hooks(parts.self_attn):  # which see the attention of all positions, as in other models
         attended, _ = parts.self_attn(attention_input(parts, x), padding)
-        return _after_attention(parts, x[:, :1], attended[:, :1]) if first_only else _after_attention(parts, x, attended)
+        wanted = slice(1 if first_only else None)
+        return _after_attention(parts, x[:, wanted], attended[:, wanted])
     project, positions = _compiled_steps() if parts.compiled else (_project, _positions)
     source, projected = project(parts, x, padding)
     if first_only:
