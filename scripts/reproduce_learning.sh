@@ -275,7 +275,7 @@ released() {
     done
     run_all "pretraining on paragraphs in small batches" "${lines[@]}"
     lines=() jobs="$at_a_time"
-    finetuning+=" run.precision=$precision run.sentences_per_update=32 dataset.batch_size=32"
+    finetuning+=" run.precision=$(fast_precision) run.sentences_per_update=32 dataset.batch_size=32"
     for task in "${!tasks[@]}"; do
         for ((seed = 1; seed <= seeds; seed++)); do
             for model in {linformer,roberta}_small_batches untrained_{linformer,roberta}; do

@@ -38,7 +38,10 @@ class RankInfo:
     started_by: str
 
 
-_SRUN = "srun (SLURM_PROCID, SLURM_STEP_NUM_TASKS)"
+SRUN = "srun (SLURM_PROCID, SLURM_STEP_NUM_TASKS)"
+"""`RankInfo.started_by` in a step of a SLURM job."""
+_INTERACTIVE_STEP = "4294967290"
+"""SLURM_STEP_ID in the shell of `salloc` (SLURM_INTERACTIVE_STEP in slurm.h), which is one process of any job."""
 ALONE = RankInfo(0, 1, 0, None, "this command")
 
 
@@ -80,16 +83,17 @@ def _slurm(environment: Mapping[str, str]) -> RankInfo | None:
     # Only inside a step (srun): a batch script or an interactive allocation has SLURM_NTASKS, too, but is one process.
     if "SLURM_STEP_ID" not in environment or "SLURM_PROCID" not in environment:
         return None
-    rank, size = (
-        int(environment["SLURM_PROCID"]),
-        int(environment.get("SLURM_STEP_NUM_TASKS", environment["SLURM_NTASKS"])),
-    )
+    if environment["SLURM_STEP_ID"] == _INTERACTIVE_STEP:
+        return None
+    # Neither is set in every step: SLURM_NTASKS only if the job was given a number of tasks.
+    tasks = environment.get("SLURM_NTASKS", environment.get("SLURM_STEP_NUM_TASKS", "1"))
+    rank, size = int(environment["SLURM_PROCID"]), int(environment.get("SLURM_STEP_NUM_TASKS", tasks))
     if size == 1:
         # A shell of `srun --pty` may start a run itself; a single task in a job for several may not.
-        return None if int(environment["SLURM_NTASKS"]) == 1 else RankInfo(0, 1, 0, None, _SRUN)
+        return None if int(tasks) == 1 else RankInfo(0, 1, 0, None, SRUN)
     host = environment.get("MASTER_ADDR") or first_host(environment["SLURM_STEP_NODELIST"])
     port = environment.get("MASTER_PORT") or str(port_of(environment))
-    return RankInfo(rank, size, int(environment.get("SLURM_LOCALID", 0)), f"tcp://{host}:{port}", _SRUN)
+    return RankInfo(rank, size, int(environment.get("SLURM_LOCALID", 0)), f"tcp://{host}:{port}", SRUN)
 
 
 def port_of(environment: Mapping[str, str]) -> int:

@@ -135,6 +135,11 @@ def _check_betas(optimizer: DictConfig) -> None:
 
 def _check_precision(config: DictConfig) -> None:
     common = config.common
+    if len(several := [kind for kind in ("fp16", "bf16", "amp") if common[kind]]) > 1:
+        raise UserError(
+            f"common.{several[1]}=true: {several[0]} is set, too (by run.precision={config.run.precision}); set "
+            + ("run.precision=bf16" if several[1] == "bf16" else "run.precision=fp32 for amp")
+        )
     if common.cpu and common.fp16 and not common.fp16_no_flatten_grads:
         raise UserError("run.precision=fp16 is for GPUs; on a CPU, use fp32 or bf16")
     for kind in ("fp16", "bf16"):

@@ -55,7 +55,8 @@ def check_schedule(config: DictConfig) -> None:
             f"lr_scheduler.total_num_update={last}: expected the update at which the learning rate is 0; it is "
             "optimization.max_update unless it is set"
         )
-    if last and scheduler.warmup_updates >= float(last):
+    last = last or config.optimization.max_update
+    if last and scheduler.get("warmup_updates", 0) >= float(last):
         raise UserError(
             f"lr_scheduler.warmup_updates={scheduler.warmup_updates}, but the run ends after {float(last):,.0f} "
             "updates, before its learning rate is reached; use a smaller number"

@@ -21,7 +21,7 @@ from linformer_fairseq.files import provenance
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch.options import with_defaults
 from linformer_fairseq.launch.pretrained import all_options
-from linformer_fairseq.launch.processes import RankInfo
+from linformer_fairseq.launch.processes import SRUN, RankInfo
 from linformer_fairseq.launch.run_folder import (
     CONSOLE_LOG,
     RunFolder,
@@ -149,10 +149,12 @@ def _meet(config: DictConfig, rank_info: RankInfo) -> list[str]:
         distributed.distributed_init_method = rank_info.init_method
         # if SLURM shows each task only its own GPU, that is number 0
         distributed.device_id = rank_info.local_rank % (torch.cuda.device_count() or 1)
-    if not config.common.cpu and rank_info.local_rank >= (devices := torch.cuda.device_count()) > 1:
+    devices = torch.cuda.device_count()
+    only_its_own = devices == 1 and rank_info.started_by == SRUN
+    if not config.common.cpu and rank_info.local_rank >= devices and not only_its_own:
         raise UserError(
-            f"process {rank_info.local_rank} of this machine finds {devices} GPUs; start one process per GPU, "
-            f"with distributed_training.distributed_world_size={devices} on one machine"
+            f"process {rank_info.local_rank} of this machine finds {devices} GPU{'s' * (devices != 1)}; start one "
+            f"process per GPU, with distributed_training.distributed_world_size={devices} on one machine"
         )
     if rank_info.init_method is None:
         return [os.uname().nodename]
@@ -226,6 +228,15 @@ def _model(options: Any) -> dict[str, Any]:
     return {**options, **all_options(options["_name"], options)}
 
 
+def _tokens_per_update(config: DictConfig) -> int | None:
+    """Of a pretraining, with padding: by fairseq's options, which may have been set beside run.tokens_per_update."""
+    if config.run.tokens_per_update is None:
+        return None
+    data, length = config.dataset, config.task.tokens_per_sample
+    batch = min(size for size in (data.max_tokens, data.batch_size and data.batch_size * length) if size)
+    return int(batch * config.optimization.update_freq[0] * config.distributed_training.distributed_world_size)
+
+
 def _facts(config: DictConfig, overrides: Sequence[str]) -> dict[str, Any]:
     run = config.run
     return {
@@ -247,7 +258,7 @@ def _facts(config: DictConfig, overrides: Sequence[str]) -> dict[str, Any]:
         "max_update": config.optimization.max_update,
         "stops": stops(config),
         "warmup_updates": config.lr_scheduler.get("warmup_updates"),
-        "tokens_per_update": run.tokens_per_update,
+        "tokens_per_update": _tokens_per_update(config),
         "commit": provenance.commit(Path(__file__).resolve().parents[2]),
         "versions": provenance.versions(),
     }

@@ -31,6 +31,14 @@ check_path() { # check_path [OPTION] PATH
     [[ ${!#} != *[:\$\'\"\\]* ]] || die "$*: fairseq cannot read a path with a colon, quotation marks, \$ or \\"
 }
 
+check_grid_keys() { # check_grid_keys KEY=VALUE...: of a grid of finetunings, which sets learning rate and seed itself
+    local word
+    for word in "$@"; do
+        [[ ! $word =~ ^\+*(lr|optimization\.lr|common\.seed)= ]] ||
+            die "$word: the grid sets it; name learning rates and seeds in LINFORMER_LRS and LINFORMER_SEEDS"
+    done
+}
+
 show() { # show COMMAND...: prints it as typed in a shell, on several lines if it is long
     local word line="\$"
     for word in "$@"; do

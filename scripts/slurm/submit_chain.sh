@@ -77,6 +77,7 @@ for word in "$@"; do
 done
 ((${#tasks[@]})) || refuse "expected a task behind --, as in: -- sst2=work/sst2"
 
+check_grid_keys "${finetune_keys[@]}"
 export LINFORMER_LRS="${LINFORMER_LRS:-1e-5 2e-5 3e-5}" LINFORMER_SEEDS="${LINFORMER_SEEDS:-1 2 3 4 5}"
 read -ra rates <<<"$LINFORMER_LRS"
 read -ra seeds <<<"$LINFORMER_SEEDS"
@@ -111,8 +112,8 @@ report pretrain "$job"
 after=""
 for task in "${tasks[@]}"; do
     name="${task%%=*}"
-    submit "${all[@]}" "${finetune_options[@]}" --job-name="finetune-$name" --gpus-per-node="$finetune_gpus" \
-        --array="0-$((${#rates[@]} * ${#seeds[@]} - 1))" --dependency="afterok:$pretraining" --kill-on-invalid-dep=yes \
+    submit "${all[@]}" --array="0-$((${#rates[@]} * ${#seeds[@]} - 1))" "${finetune_options[@]}" \
+        --job-name="finetune-$name" --gpus-per-node="$finetune_gpus" --dependency="afterok:$pretraining" --kill-on-invalid-dep=yes \
         "$repo/scripts/slurm/finetune_array.sbatch" "task=$name" "task.data=${task#*=}" "pretrained=$checkpoint" \
         "${finetune_keys[@]}"
     report "finetune-$name" "$job"

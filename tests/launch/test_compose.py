@@ -16,7 +16,7 @@ import torch
 from fairseq.models.roberta import RobertaModel
 
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.launch import application, complete, compose, config_dir, jobs, resolved
+from linformer_fairseq.launch import application, complete, compose, config_dir, jobs, resolved, train
 from linformer_fairseq.launch.application import check, launch
 from linformer_fairseq.launch.compose import overrides_for_hydra
 from linformer_fairseq.models.config import LinformerRobertaConfig
@@ -50,6 +50,20 @@ def test_tokens_per_update_are_equal_across_n_and_devices(length: int, world_siz
     ]
     config = resolved(compose("pretraining", words))
     assert config.dataset.batch_size * length * world_size * config.optimization.update_freq[0] == 2**20
+    assert train._tokens_per_update(config) == 2**20
+
+
+@pytest.mark.parametrize(
+    ("stage", "words", "tokens"),
+    [
+        ("pretraining", ["dataset.batch_size=null", "dataset.max_tokens=4096", "optimization.update_freq=[2]"], 8192),
+        ("pretraining", ["dataset.batch_size=3", "optimization.update_freq=[1]"], 3 * 512),
+        ("finetuning", ["task=sst2", "pretrained=x"], None),
+    ],
+)
+def test_tokens_per_update_of_a_batch_that_is_set_otherwise(stage: str, words: list[str], tokens: int | None) -> None:
+    config = resolved(compose(stage, ["task.data=x", "run_config=cpu", *words]))
+    assert train._tokens_per_update(config) == tokens
 
 
 def test_bf16_by_one_override() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.launch import application
+from linformer_fairseq.launch import application, compose, train
 from linformer_fairseq.launch.processes import ALONE, detect_rank, first_host, torchrun_command
 
 TORCHRUN = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "MASTER_ADDR": "a", "MASTER_PORT": "1"}
@@ -52,10 +52,38 @@ def test_a_batch_script_is_not_a_task() -> None:
     assert detect_rank(batch, 1) == ALONE
 
 
+def test_the_shell_of_salloc_is_not_a_task() -> None:
+    shell = {**SRUN, "SLURM_STEP_ID": "4294967290", "SLURM_STEP_NUM_TASKS": "1"}
+    assert detect_rank(shell, 1) == ALONE
+    assert detect_rank(shell, 4) is None
+    # without a number of tasks, its job has no SLURM_NTASKS, and neither have the steps in it
+    step = {key: value for key, value in SRUN.items() if key != "SLURM_NTASKS"}
+    assert detect_rank({**step, "SLURM_STEP_NUM_TASKS": "1"}, 1) == ALONE
+    info = detect_rank(step, 4)
+    assert info is not None and info.world_size == 4
+
+
 def test_many_are_wanted_and_nothing_started_them() -> None:
     assert detect_rank({}, 2) is None
     # a shell inside `srun --pty`
     assert detect_rank({**SRUN, "SLURM_NTASKS": "1", "SLURM_STEP_NUM_TASKS": "1"}, 8) is None
+
+
+@pytest.mark.parametrize(("environment", "own"), [(TORCHRUN, False), (SRUN, True)])
+def test_only_slurm_shows_each_process_its_own_gpu(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], own: bool
+) -> None:
+    monkeypatch.setattr(train.torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(train.torch.cuda, "set_device", lambda device: None)
+    monkeypatch.setattr(train, "join", lambda *_: ["a", "b"])
+    config = compose("pretraining", ["task.data=x", "run_config=gpu"])
+    rank = detect_rank(environment, 4)
+    assert rank is not None and rank.local_rank == 1
+    if own:
+        assert train._meet(config, rank) == ["a", "b"] and config.distributed_training.device_id == 0
+    else:
+        with pytest.raises(UserError, match="process 1 of this machine finds 1 GPU;"):
+            train._meet(config, rank)
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,8 @@ def test_a_number_out_of_range_is_refused(own_data: Path, word: str, expected: s
             ["common.memory_efficient_bf16=true", "run.precision=bf16"],
             "common.memory_efficient_bf16=true: .* optimizer._name=adam",
         ),
+        (["run.precision=fp16", "common.bf16=true"], "common.bf16=true: fp16 .* run.precision=bf16"),
+        (["run.precision=bf16", "common.amp=true"], "common.amp=true: bf16 .* run.precision=fp32"),
         (["model.projected_dim=513"], r"model.projected_dim=513: .* n = 512"),
         (["model.projected_dim=1000000000000"], r"model.projected_dim=1000000000000: .* n = 512"),
         (

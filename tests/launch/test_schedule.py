@@ -41,6 +41,12 @@ def test_options_that_give_no_learning_rate_are_refused(
         _complete(own_data, scheduler, *options)
 
 
+@pytest.mark.parametrize("scheduler", ["cosine", "inverse_sqrt", "fixed"])
+def test_a_warm_up_longer_than_the_run_is_refused(own_data: Path, scheduler: str) -> None:
+    with pytest.raises(UserError, match="^lr_scheduler.warmup_updates=300000, .* 250,000 "):
+        _complete(own_data, scheduler, "warmup_updates=300000")
+
+
 def test_a_missing_option_is_named(own_data: Path) -> None:
     with pytest.raises(UserError, match="^lr_scheduler.max_lr: missing; triangular"):
         _complete(own_data, "triangular")

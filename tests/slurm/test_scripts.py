@@ -90,8 +90,11 @@ def test_jobs_of_a_chain_wait_for_each_other(chain: Chain, tmp_path: Path) -> No
         assert words in pretrain
     assert pretrain.endswith("pretrain.sbatch] [experiment=e] [task.data=a b]") and "--time" not in pretrain
     for name, line in (("sst2", sst2), ("qnli", qnli)):
-        assert "[--partition=gpu] [--account=nlp] [--time=60]" in line and f"[--job-name=finetune-{name}]" in line
-        assert "[--array=0-5] [--dependency=afterok:101] [--kill-on-invalid-dep=yes]" in line
+        assert (
+            "[--partition=gpu] [--account=nlp] [--array=0-5] [--time=60]" in line
+            and f"[--job-name=finetune-{name}]" in line
+        )
+        assert "[--dependency=afterok:101] [--kill-on-invalid-dep=yes]" in line
         words = f"[task={name}] [task.data=w/{name}] [pretrained=/r u n/x/checkpoint_best.pt] [dataset.batch_size=8]"
         assert line.endswith(f"finetune_array.sbatch] {words}")
     assert "--qos" not in sst2 + qnli + collect
@@ -104,6 +107,13 @@ def test_without_gpus_the_finetunings_have_none_either(chain: Chain, tmp_path: P
     assert chain("--gpus-per-node", "0", "a=b", "--", "sst2=x").returncode == 0
     pretrain, sst2 = (line for line in (tmp_path / "log").read_text().splitlines() if "--gpus-per-node" in line)
     assert "[--gpus-per-node=0]" in pretrain and "[--gpus-per-node=0]" in sst2
+
+
+@pytest.mark.parametrize("key", ["lr=1e-4", "+lr=1e-4", "optimization.lr=[1e-4]", "common.seed=3"])
+def test_keys_that_the_grid_sets_are_refused(chain: Chain, tmp_path: Path, key: str) -> None:
+    done = chain("a=b", "--", "sst2=x", key)
+    assert done.returncode == 1 and says(done.stderr, f"error: {key}", "LINFORMER_LRS", "LINFORMER_SEEDS")
+    assert (tmp_path / "log").read_text() == ""
 
 
 def test_a_chain_is_queued_whole_or_not_at_all(chain: Chain, tmp_path: Path) -> None:
