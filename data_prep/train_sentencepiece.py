@@ -33,7 +33,7 @@ from linformer_fairseq.files.atomic import atomic_open
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.progress import Progress
 from linformer_fairseq.files.provenance import sha256
-from linformer_fairseq.files.text import not_utf8
+from linformer_fairseq.files.text import not_utf8, zero_byte
 from linformer_fairseq.files.tokenizers import SENTENCEPIECE
 
 # Every vocabulary contains a few hundred bytes and characters.
@@ -44,6 +44,7 @@ _THREADS = 2
 # sentencepiece is slow on long lines (quadratic in their length) and silently drops those over its limit. It works on
 # single words, so that cutting lines at spaces does not matter.
 _LONGEST_LINE = 1_000
+_CLEAN = "make clean text of it with data_prep.build_corpus"
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def sample(files: list[Path], size: int, seed: int) -> Iterator[str]:
     """Lines of ``files``, about ``size`` bytes; each line is selected independently of the others.
 
     Raises:
-        UserError: a file that is not UTF-8.
+        UserError: a file that is not UTF-8, or has a zero byte.
     """
     total = sum(path.stat().st_size for path in files)
     purpose = f"sample {seed}"
@@ -84,13 +85,13 @@ def sample(files: list[Path], size: int, seed: int) -> Iterator[str]:
                 offset = 0
                 for number, line in enumerate(stream, start=1):
                     progress.advance(len(line))
+                    if (zero := line.find(0)) >= 0:
+                        raise zero_byte(path, number, offset + zero, _CLEAN)
                     try:
                         text = line.decode("utf-8").strip()
                     except UnicodeDecodeError as error:
                         byte, place = line[error.start], offset + error.start
-                        raise not_utf8(
-                            path, number, byte, place, "make clean text of it with data_prep.build_corpus"
-                        ) from None
+                        raise not_utf8(path, number, byte, place, _CLEAN) from None
                     offset += len(line)
                     if text and (total <= size or hash_fraction(digest(text), purpose) < size / total):
                         yield text
@@ -148,10 +149,11 @@ def train(inputs: list[Path], out: Path, options: TrainingOptions | None = None)
         raise UserError(f"--sample-mb {options.sample_bytes / 1e6}: expected more than 0")
     if not 0 <= options.seed < 10**9:
         raise UserError(f"--seed {options.seed}: expected 0 to 999,999,999")
-    files = inputs
     if len(inputs) == 1 and inputs[0].is_dir():
         files = list(find_inputs(inputs).splits[TRAIN])
-    check_text_files(files)
+    else:  # names need not be distinct
+        files = inputs
+        check_text_files(files)
     key = {
         "program": "train_sentencepiece",
         "options": asdict(options),

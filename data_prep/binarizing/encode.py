@@ -13,10 +13,11 @@ from data_prep.tokenizers.tokenizer import LONG
 from linformer_fairseq.files.dictionary import EOS, UNK
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.mmap_dataset import element_type
-from linformer_fairseq.files.text import not_utf8
+from linformer_fairseq.files.text import not_utf8, zero_byte
 
 _BATCH = 1 << 20
 """Bytes of text that are encoded at a time."""
+_CLEAN = "build the corpus with --errors replace"
 
 _tokenizer: Tokenizer | None = None
 
@@ -43,7 +44,7 @@ def encode_part(part: Part) -> Encoded:
     """One item per line: its ids and </s>.
 
     Raises:
-        UserError: the text is not UTF-8 (with the byte offset), or the tokenizer rejects a line.
+        UserError: the text is not UTF-8, or has a zero byte (with its offset), or the tokenizer rejects a line.
     """
     tokenizer = _tokenizer
     assert tokenizer is not None, "start_worker comes first"
@@ -89,13 +90,13 @@ def _batches(part: Part) -> Iterator[tuple[int, list[str]]]:
 
 
 def _lines(path: Path, offset: int, block: bytes) -> list[str]:
+    if (zero := block.find(0)) >= 0:
+        raise zero_byte(path, _line_number(path, offset + zero), offset + zero, _CLEAN)
     try:
         text = block.decode()
     except UnicodeDecodeError as error:
         place = offset + error.start
-        raise not_utf8(
-            path, _line_number(path, place), block[error.start], place, "build the corpus with --errors replace"
-        ) from None
+        raise not_utf8(path, _line_number(path, place), block[error.start], place, _CLEAN) from None
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()

@@ -9,6 +9,7 @@ from data_prep.support.splits import NAMES
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import read_object
 from linformer_fairseq.files.provenance import MANIFEST, sha256
+from linformer_fairseq.files.text import refuse_utf16
 
 _OTHER_FORMATS = (".csv", ".json", ".jsonl", ".ndjson", ".parquet", ".tsv")
 
@@ -39,10 +40,10 @@ def find_inputs(paths: list[Path]) -> Inputs:
 
 
 def check_text_files(paths: list[Path]) -> None:
-    """Check that all paths are uncompressed files.
+    """Check that all paths are uncompressed files, and none is UTF-16 by its beginning.
 
     Raises:
-        UserError: a path does not exist, is a folder, is a compressed file, or has records by its name.
+        UserError: a path does not exist, is a folder, is a compressed file or UTF-16, or has records by its name.
     """
     for path in paths:
         if not path.exists():
@@ -54,19 +55,20 @@ def check_text_files(paths: list[Path]) -> None:
                 f"{path}: expected plain text, but by its name it has records; make a corpus of it: "
                 f"linformer data corpus --out DIR {path}"
             )
-        if kind := _compression(path):
+        head = _head(path)
+        refuse_utf16(path, head)
+        if (kind := kind_of(head)) in COMPRESSIONS.values():
             raise UserError(
                 f"{path}: is compressed ({kind}), plain text was expected; decompress it, or make a corpus of it with "
                 "data_prep.build_corpus, which reads .gz, .bz2, .xz and .zst"
             )
 
 
-def _compression(path: Path) -> str | None:
+def _head(path: Path) -> bytes:
     if not path.is_file():
-        return None  # reading from a pipe would consume the data
+        return b""  # reading from a pipe would consume the data
     with path.open("rb") as stream:
-        kind = kind_of(stream.read(HEAD))
-    return kind if kind in COMPRESSIONS.values() else None
+        return stream.read(HEAD)
 
 
 def _corpus(folder: Path) -> Inputs:
@@ -77,6 +79,7 @@ def _corpus(folder: Path) -> Inputs:
             if path.suffix != ".txt" or not path.is_file():
                 raise UserError(f"{path}: expected nothing but .txt files there, as data_prep.build_corpus writes them")
         if found:
+            check_text_files(found)
             splits[name] = tuple(found)
     if "train" not in splits:
         raise UserError(f"{folder}: no train/*.txt; expected a corpus folder as linformer data corpus makes it")

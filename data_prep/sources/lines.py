@@ -12,7 +12,7 @@ from data_prep.sources.source import Errors
 from data_prep.sources.streams import Readable
 from data_prep.support.signatures import HEAD, kind_of
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.files.text import BYTE_ORDER_MARK, not_utf8, refuse_utf16
+from linformer_fairseq.files.text import BYTE_ORDER_MARK, not_utf8, refuse_utf16, zero_byte
 
 MAX_DOCUMENT_BYTES = 32 << 20
 """Default limit for the size of a document."""
@@ -50,7 +50,7 @@ def line_pieces(stream: Readable, name: str, limits: Limits, errors: Errors) -> 
     """Runs of whole lines, each with its ``\\n``; one is added to the last line where it has none.
 
     Raises:
-        UserError: a line over the limit, NUL bytes, or content of another kind.
+        UserError: a line over the limit, zero bytes, or content of another kind.
     """
     rest: list[bytes] = []
     held = 0  # bytes in rest: the beginning of a line
@@ -65,10 +65,7 @@ def line_pieces(stream: Readable, name: str, limits: Limits, errors: Errors) -> 
     while block:
         if errors == "strict" and (found := block.find(b"\0")) >= 0:
             before = line + block.count(b"\n", 0, found)
-            raise UserError(
-                f"{name}, line {before}: NUL byte at offset {offset + held + found:,}: binary data or UTF-16, UTF-8 "
-                "text was expected (--errors replace reads on)"
-            )
+            raise zero_byte(name, before, offset + held + found, "put U+FFFD in its place with --errors replace")
         cut = block.rfind(b"\n") + 1
         if cut:
             data = b"".join([*rest, block[:cut]]) if rest else block[:cut]

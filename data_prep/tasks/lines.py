@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import IO
 
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.files.text import BYTE_ORDER_MARK, not_utf8, refuse_utf16
+from linformer_fairseq.files.text import BYTE_ORDER_MARK, not_utf8, refuse_utf16, zero_byte
 
 MAX_LINE = 16 * 2**20
 """Bytes; the longest row of the official files has less than 5,000."""
@@ -28,9 +28,7 @@ def decode(raw: bytes, file: str, errors: str, line: int = 1, offset: int = 0) -
     zero = raw.find(0)
     if zero >= 0:
         where = line + raw.count(b"\n", 0, zero)
-        raise UserError(
-            f"{file}, line {where}: a zero byte at offset {offset + zero}: this is binary data, not UTF-8 text"
-        )
+        raise zero_byte(file, where, offset + zero)
     try:
         return raw.decode("utf-8", errors)
     except UnicodeDecodeError as error:

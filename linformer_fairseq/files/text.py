@@ -20,6 +20,14 @@ def not_utf8(file: object, line: int, byte: int, offset: int, otherwise: str = "
     )
 
 
+def zero_byte(file: object, line: int, offset: int, otherwise: str = "") -> UserError:
+    """The error for a zero byte, which UTF-8 allows, but no text has; the arguments are those of `not_utf8`."""
+    return UserError(
+        f"{file}, line {line:,}: a zero byte at offset {offset:,}: binary data or UTF-16, expected UTF-8 text; convert "
+        f"the file, for example with: iconv -f UTF-16LE -t UTF-8{', or ' * bool(otherwise)}{otherwise}"
+    )
+
+
 def refuse_utf16(file: object, beginning: bytes) -> None:
     """Raise UserError for a file that begins with the byte order mark of UTF-16."""
     if beginning.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):

@@ -75,7 +75,12 @@ def _joined(text: str) -> str:
 
 
 def decoded(raw: bytes) -> str | ValueError:
-    """The text of UTF-8, or the error that says which byte is none."""
+    """The text of UTF-8, or the error that says which byte is none.
+
+    A zero byte is UTF-8, but no text: it is found in binary data and in UTF-16.
+    """
+    if (zero := raw.find(0)) >= 0:
+        return ValueError(f"a zero byte at offset {zero:,} of the text: binary data or UTF-16, expected UTF-8")
     try:
         return raw.decode()
     except UnicodeDecodeError as error:

@@ -276,6 +276,22 @@ def test_invalid_utf8_is_shown_with_file_and_byte(tokenizer: Path, tmp_path: Pat
     binarize([source], tokenizer, tmp_path / "bin", workers=1)
 
 
+def test_a_zero_byte_is_shown_with_file_and_line(tokenizer: Path, tmp_path: Path) -> None:
+    """As in UTF-16 without a byte order mark, which is UTF-8 if it has ASCII letters only."""
+    (tmp_path / "train.txt").write_bytes(b"good\nb\0d\n")
+    with pytest.raises(UserError, match="train.txt, line 2: a zero byte at offset 6"):
+        binarize([tmp_path / "train.txt"], tokenizer, tmp_path / "bin", workers=1)
+
+
+@pytest.mark.parametrize("place", ["train.txt", "train/00000.txt"])
+def test_utf16_is_told_as_that(tmp_path: Path, place: str) -> None:
+    source = tmp_path / place
+    source.parent.mkdir(exist_ok=True)
+    source.write_bytes("text\n".encode("utf-16"))
+    with pytest.raises(UserError, match=f"{source}: is UTF-16"):
+        inputs.find_inputs([source if source.parent == tmp_path else tmp_path])
+
+
 @pytest.mark.parametrize("name", ["train.txt", "train.txt.gz"])
 @pytest.mark.parametrize("kind", ["gzip", "bzip2", "xz", "Zstandard"])
 def test_compressed_text_is_told_as_that(tokenizer: Path, tmp_path: Path, kind: str, name: str) -> None:

@@ -285,7 +285,7 @@ def _error(out: Path, *words: object) -> str:
         (b"short\n\ntext\n", "too little text: 11 bytes"),
         (b"one block " * 4000, "no document fell to valid, of 1"),
         (b"a\n\n" + b"x" * 1_000_001, "1,000,001 characters without white space"),
-        (b"\x00\x01\x02binary", "NUL byte"),
+        (b"\x00\x01\x02binary", "a zero byte"),
     ],
 )
 def test_bad_text_is_refused_and_the_same_command_works_once_mended(

@@ -79,7 +79,7 @@ def test_a_character_cut_off_by_the_end_of_the_file() -> None:
 
 @pytest.mark.parametrize("block", [8, 1 << 20])
 def test_nul_bytes_are_binary_data(block: int) -> None:
-    with pytest.raises(UserError, match="t.txt, line 3: NUL byte at offset 12:.*UTF-16"):
+    with pytest.raises(UserError, match="t.txt, line 3: a zero byte at offset 12:.*UTF-16"):
         read(b"text\n\nbinary\0more\n", block=block)
     assert read(b"a\0b\n", "replace") == [("a\ufffdb", "t.txt, line 1", True)]
 

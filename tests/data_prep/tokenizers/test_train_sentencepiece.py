@@ -109,6 +109,8 @@ def test_files_of_the_same_name_in_two_folders(tmp_path: Path) -> None:
         ("".join(map(chr, range(0x4E00, 0x5500))).encode(), {}, "could not train 500 pieces on 1 lines"),
         (b"\n \n", {}, "no text to train on"),
         (b"good\nb\xe9d\n", {}, "a.txt, line 2: not UTF-8: byte 0xe9 at offset 6"),
+        (b"good\nb\0d\n", {}, "a.txt, line 2: a zero byte at offset 6"),
+        ("a\n".encode("utf-16"), {}, "a.txt: is UTF-16"),
         (None, {}, "no such file"),
         (b"x\n", {"vocab_size": 100}, "--vocab-size 100: between 400 and 64,000"),
         (b"x\n", {"seed": 10**9}, "--seed 1000000000: expected 0 to 999,999,999"),
