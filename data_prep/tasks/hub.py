@@ -1,5 +1,6 @@
 """A task from the Hugging Face hub, or from parquet files downloaded from there."""
 
+import glob
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,7 +38,7 @@ class HubSource:
         self._builder = "parquet"
         self._wanted: Wanted | None = None
         self._files: list[tuple[str, str, str]] = []
-        """(split, name for messages, address) in order."""
+        """(split, name for messages, address or pattern for `datasets`) in order."""
         if folder is None:
             self.facts = self._resolve()
         else:
@@ -69,7 +70,8 @@ class HubSource:
             if not found:
                 raise UserError(f"{folder}: no {theirs}-*.parquet; fetch the whole folder {self.task.hub.config}")
             for path in found:
-                self._files.append((split, str(path), str(path)))
+                # The address is a pattern to `datasets`, joined to the current folder if it is relative.
+                self._files.append((split, str(path), glob.escape(str(path.absolute()))))
                 files[path.name] = {"bytes": path.stat().st_size, "sha256": sha256(path)}
         return Facts({"kind": "parquet", "path": str(folder), "files": files})
 

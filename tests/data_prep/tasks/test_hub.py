@@ -107,6 +107,20 @@ def test_out_of_reach(tokenizer_folder: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "task").exists()
 
 
+def test_a_parquet_folder_is_no_pattern(
+    prepare: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``sst2 [12]`` as a pattern is ``sst2 1``; a relative name is looked up below the current folder."""
+    for place, label in (("sst2 [12]", 1), ("sst2 1", 0)):
+        folder = tmp_path / "[here]" / place
+        folder.mkdir(parents=True)
+        for split in ("train", "validation", "test"):
+            (folder / f"{split}-0.parquet").write_bytes(parquet_bytes({"sentence": [split], "label": [label]}))
+    monkeypatch.chdir(tmp_path / "[here]")
+    task = prepare("sst2", "sst2 [12]")
+    assert json.loads((task / "manifest.json").read_text())["splits"]["train"]["labels"] == {"1": 1}
+
+
 def test_bad_parquet_files(prepare: Callable[..., Path], tmp_path: Path) -> None:
     folder = tmp_path / "sst2"
     folder.mkdir()
