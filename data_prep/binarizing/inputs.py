@@ -8,6 +8,7 @@ from data_prep.support.signatures import COMPRESSIONS, HEAD, kind_of
 from data_prep.support.splits import NAMES
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import read_object
+from linformer_fairseq.files.names import check_name
 from linformer_fairseq.files.provenance import MANIFEST, sha256
 from linformer_fairseq.files.text import refuse_utf16
 
@@ -40,14 +41,16 @@ def find_inputs(paths: list[Path]) -> Inputs:
 
 
 def check_text_files(paths: list[Path]) -> None:
-    """Check that all paths are uncompressed files, and none is UTF-16 by its beginning.
+    """Check that all paths are uncompressed files with names that can be written, and none begins as UTF-16 does.
 
     Raises:
-        UserError: a path does not exist, is a folder, is a compressed file or UTF-16, or has records by its name.
+        UserError: a path does not exist, is not UTF-8, is a folder, is a compressed file or UTF-16, or has records by
+            its name.
     """
     for path in paths:
         if not path.exists():
             raise UserError(f"{path}: no such file or folder")
+        check_name(path)
         if path.is_dir():
             raise UserError(f"{path}: is a folder; expected one corpus folder alone, or text files only")
         if path.suffix.lower() in _OTHER_FORMATS:

@@ -15,6 +15,7 @@ from data_prep.sources.source import Source, Unit
 from data_prep.sources.stdlib import LICENSE, stdlib_units
 from data_prep.support.step import is_manifest
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.names import check_name
 from linformer_fairseq.files.walking import walk
 
 NAMED: dict[str, Callable[[], list[Unit]]] = {"stdlib": stdlib_units}
@@ -90,7 +91,7 @@ def find_files(place: str, anything: bool = False) -> tuple[list[Path], tuple[st
 
     Raises:
         UserError: there are no files, or a folder cannot be read, or contains files of unknown formats, or what a step
-            wrote.
+            wrote; or a name is not UTF-8.
     """
     path = Path(place)
     if os.path.lexists(place):
@@ -104,7 +105,7 @@ def find_files(place: str, anything: bool = False) -> tuple[list[Path], tuple[st
     else:
         raise UserError(f"{place}: no such file or folder")
     found: set[Path] = set()
-    ignored: list[str] = []
+    ignored: list[Path] = []
     for match in matches:
         if not match.is_dir():
             found.add(match)
@@ -114,7 +115,7 @@ def find_files(place: str, anything: bool = False) -> tuple[list[Path], tuple[st
             closed, reason = next(iter(contents.unreadable.items()))
             raise UserError(f"{closed}: cannot be read: {reason}; make it readable, or name the texts to read")
         inside = contents.files
-        ignored += map(str, contents.hidden)
+        ignored += contents.hidden
         strange = [] if anything else [x for x in inside if format_of(x) is None]
         if strange:
             names = ", ".join(str(x) for x in strange[:5]) + (", ..." if len(strange) > 5 else "")
@@ -130,7 +131,9 @@ def find_files(place: str, anything: bool = False) -> tuple[list[Path], tuple[st
             f"{made}: was written by `linformer data`, and its manifest.json is no text; name the texts alone with a "
             f"glob such as '{made}/**/*.txt', or what they were made of"
         )
-    return sorted(found, key=lambda x: x.parts), tuple(sorted(ignored))
+    for file in (*found, *ignored):
+        check_name(file)
+    return sorted(found, key=lambda x: x.parts), tuple(sorted(map(str, ignored)))
 
 
 def _weight(spec: str, given: dict[str, str]) -> float:

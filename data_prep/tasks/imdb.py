@@ -5,6 +5,7 @@ recipe, the test set is the valid split. The 50,000 unlabelled reviews are not u
 """
 
 import hashlib
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from data_prep.tasks.lines import decode
 from data_prep.tasks.rows import Facts, Reject, Row
 from data_prep.tasks.tar import tar_files
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.names import shown
 from linformer_fairseq.files.provenance import sha256
 
 SPLITS = {"train": "train", "test": "valid"}
@@ -126,8 +128,8 @@ class ImdbSource:
                     wanted = label != UNLABELLED and path.is_file() and size <= MAX_REVIEW
                     content = path.read_bytes() if wanted else None
                     if content is not None:
-                        digest.update(f"{folder}/{label}/{path.name}\0{len(content)}\0".encode() + content)
-                    yield _File(folder, label, path.name, str(path), size, content)
+                        digest.update(os.fsencode(f"{folder}/{label}/{path.name}\0{len(content)}\0") + content)
+                    yield _File(folder, label, path.name, shown(path), size, content)
         self.facts.source["sha256 of names, lengths and contents"] = digest.hexdigest()
 
     def _from_tar(self) -> Iterator[_File]:
@@ -139,7 +141,7 @@ class ImdbSource:
         for name, size, content in tar_files(self._path, wanted, MAX_REVIEW):
             place = _place(name)
             if place is not None:
-                yield _File(*place, PurePosixPath(name).name, f"{self._path}:{name}", size, content)
+                yield _File(*place, PurePosixPath(name).name, shown(f"{self._path}:{name}"), size, content)
 
 
 def _place(name: str) -> tuple[str, str] | None:

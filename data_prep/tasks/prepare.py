@@ -18,6 +18,7 @@ from data_prep.tasks.writing import write_examples
 from data_prep.tokenizers import load_tokenizer
 from linformer_fairseq.files.cutting import CUTS, smallest
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.names import check_name
 
 HUB = "hub"
 
@@ -26,8 +27,10 @@ def open_source(task: Task, paths: list[Path], errors: str) -> Source:
     """Open the source given by the user: files, or the Hugging Face hub.
 
     Raises:
-        UserError: a file does not exist or does not belong to the task.
+        UserError: a file does not exist or does not belong to the task, or its name is not UTF-8.
     """
+    for path in paths:
+        check_name(path)
     if task.name == "tsv":
         return TsvSource(paths, errors)
     if len(paths) != 1:

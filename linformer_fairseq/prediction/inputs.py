@@ -6,13 +6,13 @@ An invalid line becomes an error in the place of its text, so that the others ar
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
 
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import parse
+from linformer_fairseq.files.names import shown
 from linformer_fairseq.files.text import BYTE_ORDER_MARK, refuse_utf16
 from linformer_fairseq.files.walking import walk
 from linformer_fairseq.prediction.items import LONGEST, Item, Source, Text, decoded, one_line, text_of, too_long
@@ -174,8 +174,7 @@ def _folder(folder: Path) -> Source:
 def _documents(folder: Path, paths: Sequence[Path], closed: Mapping[Path, str]) -> Iterator[Item]:
     """The documents; ``closed`` has the folders that cannot be read, and why."""
     for path in paths:
-        # A name may be bytes that are not UTF-8, which could not be written.
-        name = os.fsencode(path.relative_to(folder)).decode("utf-8", "backslashreplace")
+        name = shown(path.relative_to(folder))
         yield Item(name, ValueError(f"cannot be read: {closed[path]}") if path in closed else _document(path), 1)
 
 

@@ -283,6 +283,15 @@ def test_a_zero_byte_is_shown_with_file_and_line(tokenizer: Path, tmp_path: Path
         binarize([tmp_path / "train.txt"], tokenizer, tmp_path / "bin", workers=1)
 
 
+@pytest.mark.parametrize("place", [b"caf\xe9.txt", b"caf\xe9/train.txt"])
+def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path, place: bytes) -> None:
+    source = tmp_path / os.fsdecode(place)
+    source.parent.mkdir(exist_ok=True)
+    source.write_text("text")
+    with pytest.raises(UserError, match=r"caf\\xe9.* not UTF-8"):
+        inputs.find_inputs([source])
+
+
 @pytest.mark.parametrize("place", ["train.txt", "train/00000.txt"])
 def test_utf16_is_told_as_that(tmp_path: Path, place: str) -> None:
     source = tmp_path / place

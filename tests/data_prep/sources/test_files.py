@@ -258,6 +258,14 @@ def test_a_folder_that_cannot_be_read_is_refused(tmp_path: Path, unreadable: Pat
         parse_source(str(tmp_path))
 
 
+@pytest.mark.parametrize("name", [b"caf\xe9.txt", b".caf\xe9"])
+def test_names_that_are_not_utf8_are_refused(folder: Path, name: bytes) -> None:
+    """The manifest names hidden files, too."""
+    (folder / os.fsdecode(name)).write_text("text")
+    with pytest.raises(UserError, match=r"caf\\xe9.* not UTF-8"):
+        parse_source(str(folder))
+
+
 def test_places_with_nothing_to_read(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for place, said in (("missing.txt", "no such file"), ("empty", "no files in this folder"), ("gone.txt", "no such")):

@@ -4,6 +4,7 @@ import bz2
 import gzip
 import json
 import lzma
+import os
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -210,6 +211,16 @@ def test_files_that_are_no_reviews(prepare: Prepare, folder: Path) -> None:
     (place / "5_9.txt").write_bytes(b"good\nfilm \xe9t\xe9")
     with pytest.raises(UserError, match="5_9.txt, line 2: not UTF-8: byte 0xe9 at offset 10"):
         prepare("imdb", folder)
+
+
+def test_a_name_that_is_not_utf8_is_no_review(prepare: Prepare, folder: Path, tmp_path: Path) -> None:
+    name = os.fsdecode(b"caf\xe9.txt")
+    (folder / "aclImdb" / "train" / "pos" / name).write_text("good")
+    tar = tmp_path / "imdb.tar"
+    tar.write_bytes(tar_bytes({**_REVIEWS, f"train/pos/{name}": "good"}))
+    for number, source in enumerate((folder, tar)):
+        task = prepare("imdb", source, out=tmp_path / str(number))
+        assert r"train/pos/caf\\xe9.txt" in (task / "rejected.tsv").read_text()
 
 
 def test_a_member_that_occurs_twice(prepare: Prepare, tmp_path: Path) -> None:

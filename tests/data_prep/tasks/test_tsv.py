@@ -1,11 +1,14 @@
 """Labelled text of one's own."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from data_prep.tasks.definitions import TASKS
+from data_prep.tasks.prepare import open_source
 from linformer_fairseq.files.errors import UserError
 
 
@@ -29,6 +32,12 @@ def test_labels_are_those_of_the_first_file(
         for label, text in ((1, "the film"), (0, "is good"), (1, "is bad"))
     ]
     assert read_back(folder, "other") == [{"tokens": [0, *encode("a string")], "label": 1}]
+
+
+def test_a_name_that_is_not_utf8_is_refused_first(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"caf\xe9.tsv")
+    with pytest.raises(UserError, match=r"caf\\xe9.tsv: .* not UTF-8"):
+        open_source(TASKS["tsv"], [path], "strict")
 
 
 @pytest.mark.parametrize(
