@@ -7,6 +7,7 @@ checks every .idx file against its .bin file, and prints counts, lengths and sam
 file is damaged.
 """
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,8 @@ from linformer_fairseq.files.mmap_dataset import Dataset, open_dataset
 
 _BAR, _TEXT = 40, 300
 """Characters of the longest bar, and of a sample."""
+_LANGUAGES = re.compile(r"\.([^.]+)-([^.]+)\.(\1|\2)$")
+"""What fairseq adds to the name of a split for the texts in one of two languages."""
 
 
 def main(argv: list[str] | None = None, prog: str | None = None) -> None:
@@ -126,8 +129,8 @@ def _name(prefix: Path, folder: Path) -> str:
 
 
 def _split(dataset: Dataset) -> str:
-    """``train`` of ``0/train`` and of ``train.de-en.de``."""
-    return dataset.prefix.name.partition(".")[0]
+    """``train`` of ``0/train`` and of ``train.de-en.de``; a split's own name may have dots."""
+    return _LANGUAGES.sub("", dataset.prefix.name)
 
 
 def _lengths(chosen: dict[Dataset, Counts], folder: Path) -> dict[str, npt.NDArray[np.int64]]:

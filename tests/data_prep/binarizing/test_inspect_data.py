@@ -103,6 +103,19 @@ def test_a_task_shows_inputs_with_their_label(tmp_path: Path, capsys: pytest.Cap
     assert "unequal numbers of items: input0/train 2, input1/train 2, label/train 1" in capsys.readouterr().err
 
 
+def test_the_names_of_splits_may_have_dots(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """fairseq's for the texts of two languages have some behind the split's."""
+    for folder in ("input0", "label"):
+        for split, items in (("valid", 2), ("valid.hard", 1)):
+            mmap_dataset.write_dataset(tmp_path / "task" / folder / split, [np.array([4, EOS])] * items, 6)
+    assert inspect(tmp_path / "task", "--split", "valid.hard") == 0
+    out = capsys.readouterr().out
+    assert "lengths in input0/valid.hard," in out and "lengths in input0/valid," not in out
+    for language in ("de", "en"):
+        mmap_dataset.write_dataset(tmp_path / "pairs" / f"valid.hard.de-en.{language}", [np.array([4, EOS])], 6)
+    assert inspect(tmp_path / "pairs", "--split", "valid.hard") == 0
+
+
 def test_data_of_fairseqs_own_making(tiny_corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert inspect(tiny_corpus, "--samples", 1) == 0
     out = capsys.readouterr().out
