@@ -124,12 +124,15 @@ def collect(rows: Iterable[Row | Reject], labels: tuple[str, ...], tokenizer: To
     with Progress("encoding", None) as progress:
         while batch := list(islice(usable, BATCH)):
             for row, ids in _encode(batch, tokenizer, examples):
+                if not any(map(len, ids)):  # which no model classifies
+                    examples.reject(row.rejected("no token: the tokenizer leaves out all characters of the text"))
+                    continue
                 split = examples.splits.setdefault(row.split, Split())
                 split.order.append(row.order)
                 split.identifiers.append(row.identifier)
                 split.labels.append(row.label)
                 split.ids.append(_fit(ids, split, limit, len(tokenizer)))
-                split.counts["with an empty text"] += not all(row.texts)
+                split.counts["with an empty text"] += not all(map(len, ids))
                 split.counts["with C1 control characters"] += any(map(_C1.search, row.texts))
                 split.counts["with U+FFFD"] += any("\ufffd" in text for text in row.texts)
                 examples.repeats.add(row)
@@ -160,7 +163,7 @@ def _usable(rows: Iterable[Row | Reject], labels: tuple[str, ...], examples: Exa
         elif not row.identifier or row.identifier.split() != [row.identifier]:
             reason = f"{row.identifier!r} is no identifier"
         if reason:
-            examples.reject(Reject(row.split, row.file, row.line, reason, row.raw or "\t".join(row.texts)))
+            examples.reject(row.rejected(reason))
         else:
             yield Row(row.split, row.order, row.identifier, texts, row.label, row.file, row.line, row.raw)
 
@@ -181,7 +184,7 @@ def _encode_one_by_one(batch: list[Row], tokenizer: Tokenizer, examples: Example
         try:
             ids = tokenizer.encode_lines(row.texts)
         except UserError as error:
-            examples.reject(Reject(row.split, row.file, row.line, str(error), row.raw or "\t".join(row.texts)))
+            examples.reject(row.rejected(str(error)))
         else:
             yield row, ids
 

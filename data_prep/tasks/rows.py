@@ -6,6 +6,20 @@ from typing import Any, Protocol
 
 
 @dataclass(frozen=True, slots=True)
+class Reject:
+    """An invalid row."""
+
+    split: str
+    file: str
+    line: int
+    reason: str
+    raw: str
+
+    def __str__(self) -> str:
+        return f"{self.file}, line {self.line}: {self.reason}: {self.raw[:80]!r}"
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """An example as in its file."""
 
@@ -21,19 +35,9 @@ class Row:
     raw: str = ""
     """The row as it was read, for rejected.tsv; if empty, the texts are used."""
 
-
-@dataclass(frozen=True, slots=True)
-class Reject:
-    """An invalid row."""
-
-    split: str
-    file: str
-    line: int
-    reason: str
-    raw: str
-
-    def __str__(self) -> str:
-        return f"{self.file}, line {self.line}: {self.reason}: {self.raw[:80]!r}"
+    def rejected(self, reason: str) -> Reject:
+        """The row as one that is no example."""
+        return Reject(self.split, self.file, self.line, reason, self.raw or "\t".join(self.texts))
 
 
 @dataclass

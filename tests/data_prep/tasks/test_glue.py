@@ -180,13 +180,20 @@ def test_a_row_that_no_tokenizer_takes_is_rejected(
     assert "characters without a blank" in (folder / "rejected.tsv").read_text()
 
 
+def test_a_row_without_a_token_is_rejected(prepare: Prepare, glue: Callable[..., Path], sst2: Path) -> None:
+    glue("SST-2", train="sentence\tlabel\ngood\t1\n\u200b\t0\nbad\t0\n")
+    folder = prepare("sst2", sst2)
+    assert (folder / "ids" / "train.txt").read_text() == "0\n2\n"
+    assert "\t3\tno token" in (folder / "rejected.tsv").read_text(encoding="utf-8")
+
+
 def test_an_empty_half_of_a_pair_is_kept(
     prepare: Prepare, glue: Callable[..., Path], read_back: ReadBack, encode: Encode
 ) -> None:
-    table = f"{_QQP}1\t1\t2\tgood\t\t0\n2\t3\t4\t\t\t1\n"
+    table = f"{_QQP}1\t1\t2\tgood\t\t0\n2\t3\t4\t\t\t1\n3\t5\t6\tgood\t\u200b\t0\n"
     folder = prepare("qqp", glue("QQP", train=table, dev=table))
-    assert read_back(folder, "train") == [{"tokens": [0, *encode("good"), 2, 2], "label": 0}]
-    assert manifest(folder)["splits"]["train"]["counts"] == {"rejected": 1, "with an empty text": 1}
+    assert read_back(folder, "train") == [{"tokens": [0, *encode("good"), 2, 2], "label": 0}] * 2
+    assert manifest(folder)["splits"]["train"]["counts"] == {"rejected": 1, "with an empty text": 2}
 
 
 def test_what_is_odd_is_counted_and_kept(
