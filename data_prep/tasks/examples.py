@@ -1,7 +1,7 @@
 """Converts rows to examples: encodes, truncates, counts and sorts them."""
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -149,6 +149,7 @@ def collect(rows: Iterable[Row | Reject], labels: tuple[str, ...], tokenizer: To
 
 
 def _usable(rows: Iterable[Row | Reject], labels: tuple[str, ...], examples: Examples) -> Iterator[Row]:
+    seen: dict[str, dict[str, int]] = defaultdict(dict)  # lines by split and identifier
     for row in rows:
         if isinstance(row, Reject):
             examples.reject(row)
@@ -162,6 +163,8 @@ def _usable(rows: Iterable[Row | Reject], labels: tuple[str, ...], examples: Exa
             reason = f"label {row.label!r} is none of {', '.join(labels[:_SHOWN_LABELS])}{more}"
         elif not row.identifier or row.identifier.split() != [row.identifier]:
             reason = f"{row.identifier!r} is no identifier"
+        elif (first := seen[row.split].setdefault(row.identifier, row.line)) != row.line:
+            reason = f"identifier {row.identifier!r} occurs twice, first in line {first}"
         if reason:
             examples.reject(row.rejected(reason))
         else:

@@ -180,6 +180,14 @@ def test_a_row_that_no_tokenizer_takes_is_rejected(
     assert "characters without a blank" in (folder / "rejected.tsv").read_text()
 
 
+def test_an_identifier_that_occurs_twice_is_rejected(prepare: Prepare, glue: Callable[..., Path], sst2: Path) -> None:
+    """A submission has one label for each; a row that is no example does not count."""
+    glue("SST-2", test="index\tsentence\n4\t\n4\tgood\n5\tbad\n4\twhy\n")
+    folder = prepare("sst2", sst2)
+    assert (folder / "ids" / "test.txt").read_text() == "4\n5\n"
+    assert "\t5\tidentifier '4' occurs twice, first in line 3\t" in (folder / "rejected.tsv").read_text()
+
+
 def test_a_row_without_a_token_is_rejected(prepare: Prepare, glue: Callable[..., Path], sst2: Path) -> None:
     glue("SST-2", train="sentence\tlabel\ngood\t1\n\u200b\t0\nbad\t0\n")
     folder = prepare("sst2", sst2)
