@@ -46,12 +46,14 @@ def check_column(schema: Any, column: str, where: str, option: str) -> None:
         option: with which the user names the column.
 
     Raises:
-        UserError: there is no such column, or it has no texts.
+        UserError: there is no such column, there are several, or it has no texts.
     """
     import pyarrow
 
     if column not in schema.names:
         raise UserError(f"{where}: no column {column!r}; it has: {', '.join(schema.names)}; name the column: {option}")
+    if schema.names.count(column) > 1:
+        raise UserError(f"{where}: several columns are called {column!r}; rename all but one")
     kind = schema.field(column).type
     value = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
     if not (pyarrow.types.is_string(value) or pyarrow.types.is_large_string(value) or str(value) == "string_view"):

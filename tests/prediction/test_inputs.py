@@ -122,6 +122,9 @@ def test_parquet(tmp_path: Path) -> None:
     for field, words in (("body", "it has: text, category, number"), ("number", "of type int64")):
         with pytest.raises(UserError, match=words):
             opened(path, field)
+    parquet.write_table(pyarrow.Table.from_arrays([texts, texts], ["text", "text"]), path)
+    with pytest.raises(UserError, match="several columns are called 'text'"):
+        opened(path)
     write(path, b"no such file")
     with pytest.raises(UserError, match="not a whole parquet file"):
         opened(path)
