@@ -97,6 +97,7 @@ def find_files(place: str, anything: bool = False) -> tuple[list[Path], tuple[st
     if os.path.lexists(place):
         matches = [path]
     elif glob.has_magic(place):
+        _require_readable(place)
         matches = [Path(name) for name in glob.glob(place, recursive=True)]  # noqa: PTH207 (Path.glob wants a folder)
         if "**" in place:  # the folders' files match by themselves
             matches = [match for match in matches if not match.is_dir()]
@@ -112,8 +113,7 @@ def find_files(place: str, anything: bool = False) -> tuple[list[Path], tuple[st
             continue
         contents = walk(match)
         if contents.unreadable:
-            closed, reason = next(iter(contents.unreadable.items()))
-            raise UserError(f"{closed}: cannot be read: {reason}; make it readable, or name the texts to read")
+            raise _cannot_be_read(*next(iter(contents.unreadable.items())))
         inside = contents.files
         ignored += contents.hidden
         strange = [] if anything else [x for x in inside if format_of(x) is None]
@@ -134,6 +134,26 @@ def find_files(place: str, anything: bool = False) -> tuple[list[Path], tuple[st
     for file in (*found, *ignored):
         check_name(file)
     return sorted(found, key=lambda x: x.parts), tuple(sorted(map(str, ignored)))
+
+
+def _require_readable(pattern: str) -> None:
+    """Raise if a folder that a pattern enters cannot be read: glob leaves it out without a word.
+
+    Raises:
+        UserError: there is such a folder.
+    """
+    for level in (Path(pattern), *Path(pattern).parents):
+        for folder in glob.glob(f"{level}/", recursive=True):  # noqa: PTH207
+            try:
+                os.scandir(folder).close()
+            except OSError as error:
+                raise _cannot_be_read(Path(folder), error.strerror or str(error)) from None
+        if not glob.has_magic(str(level)):
+            break  # what is above is not searched
+
+
+def _cannot_be_read(folder: Path, reason: str) -> UserError:
+    return UserError(f"{folder}: cannot be read: {reason}; make it readable, or name the texts to read")
 
 
 def _weight(spec: str, given: dict[str, str]) -> float:

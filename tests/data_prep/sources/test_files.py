@@ -254,8 +254,13 @@ def test_utf16_in_a_compressed_file_is_named(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_read_is_refused(tmp_path: Path, unreadable: Path) -> None:
     (tmp_path / "read.txt").write_text("text")
-    with pytest.raises(UserError, match=f"{unreadable}: cannot be read: Permission denied"):
-        parse_source(str(tmp_path))
+    for pattern in ("", "**", "**/*.txt", "*/*.txt", "not_*/*.txt", "*/read.txt", "not_readable/*"):
+        with pytest.raises(UserError, match=f"{unreadable}: cannot be read: Permission denied"):
+            parse_source(str(tmp_path / pattern))
+    assert _names(tmp_path / "*.txt") == ["read.txt"]
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "a.txt").write_text("text")
+    assert _names(tmp_path / "o*" / "*.txt") == ["a.txt"]
 
 
 @pytest.mark.parametrize("name", [b"caf\xe9.txt", b".caf\xe9"])
