@@ -31,7 +31,7 @@ from data_prep.support.program import program_parser, run_program
 from data_prep.support.splits import TRAIN
 from data_prep.support.step import Step, file_state
 from data_prep.support.workers import check_workers, default_workers, ordered_map
-from data_prep.tokenizers import Tokenizer, copy_tokenizer, load_tokenizer
+from data_prep.tokenizers import Tokenizer, copy_tokenizer, load_tokenizer, tokenizer_folder
 from linformer_fairseq.files import dictionary
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.mmap_dataset import element_type
@@ -171,10 +171,10 @@ def main(argv: list[str] | None = None, prog: str | None = None) -> None:
     parser.add_argument("inputs", type=Path, nargs="+", metavar="CORPUS|FILE", help="a corpus folder, or text files")
     parser.add_argument(
         "--tokenizer",
-        type=Path,
+        type=tokenizer_folder,
         required=True,
         metavar="DIR",
-        help="folder of the tokenizer and its dict.txt, or the name of a model of the package",
+        help="folder of the tokenizer and its dict.txt, or the name of a model of the package (./NAME is a folder)",
     )
     parser.add_argument("--out", type=Path, required=True, metavar="BIN", help="output folder")
     parser.add_argument(

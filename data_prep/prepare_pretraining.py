@@ -20,9 +20,8 @@ from data_prep import binarize, build_corpus, gpt2_bpe, train_sentencepiece
 from data_prep.binarizing.plan import check_shards
 from data_prep.support.program import program_parser, run_program
 from data_prep.support.workers import check_workers, default_workers
-from data_prep.tokenizers import load_tokenizer
+from data_prep.tokenizers import load_tokenizer, tokenizer_folder
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.files.shipped import shipped_models
 
 PAPERS_CORPUS = ("hub:bookcorpus", "hub:wikipedia")
 SENTENCEPIECE, GPT2 = "sentencepiece", "gpt2"
@@ -42,26 +41,27 @@ def steps(args: argparse.Namespace) -> list[list[str]]:
     """
     out: Path = args.out
     trained, fetched = args.tokenizer == SENTENCEPIECE, args.tokenizer == GPT2
-    if not (trained or fetched or Path(args.tokenizer).is_dir() or args.tokenizer in shipped_models()):
+    if not (trained or fetched or tokenizer_folder(args.tokenizer).is_dir()):
         raise UserError(f"--tokenizer {args.tokenizer}: expected {SENTENCEPIECE}, {GPT2} or a folder that holds one")
     if not (trained or fetched):
-        load_tokenizer(Path(args.tokenizer))  # what is wrong with it is said before the long work on the corpus
+        # What is wrong with it is said before the long work on the corpus.
+        load_tokenizer(tokenizer_folder(args.tokenizer))
     if args.vocab_size is not None and not trained:
         raise UserError(f"--vocab-size: is for --tokenizer {SENTENCEPIECE}, which is trained; others have their own")
     if args.vocab_size is not None:
         train_sentencepiece.check_vocabulary(args.vocab_size)
     check_shards(args.shards)
     check_workers(args.workers)
-    tokenizer = out / "tokenizer" if trained or fetched else Path(args.tokenizer)
+    tokenizer = str(out / "tokenizer") if trained or fetched else args.tokenizer
     workers = ["--workers", str(args.workers)]
     shares = ["--valid-share", str(args.valid_share), "--test-share", str(args.test_share)]
     size = [] if args.vocab_size is None else ["--vocab-size", str(args.vocab_size)]
     padding = ["--pad-vocabulary"] if args.pad_vocabulary else []
     text, to_text = str(out / "text"), ["--out", str(out / "text")]
     # Downloads first, so that they fail at once if they are not possible.
-    gpt2 = [["gpt2", "--out", str(tokenizer)]] if fetched else []
-    vocabulary = [["vocabulary", "--out", str(tokenizer), *size, text]] if trained else []
-    to_bin = ["--tokenizer", str(tokenizer), "--out", str(out / "bin"), *workers, "--shards", str(args.shards)]
+    gpt2 = [["gpt2", "--out", tokenizer]] if fetched else []
+    vocabulary = [["vocabulary", "--out", tokenizer, *size, text]] if trained else []
+    to_bin = ["--tokenizer", tokenizer, "--out", str(out / "bin"), *workers, "--shards", str(args.shards)]
     return [
         *gpt2,
         ["corpus", *to_text, *workers, *shares, "--errors", args.errors, *(args.sources or PAPERS_CORPUS)],
@@ -81,7 +81,7 @@ def main(argv: list[str] | None = None, prog: str | None = None) -> None:
         default=SENTENCEPIECE,
         metavar="T",
         help="sentencepiece: train one on the corpus; gpt2: RoBERTa's GPT-2 BPE, from the hub; or a folder with a "
-        "tokenizer, or the name of a model of the package (%(default)s)",
+        "tokenizer, or the name of a model of the package; ./NAME is a folder (%(default)s)",
     )
     add("--vocab-size", type=int, metavar="N", help="vocabulary size (default: that of `linformer data vocabulary`)")
     add(

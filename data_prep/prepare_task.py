@@ -25,6 +25,7 @@ from data_prep.tasks.definitions import TASKS
 from data_prep.tasks.examples import Limit
 from data_prep.tasks.prepare import open_source, prepare
 from data_prep.tasks.report import summary
+from data_prep.tokenizers import tokenizer_folder
 from linformer_fairseq.files.cutting import CUTS
 from linformer_fairseq.files.errors import UserError
 
@@ -38,10 +39,10 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
     )
     result.add_argument(
         "--tokenizer",
-        type=Path,
+        type=tokenizer_folder,
         required=True,
         metavar="DIR",
-        help="folder of the tokenizer, or the name of a model of the package",
+        help="folder of the tokenizer, or the name of a model of the package (./NAME is a folder)",
     )
     result.add_argument("--out", type=Path, required=True, metavar="TASK", help="output folder")
     result.add_argument(

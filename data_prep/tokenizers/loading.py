@@ -12,14 +12,20 @@ from linformer_fairseq.files.shipped import shipped_folder, shipped_models
 from linformer_fairseq.files.tokenizers import ENCODER, MERGES, SENTENCEPIECE
 
 
+def tokenizer_folder(name_or_path: str) -> Path:
+    """Return the folder that an option names: of a model of the package by its name, otherwise as it is.
+
+    Names take precedence, as for models; ``./NAME`` is the folder.
+    """
+    return shipped_folder(name_or_path) if name_or_path in shipped_models() else Path(name_or_path)
+
+
 def load_tokenizer(folder: Path) -> Tokenizer:
-    """Load the tokenizer in ``folder``; ``folder`` may also be one of its files, or name a model of the package.
+    """Load the tokenizer in ``folder``; ``folder`` may also be one of its files.
 
     Raises:
         UserError: there is no tokenizer, there are two, or its files are damaged or do not belong together.
     """
-    if not folder.exists() and str(folder) in shipped_models():
-        folder = shipped_folder(str(folder))
     given, folder = folder, folder if folder.is_dir() else folder.parent
     has_sentencepiece = (folder / SENTENCEPIECE).is_file()
     has_gpt2 = (folder / ENCODER).is_file() or (folder / MERGES).is_file()

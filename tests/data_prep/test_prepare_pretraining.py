@@ -57,6 +57,15 @@ def test_a_tokenizer_that_is_there_is_taken(called: list[str], tmp_path: Path) -
     assert f"--tokenizer {tmp_path} " in called[1]
 
 
+def test_a_folder_with_the_name_of_a_model_is_passed_on_as_that(
+    called: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    make_sentencepiece(tmp_path / "linformer-small")
+    prepare_pretraining.main(["--out", "x", "--tokenizer", "./linformer-small", "a.txt"])
+    assert "--tokenizer ./linformer-small " in called[1]
+
+
 @pytest.mark.parametrize(
     ("words", "value"),
     [

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from data_prep.tokenizers import Tokenizer, copy_tokenizer, load_tokenizer, tokenizer
+from data_prep.tokenizers import Tokenizer, copy_tokenizer, load_tokenizer, tokenizer, tokenizer_folder
 from linformer_fairseq.files import dictionary
 from linformer_fairseq.files.dictionary import EOS, UNK
 from linformer_fairseq.files.errors import UserError
@@ -228,10 +228,9 @@ def test_only_the_last_of_several_blanks_is_cut_at() -> None:
 
 def test_a_model_of_the_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    loaded = load_tokenizer(Path("linformer-small"))
-    assert loaded.describe() == load_tokenizer(shipped_folder("linformer-small")).describe()
-    with pytest.raises(UserError, match="^linformer-smal: no tokenizer; .*linformer-small"):
-        load_tokenizer(Path("linformer-smal"))
-    Path("linformer-small").mkdir()
-    with pytest.raises(UserError, match="^linformer-small: no tokenizer"):
-        load_tokenizer(Path("linformer-small"))
+    Path("linformer-small").mkdir()  # names take precedence, as for models
+    assert tokenizer_folder("linformer-small") == shipped_folder("linformer-small")
+    load_tokenizer(tokenizer_folder("linformer-small"))
+    for name in ("./linformer-small", "linformer-smal"):
+        with pytest.raises(UserError, match=f"^{Path(name)}: no tokenizer; .*linformer-small"):
+            load_tokenizer(tokenizer_folder(name))
