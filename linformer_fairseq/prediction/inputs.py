@@ -51,8 +51,7 @@ def open_source(path: Path | None, stdin: IO[bytes] | None, kind: str | None, fi
             f"{path}: CSV cannot be read; save it as TSV, JSON lines or parquet; or, if each whole line is a text, "
             "rename it to .txt or give --format lines to a command that has it"
         )
-    if path is not None and path.suffix in COMPRESSED:
-        program = COMPRESSED[path.suffix]
+    if path is not None and (program := COMPRESSED.get(path.suffix.lower())):
         raise UserError(
             f"{path}: is compressed; decompress it with: {program} {path} > FILE, or, for a command that reads "
             f"standard input: {program} {path} | linformer ... -"

@@ -174,6 +174,7 @@ def test_what_cannot_be_opened_is_said(tmp_path: Path) -> None:
     cases: list[tuple[Path | None, tuple[str, ...], str | None, str]] = [
         (tmp_path / "absent", (), None, "no such file"),
         (gz, (), None, "zcat .*some.txt.gz"),
+        (write(tmp_path / "some.txt.XZ", "a\n"), (), None, "xzcat .*some.txt.XZ"),
         (csv, (), None, "some.CSV: CSV cannot be read.*TSV.*--format lines"),
         (csv, ("text",), None, "some.CSV: CSV cannot be read"),
         (path, ("text",), None, "lines have no columns"),
