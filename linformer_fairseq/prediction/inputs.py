@@ -16,11 +16,11 @@ from linformer_fairseq.files.names import shown
 from linformer_fairseq.files.text import BYTE_ORDER_MARK, refuse_utf16
 from linformer_fairseq.files.walking import walk
 from linformer_fairseq.prediction.items import LONGEST, Item, Source, Text, decoded, one_line, text_of, too_long
+from linformer_fairseq.prediction.options import EXTENSIONS
 from linformer_fairseq.prediction.parquet import open_parquet
 
 COMPRESSED = {".gz": "zcat", ".bz2": "bzcat", ".xz": "xzcat", ".zst": "zstdcat"}
 """Extensions of compressed files, and the programs that decompress them."""
-_FORMATS = {".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
 
 
 def open_source(path: Path | None, stdin: IO[bytes] | None, kind: str | None, fields: Sequence[str]) -> Source:
@@ -56,7 +56,7 @@ def open_source(path: Path | None, stdin: IO[bytes] | None, kind: str | None, fi
             f"{path}: is compressed; decompress it with: {program} {path} > FILE, or, for a command that reads "
             f"standard input: {program} {path} | linformer ... -"
         )
-    kind = kind or (_FORMATS.get(path.suffix.lower(), "lines") if path else "lines")
+    kind = kind or (EXTENSIONS.get(path.suffix.lower(), "lines") if path else "lines")
     if fields and kind == "lines":
         raise UserError(f"--field {', '.join(fields)}: lines have no columns; give --format tsv or jsonl")
     if kind == "parquet":

@@ -12,6 +12,8 @@ POOLINGS = ("mean", "first", "max", TOKENS)
 
 FORMATS = ("lines", "tsv", "jsonl", "parquet")
 """Formats of input files."""
+EXTENSIONS = {".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
+"""The format of a file by the end of its name; other files are lines."""
 
 BATCH_TOKENS = 8192
 """Default number of tokens of a batch, with padding."""

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from linformer_fairseq.cli.arguments import add_device
-from linformer_fairseq.prediction.options import BATCH_TOKENS, FORMATS, LONG, POOLINGS
+from linformer_fairseq.prediction.options import BATCH_TOKENS, EXTENSIONS, FORMATS, LONG, POOLINGS
 
 STDIN = Path("-")
 """The input of a prediction if none is named."""
@@ -134,7 +134,7 @@ def _texts(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format",
         choices=FORMATS,
-        help="format of FILE (default: by its extension: .tsv, .jsonl, .parquet, otherwise lines)",
+        help=f"format of FILE (default: by its extension: {', '.join(EXTENSIONS)}, otherwise lines)",
     )
     parser.add_argument(
         "--field",
