@@ -22,10 +22,11 @@ def atomic_open(
     """Open ``path`` for writing: ``with atomic_open(path) as stream``. It appears at the end of the block.
 
     Args:
-        path: the file; folders above it that are missing are made.
+        path: the file, or a link to it, which stays; folders above it that are missing are made.
         mode: "w" for UTF-8 text with ``\\n`` at the end of lines, "wb" for bytes.
         durable: for what must outlast a failure of the machine: the content is on the disk before the file is renamed.
-        temporary: the name until then, in the same folder; ``.NAME.PROCESS.tmp`` unless another one is given.
+        temporary: the name until then, in the same folder, which is renamed to ``path`` even if that is a link;
+            ``.NAME.PROCESS.tmp`` beside the file unless another one is given.
 
     Raises:
         OSError: it cannot be written; the error's file is ``path``, or one in place of a folder above it. What was
@@ -36,18 +37,21 @@ def atomic_open(
         raise IsADirectoryError(errno.EISDIR, "is a folder; expected the name of a file", str(path))
     if path.exists() and (not path.is_file() or _is_open_file(path)):  # which the renaming would remove
         raise OSError(errno.EINVAL, "is a device or pipe; expected the name of a file", str(path))
-    temporary = temporary or path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    file = path
+    if path.is_symlink() and temporary is None:
+        file = Path(os.path.realpath(path))  # resolve() fails for links in a circle
+    temporary = temporary or file.with_name(f".{file.name}.{os.getpid()}.tmp")
     text = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
-    with _folders_above(path):
+    with _folders_above(file):
         try:
             with temporary.open(mode, **text) as stream:  # type: ignore[call-overload]
                 yield stream
                 if durable:
                     stream.flush()
                     os.fsync(stream.fileno())
-            if path.exists():
-                shutil.copymode(path, temporary)  # what only its owner could read stays so
-            temporary.replace(path)
+            if file.exists():
+                shutil.copymode(file, temporary)  # what only its owner could read stays so
+            temporary.replace(file)
         except OSError as error:  # that of a full disk names no file, others the temporary one
             if error.errno is None or error.filename not in (None, str(temporary)):
                 raise
@@ -56,7 +60,7 @@ def atomic_open(
             if temporary.exists():  # on a read-only file system, unlink also fails for a missing file
                 temporary.unlink()
     if durable:  # without it a failure of the machine may undo the rename
-        sync(path.parent)
+        sync(file.parent)
 
 
 def _is_open_file(path: Path) -> bool:

@@ -48,6 +48,21 @@ def test_permissions_of_a_replaced_file_stay(path: Path) -> None:
     assert path.read_text() == "new" and path.stat().st_mode & 0o777 == 0o640
 
 
+def test_a_link_stays_and_the_file_that_it_points_to_is_written(path: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for link, target in (("link", "../file"), ("dangling", "new")):
+        (folder / link).symlink_to(target)
+        write_file(folder / link, target)
+        assert (folder / link).readlink() == Path(target) and (folder / target).read_text() == target
+    with pytest.raises(OSError) as caught, atomic_open(folder / "link") as stream:
+        assert {one.name for one in folder.iterdir()} == {"link", "dangling", "new"}, "what is written lies beside it"
+        stream.write("x")
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert caught.value.filename == str(folder / "link")
+    assert path.read_text() == "../file" and sorted(tmp_path.iterdir()) == [path, folder]
+
+
 def test_an_error_names_the_file_and_not_the_temporary_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(OSError) as caught, atomic_open(path) as stream:
         stream.write("x")
