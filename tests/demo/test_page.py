@@ -166,6 +166,7 @@ def test_layers_heads_and_further_tokens(browser: Browser, small: Server) -> Non
     assert browser.text("#range") == f"Tokens 1 to {ROWS} of {total}"
     assert f"{expected.window} neighbouring tokens" in browser.text("#map-about")
     before = browser.text("#largest")
+    browser.type("#text", "Another text, which is not yet asked about.")
     browser.choose("#layer", "1")
     browser.choose("#head", "2")
     browser.wait(f"document.querySelector('#largest').textContent === '{expected.probabilities.max():.4f}'")

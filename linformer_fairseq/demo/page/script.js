@@ -14,6 +14,7 @@ const number = (value) => value.toLocaleString("en");
 const percent = (value) => `${(100 * value).toFixed(1)} %`;
 
 let model;
+let attended; // the text of the attention map, which the field may no longer have
 let page = 0; // the first token of the attention map
 
 async function get(path, value) {
@@ -144,7 +145,7 @@ const showMap = new HeatMap(el("heat-map"), el("legend"), {
 const attend = asker(
   "attention",
   () => get("/api/attention", {
-    ...asked(), long: el("long").value, layer: Number(el("layer").value), head: Number(el("head").value), first: page,
+    ...attended, layer: Number(el("layer").value), head: Number(el("head").value), first: page,
   }),
   (found) => {
     const shown = found.weights.length, total = found.tokens.length;
@@ -160,7 +161,7 @@ const attend = asker(
     el("cell").textContent = "Point at a cell for its value.";
     showMap.show(found);
     if (!found.long) return "";
-    return cut(found.parts > 1 ? `this is the first of ${found.parts} windows` : `truncated (${LONG[el("long").value]})`);
+    return cut(found.parts > 1 ? `this is the first of ${found.parts} windows` : `truncated (${LONG[attended.long]})`);
   },
   () => { el("map").hidden = true; },
 );
@@ -174,6 +175,11 @@ function about({ window, weights }) {
       : `each of ${window} neighbouring tokens${model.overlap ? " and others around them" : ""}`;
   return `How much each token (row) attends to the ${number(rows)} projected rows of keys and values (columns), ${made}. `
     + "Each row of the map sums to 1.";
+}
+
+function begin() {
+  attended = { ...asked(), long: el("long").value };
+  turn(0);
 }
 
 function turn(first) {
@@ -238,7 +244,7 @@ function listen() {
   const first = (ask) => (event) => { event.preventDefault(); ask(); };
   el("fill-mask-form").addEventListener("submit", first(fillMask));
   el("classify-form").addEventListener("submit", first(classify));
-  el("attention-form").addEventListener("submit", first(() => turn(0)));
+  el("attention-form").addEventListener("submit", first(begin));
   for (const id of ["layer", "head"]) el(id).addEventListener("change", () => { if (!el("map").hidden) attend(); });
   el("file").addEventListener("change", readFile);
   el("insert-mask").addEventListener("click", insertMask);
