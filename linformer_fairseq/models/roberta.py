@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from argparse import ArgumentParser, Namespace
+from contextlib import nullcontext
 from typing import Any
 
 from fairseq.data import Dictionary
@@ -11,10 +12,12 @@ from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import register_model
 from fairseq.models.roberta import RobertaEncoder, RobertaModel
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
+from omegaconf import OmegaConf, open_dict
 from torch import Tensor, nn
 
 from linformer_fairseq.core import LinformerSettings
 from linformer_fairseq.files.shipped import WEIGHTS, shipped_folder, shipped_models
+from linformer_fairseq.files.weight_names import ENCODER
 from linformer_fairseq.modules import LinformerEncoder, LMHead, TokenEmbedding, look_at_neighbours
 
 from .architectures import MODEL
@@ -125,6 +128,22 @@ class LinformerRobertaModel(RobertaModel):
             src_tokens, features_only, return_all_hiddens, classification_head_name, **kwargs
         )
         return found
+
+    def load_state_dict(
+        self, state_dict: dict[str, Any], strict: bool = True, model_cfg: Any = None, args: Namespace | None = None
+    ) -> Any:
+        """As in fairseq, which leaves out the layers that are not in ``encoder_layers_to_keep`` of ``model_cfg``.
+
+        fairseq then takes that option away, and the config goes into the next checkpoint: it gets the number of layers
+        that are left. Weights of no more layers are those of a model that was pruned before.
+        """
+        if getattr(model_cfg, "encoder_layers_to_keep", None):
+            kept = self.encoder.settings.num_layers
+            with open_dict(model_cfg) if OmegaConf.is_config(model_cfg) else nullcontext():
+                model_cfg.encoder_layers = kept
+                if not any(name.startswith(f"{ENCODER}layers.{kept}.") for name in state_dict):
+                    model_cfg.encoder_layers_to_keep = None
+        return super().load_state_dict(state_dict, strict, model_cfg, args)
 
     @classmethod
     def from_pretrained(

@@ -117,6 +117,28 @@ def test_options_younger_than_a_checkpoint_are_what_it_was_trained_with(data: Pa
     torch.testing.assert_close(loaded.eval()(tokens)[0], model.eval()(tokens)[0])
 
 
+@pytest.mark.parametrize("entry", ["command line", "hydra"])
+@pytest.mark.parametrize("pruned", ["when it was loaded", "from the start"])
+def test_a_pruned_model_is_saved_with_the_layers_that_are_left(data: Path, entry: str, pruned: str) -> None:
+    options = {**OPTIONS, "encoder_layers": 3}
+    full = directly(32, **options)
+    if entry == "hydra":
+        model = {"_name": "linformer_roberta", **options, "encoder_layers_to_keep": "0,2"}
+        cfg, _, pruned_model = from_hydra(data, model, {"tokens_per_sample": 32})
+    else:
+        flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+        flags += ["--arch", "linformer_roberta", "--encoder-layers-to-keep", "0,2", "--tokens-per-sample", "32"]
+        cfg, _, pruned_model = from_command_line(data, *flags)
+    if pruned == "when it was loaded":
+        pruned_model.load_state_dict(full.state_dict(), model_cfg=cfg.model)
+        assert (cfg.model.encoder_layers, cfg.model.encoder_layers_to_keep) == (2, None)
+    path = save(data.parent / "model.pt", 0, pruned_model.state_dict(), cfg, checksum=False)
+    loaded = LinformerRobertaModel.from_pretrained(path.parent, path.name, data, bpe=None).model.eval()
+    assert len(loaded.encoder.sentence_encoder.layers) == 2
+    tokens = torch.randint(4, 40, (2, 17))
+    torch.testing.assert_close(loaded(tokens)[0], pruned_model.eval()(tokens)[0])
+
+
 def by_the_loader(path: Path, data: Path) -> None:
     checkpoint_utils.load_model_ensemble_and_task([str(path)], {"data": str(data)})
 
