@@ -117,6 +117,15 @@ def test_options_younger_than_a_checkpoint_are_what_it_was_trained_with(data: Pa
     torch.testing.assert_close(loaded.eval()(tokens)[0], model.eval()(tokens)[0])
 
 
+def test_a_finetuning_has_all_weights_of_a_pretraining_with_quantization_noise(data: Path) -> None:
+    options = {"_name": "linformer_roberta", **OPTIONS, "quant_noise_pq": 0.1}
+    cfg, _, model = from_hydra(data, options, {"tokens_per_sample": 32})
+    path = save(data.parent / "model.pt", 0, model.state_dict(), cfg, checksum=False)
+    found = read_pretrained(path).model_options({"dropout": 0.3})
+    assert (found["quant_noise_pq"], found["dropout"]) == (0.1, 0.3)
+    from_hydra(data, found, {"tokens_per_sample": 32})[2].load_state_dict(model.state_dict())
+
+
 @pytest.mark.parametrize("entry", ["command line", "hydra"])
 @pytest.mark.parametrize("pruned", ["when it was loaded", "from the start"])
 def test_a_pruned_model_is_saved_with_the_layers_that_are_left(data: Path, entry: str, pruned: str) -> None:

@@ -176,7 +176,8 @@ def test_no_option_of_the_model_is_lost() -> None:
     """Whoever adds one to models/config.py adds it to exporting/hugging_face/options.py, or says here why not."""
     args = directly(20, **options_of("headwise-linear-affine-stretch")).args
     back = options.to_fairseq(options.to_transformers(args, 45, None))
-    assert with_role(Role.MODEL) - back.keys() == {"encoder_layers_to_keep"}  # an exported model has these layers only
+    # an exported model has the layers that were kept alone, and one with noise is refused
+    assert with_role(Role.MODEL) - back.keys() == {"encoder_layers_to_keep", "quant_noise_pq"}
 
 
 def test_the_configuration_has_all_options_of_the_attention() -> None:
@@ -284,6 +285,9 @@ def test_models_that_cannot_be_exported_are_refused(finetuned: tuple[Path, Path]
     torch.save(state, roberta)
     with pytest.raises(UserError, match="is a roberta; expected a Linformer"):
         export_folder(str(roberta), out, data)
+    noisy = write_checkpoint(data, data / "noisy.pt", "--max-positions", "64", "--quant-noise-pq", "0.1")
+    with pytest.raises(UserError, match="quant_noise_pq=0.1"):
+        export_folder(str(noisy), out)
     assert not out.exists() and not list(tmp_path.glob("*.tmp"))
     out.mkdir()
     with pytest.raises(ValueError, match="already exists"):

@@ -79,6 +79,11 @@ def convert(model: str, data: Path | None) -> Converted:
         ValueError: the checkpoint is damaged, or is none.
     """
     trained = read_trained(model, data)
+    if noise := trained.options.quant_noise_pq:
+        raise UserError(
+            f"{model}: was trained with quant_noise_pq={noise}, which adds a linear layer after the embeddings "
+            "that transformers' model does not have; train it with quant_noise_pq=0 to export it"
+        )
     classifies = trained.head is not None
     config = options.to_transformers(trained.options, trained.vocabulary, trained.labels if classifies else None)
     if classifies:
