@@ -85,7 +85,9 @@ class TextStreams:
         name = self._head(head)
         labels = self.labels(name)
         if len(labels) < 2:
-            raise ValueError(f"the head {name!r} has a single output, which is no class; predict(...) returns it")
+            raise ValueError(
+                f"the head {name!r} has a single output, which is no class; predict(..., return_logits=True) returns it"
+            )
 
         def classification(fitted: Fitted, found: list[Floats]) -> Classification:
             scores = np.mean(found, axis=0)
