@@ -135,9 +135,14 @@ class LinformerHubInterface(AttentionMaps, RobertaHubInterface):
     def register_classification_head(
         self, name: str, num_classes: int | None = None, embedding_size: int | None = None, **kwargs: Any
     ) -> None:
-        """Adds a head, which is in the mode of the model: training or evaluation; see `RobertaModel`."""
+        """Adds a head, or replaces one; see `RobertaModel`.
+
+        It has the model's mode (training or evaluation), data type and device, and its classes are numbers.
+        """
         super().register_classification_head(name, num_classes, embedding_size, **kwargs)
-        self.model.classification_heads[name].train(self.training)
+        embedding = self.model.encoder.sentence_encoder.embed_tokens.weight
+        self.model.classification_heads[name].to(embedding.device, embedding.dtype).train(self.training)
+        self._stored_heads -= {name}
 
     def fill_mask(self, masked_input: str | Sequence[str], topk: int = 5) -> list[Any]:
         """The ``topk`` (text, probability, token) for the ``<mask>`` in a text; a list of these for a list of texts.

@@ -197,11 +197,15 @@ def test_half_a_surrogate_pair_is_no_text(hub: Any, text: Any) -> None:
         hub.encode(text)
 
 
-def test_a_new_head_has_the_mode_of_the_model(folders: tuple[Path, Path]) -> None:
+def test_a_new_head_has_the_mode_type_and_device_of_the_model(folders: tuple[Path, Path]) -> None:
     model = LinformerRobertaModel.from_pretrained(folders[0], "model.pt", folders[1])
     for mode, name in ((False, "first"), (True, "second")):
         model.train(mode).register_classification_head(name, num_classes=2)
         assert model.model.classification_heads[name].training == mode
+    model.bfloat16().register_classification_head("third", num_classes=2)
+    assert model.predict("third", model.encode("The dog.")).shape == (1, 2)
+    model.to("meta").register_classification_head("fourth", num_classes=2)
+    assert model.model.classification_heads["fourth"].dense.weight.is_meta
 
 
 @pytest.mark.parametrize("rows", [70, [[70, 4], [8, 70]]])
