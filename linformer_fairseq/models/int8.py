@@ -15,7 +15,7 @@ _LAYERS = ("self_attn.q_proj", "self_attn.out_proj", "fc1", "fc2")
 
 
 def quantize(model: Any) -> None:
-    """Replace linear layers of a model on a CPU by torch's dynamically quantized ones, in place.
+    """Replace linear layers of a model on a CPU by torch's dynamically quantized ones, in place and in its mode.
 
     Weights become 8-bit integers, with a scale for each output; activations are rounded to 8 bits in each call.
 
@@ -32,3 +32,4 @@ def quantize(model: Any) -> None:
         warnings.simplefilter("ignore")  # torch announces a successor in another package
         for layer in encoder.layers.children():
             quantize_dynamic(layer, dict.fromkeys(_LAYERS, per_channel_dynamic_qconfig), inplace=True)
+            layer.train(layer.training)  # the new ones are in training mode
