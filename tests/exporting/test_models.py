@@ -259,6 +259,16 @@ def test_a_model_saved_by_transformers_is_imported(finetuned: tuple[Path, Path],
         assert again.model(tokens)[0].isfinite().all()
 
 
+def test_a_classifier_of_several_labels_is_not_imported(finetuned: tuple[Path, Path], tmp_path: Path) -> None:
+    export_folder(str(finetuned[0]), tmp_path / "hf")
+    config = tmp_path / "hf" / "config.json"
+    problem = {"problem_type": "multi_label_classification"}
+    config.write_text(json.dumps(json.loads(config.read_text()) | problem))
+    with pytest.raises(UserError, match="config.json: problem_type is 'multi_label_classification'"):
+        import_folder(tmp_path / "hf", tmp_path / "back")
+    assert not (tmp_path / "back").exists()
+
+
 def test_models_that_cannot_be_exported_are_refused(finetuned: tuple[Path, Path], tmp_path: Path) -> None:
     checkpoint, data = finetuned
     out = tmp_path / "out"

@@ -35,6 +35,8 @@ from . import names, options
 
 _HEAD = "sentence_classification_head"
 """fairseq's name of the head that sentence_prediction trains."""
+_PROBLEMS = ("single_label_classification", "regression", None)
+"""The values of ``problem_type`` that fairseq's sentence_prediction has; None where config.json has no such entry."""
 _STANDARD_DEVIATION = 0.02
 """Of RoBERTa's initial weights."""
 
@@ -112,6 +114,12 @@ def _state(folder: Path, config: Mapping[str, Any], weights: Mapping[str, Tensor
     if outputs is not None:
         if outputs.dim() != 2:
             raise UserError(f"{folder}: the classifier in model.safetensors has {outputs.dim()} dimensions, expected 2")
+        problem = config.get("problem_type")
+        if problem not in _PROBLEMS:
+            raise UserError(
+                f"{folder / TRANSFORMERS_CONFIG}: problem_type is {str(problem)[:60]!r}, but in fairseq a text has one "
+                "class, or a number; only single_label_classification and regression can be imported"
+            )
         task = {
             "_name": "sentence_prediction",
             "data": ".",
@@ -119,7 +127,7 @@ def _state(folder: Path, config: Mapping[str, Any], weights: Mapping[str, Tensor
             "init_token": BOS,
             "separator_token": EOS,
             "max_positions": model.max_positions,
-            "regression_target": config.get("problem_type") == "regression",
+            "regression_target": problem == "regression",
             "seed": 1,  # by default that of `common`, which this checkpoint does not have
         }
         criterion = {"_name": "sentence_prediction", "classification_head_name": _HEAD}
