@@ -22,7 +22,8 @@ from linformer_fairseq.models import LinformerRobertaModel
 from linformer_fairseq.models.config import DEFAULTS, OPTIONS_OF_LINFORMER, Role, with_role
 from linformer_fairseq.models.stored import read_roberta
 
-_OPTIONS = set(DEFAULTS) - {*OPTIONS_OF_LINFORMER, "max_positions", "load_checkpoint_heads", *with_role(Role.EXECUTION)}
+_HEAD_OPTIONS = {"load_checkpoint_heads", "spectral_norm_classification_head"}
+_OPTIONS = set(DEFAULTS) - {*OPTIONS_OF_LINFORMER, "max_positions", *_HEAD_OPTIONS, *with_role(Role.EXECUTION)}
 
 
 def read_fairseq(checkpoint: Path, data: Path, out: Path) -> Source:

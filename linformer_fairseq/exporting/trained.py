@@ -23,6 +23,9 @@ from linformer_fairseq.models.stored import read_roberta, stored_options
 _LAYER = re.compile(re.escape(ENCODER) + r"layers\.(\d+)\.")
 _HEAD = re.compile(re.escape(HEADS) + r"(.+)\.out_proj\.weight")
 
+_NORMALIZED = re.compile(re.escape(HEADS) + r"(.+)\.out_proj\.weight_orig")
+"""What spectral normalization stores in place of the weight."""
+
 
 @dataclass(frozen=True)
 class CheckpointModel:
@@ -133,6 +136,11 @@ def _options(path: Path, state: Mapping[str, Any]) -> Namespace:
 
 def _head(path: Path, weights: Mapping[str, Tensor], trained: str) -> str | None:
     """The only classification head, or of several the one that the criterion trained."""
+    if found := next(filter(None, map(_NORMALIZED.fullmatch, weights)), None):
+        raise UserError(
+            f"{path}: the classification head {found[1]} was trained with spectral_norm_classification_head, and "
+            "cannot be loaded; finetune the model without it"
+        )
     heads = [found[1] for found in map(_HEAD.fullmatch, weights) if found]
     if len(heads) > 1 and trained not in heads:
         raise UserError(

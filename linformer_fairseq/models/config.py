@@ -75,7 +75,7 @@ class LinformerRobertaConfig(FairseqDataclass):
         0.0, "scalar quantization noise; only 0: fairseq cannot apply it to a RoBERTa", Role.TRAINING
     )
     spectral_norm_classification_head: bool = _option(
-        False, "spectral normalization of the classification heads", Role.TRAINING
+        False, "spectral normalization of the classification heads; only off: fairseq cannot load them", Role.TRAINING
     )
     checkpoint_activations: bool = _option(
         False,

@@ -72,14 +72,20 @@ def attention_settings(args: Namespace) -> LinformerSettings:
     """The settings of the attention.
 
     Raises:
-        ValueError: as in `LinformerSettings`; a value is out of range; or quantization noise in a mode that uses slices
-            of W_k and W_v, which its hooks on whole layers do not affect, or of scalars, which fairseq cannot apply.
+        ValueError: as in `LinformerSettings`; a value is out of range; quantization noise in a mode that uses slices of
+            W_k and W_v, which its hooks on whole layers do not affect, or of scalars, which fairseq cannot apply; or
+            spectral normalization of a head, whose weights fairseq saves and cannot load.
     """
     kept = args.encoder_layers_to_keep
     if kept and not all(part.strip().isdigit() for part in kept.split(",")):
         raise ValueError(f"encoder_layers_to_keep={kept}: expected numbers of layers, from 0, such as 0,2,4")
     _check_ranges(args)
     _check_noise(args)
+    if args.spectral_norm_classification_head:
+        raise ValueError(
+            "spectral_norm_classification_head=True: fairseq cannot load the heads that it saves with this option; "
+            "leave it out, or set it to False for a checkpoint without heads"
+        )
     sizes = {
         "embed_dim": args.encoder_embed_dim,
         "num_heads": args.encoder_attention_heads,

@@ -65,7 +65,7 @@ def build(data: Path, **changes: Any) -> torch.nn.Module:
         {"encoder_normalize_before": True, "untie_weights_roberta": True},
         {"_name": "linformer_roberta_prenorm"},
         {"checkpoint_activations": True, "encoder_layerdrop": 0.1},
-        {"spectral_norm_classification_head": True, "quant_noise_pq": 0.1},
+        {"quant_noise_pq": 0.1},
     ],
     ids=str,
 )
@@ -156,6 +156,7 @@ def test_a_program_names_only_what_it_wants_otherwise() -> None:
         ({"max_positions": 16}, "tokens_per_sample is 32, but model.max_positions .n. is 16"),
         ({"sharing": "none", "quant_noise_pq": 0.1}, "quant_noise_pq=0.1 does not work with sharing=none"),
         ({"quant_noise_scalar": 0.2}, "quant_noise_scalar=0.2: fairseq cannot"),
+        ({"spectral_norm_classification_head": True}, "spectral_norm_classification_head=True: fairseq cannot"),
         ({"encoder_layerdrop": 3.0}, "encoder_layerdrop=3.0: expected a number of at least 0 and below 1"),
         ({"encoder_layers_to_keep": "0,a"}, "encoder_layers_to_keep=0,a: expected numbers"),
         ({"activation_dropout": 1.5}, "activation_dropout=1.5: expected a number of at least 0 and below 1"),

@@ -50,8 +50,13 @@ def test_fairseq_by_a_convolution(tmp_path: Path, sharing: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "arch"),
-    [(["--untie-weights-roberta"], "roberta"), ([], "roberta_prenorm"), (["--activation-fn", "relu"], "roberta")],
-    ids=["untied", "prenorm", "relu"],
+    [
+        (["--untie-weights-roberta"], "roberta"),
+        ([], "roberta_prenorm"),
+        (["--activation-fn", "relu"], "roberta"),
+        (["--spectral-norm-classification-head"], "roberta"),  # there is none
+    ],
+    ids=["untied", "prenorm", "relu", "spectral norm"],
 )
 def test_other_robertas_of_fairseq_by_means(tmp_path: Path, flags: list[str], arch: str) -> None:
     source = make_fairseq(tmp_path / "source", *flags, arch=arch)

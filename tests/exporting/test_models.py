@@ -22,7 +22,7 @@ from linformer_fairseq.exporting.hugging_face.modeling_linformer import (
     LinformerModel,
 )
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.files.weight_names import OUTPUT
+from linformer_fairseq.files.weight_names import OUTPUT, head_output
 from linformer_fairseq.models import LinformerRobertaModel
 from linformer_fairseq.models.config import Role, with_role
 from tests.adapter.building import directly
@@ -295,6 +295,13 @@ def test_models_that_cannot_be_exported_are_refused(finetuned: tuple[Path, Path]
     torch.save(state, roberta)
     with pytest.raises(UserError, match="is a roberta; expected a Linformer"):
         export_folder(str(roberta), out, data)
+    normalized = tmp_path / "normalized.pt"
+    state = torch.load(checkpoint, weights_only=False)
+    output = head_output(HEAD)
+    state["model"][f"{output}_orig"] = state["model"].pop(output)
+    torch.save(state, normalized)
+    with pytest.raises(UserError, match=f"normalized.pt: .*{HEAD} .* spectral_norm_classification_head"):
+        export_folder(str(normalized), out, data)
     noisy = write_checkpoint(data, data / "noisy.pt", "--max-positions", "64", "--quant-noise-pq", "0.1")
     with pytest.raises(UserError, match="quant_noise_pq=0.1"):
         export_folder(str(noisy), out)
