@@ -204,6 +204,15 @@ def test_missing_weights_are_initialised(case: str, tmp_path: Path) -> None:
             assert torch.equal(tensor, masked.linformer.state_dict()[name])
 
 
+@pytest.mark.parametrize("kind", [LinformerModel, LinformerForMaskedLM, LinformerForSequenceClassification])
+def test_settings_that_the_weights_were_not_trained_with_are_refused(kind: Any, tmp_path: Path) -> None:
+    _, masked, _ = in_both(**options_of("layerwise-linear"))
+    masked.save_pretrained(tmp_path)
+    assert kind.from_pretrained(tmp_path, output_loading_info=True)[1]["mismatched_keys"] == set()
+    with pytest.raises(ValueError, match=r"layers.0.self_attn was .*short_inputs=first_columns.*short_inputs=stretch"):
+        kind.from_pretrained(tmp_path, short_inputs="stretch", output_loading_info=True)
+
+
 @pytest.fixture(scope="module")
 def finetuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """(checkpoint, data folder) of a classifier."""

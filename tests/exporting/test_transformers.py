@@ -71,6 +71,12 @@ assert torch.equal(tokens["input_ids"], batch["input_ids"])
 with torch.no_grad():
     assert torch.equal(again(**tokens).logits, found["logits"])
 torch.save(found, work + "/found.pt")
+try:
+    AutoModel.from_pretrained(out, short_inputs="first_columns", **trusted)
+except ValueError as error:
+    assert "short_inputs=stretch" in str(error) and "short_inputs=first_columns" in str(error), error
+else:
+    raise AssertionError
 """,
         exported,
     )

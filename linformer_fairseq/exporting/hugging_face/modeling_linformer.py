@@ -23,7 +23,7 @@ from linformer_fairseq.core.layer import LayerParts, encoder_layer
 from linformer_fairseq.core.projection import LinearProjection, Projection
 from linformer_fairseq.core.settings import LinformerSettings
 from linformer_fairseq.core.sharing import build_shared_projection
-from linformer_fairseq.core.signature import signature_of
+from linformer_fairseq.core.signature import check_signature, signature_of
 
 from .configuration_linformer import LinformerConfig
 
@@ -77,6 +77,21 @@ class LinformerPreTrainedModel(PreTrainedModel):
     _can_record_outputs = {"hidden_states": LinformerLayer}  # noqa: RUF012
     # A file has the heads of all models.
     _keys_to_ignore_on_load_unexpected = [r"^lm_head\.", r"^classifier\."]  # noqa: RUF012
+
+    @classmethod
+    def from_pretrained(cls, *args: Any, **kwargs: Any) -> Any:
+        """As in other models; transformers does not load tensors by the method in which an attention checks them.
+
+        Raises:
+            ValueError: the weights were trained with other settings of the attention than config.json has.
+        """
+        found = super().from_pretrained(*args, **kwargs)
+        model = found[0] if isinstance(found, tuple) else found  # with output_loading_info
+        for name, module in model.named_modules():
+            # without values, it will get those of another process
+            if isinstance(module, LinformerSelfAttention) and not module.signature.is_meta:
+                check_signature(module.signature, signature_of(module.settings, module.layer), name)
+        return found
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
