@@ -17,8 +17,8 @@ def check_name(path: Path) -> None:
     Raises:
         UserError: the path, with the folders above it and links followed, is not UTF-8.
     """
-    whole = path.resolve()
+    whole = os.path.realpath(path)  # resolve() fails for links in a circle
     try:
-        str(whole).encode()
+        whole.encode()
     except UnicodeEncodeError:
         raise UserError(f"{shown(whole)}: this name is not UTF-8, as a manifest has to be; rename it") from None

@@ -229,11 +229,15 @@ def _model(options: Any) -> dict[str, Any]:
 
 
 def _tokens_per_update(config: DictConfig) -> int | None:
-    """Of a pretraining, with padding: by fairseq's options, which may have been set beside run.tokens_per_update."""
-    if config.run.tokens_per_update is None:
+    """Of a pretraining, with padding: by fairseq's options, which may have been set beside run.tokens_per_update.
+
+    None of another stage, or if fairseq, which then refuses to begin, has been given no size of a batch.
+    """
+    data, length = config.dataset, config.task.get("tokens_per_sample")
+    sizes = (data.max_tokens, data.batch_size and length and data.batch_size * length)
+    batch = min(filter(None, sizes), default=None)
+    if config.run.tokens_per_update is None or batch is None:
         return None
-    data, length = config.dataset, config.task.tokens_per_sample
-    batch = min(size for size in (data.max_tokens, data.batch_size and data.batch_size * length) if size)
     return int(batch * config.optimization.update_freq[0] * config.distributed_training.distributed_world_size)
 
 

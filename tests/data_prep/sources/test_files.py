@@ -271,6 +271,13 @@ def test_names_that_are_not_utf8_are_refused(folder: Path, name: bytes) -> None:
         parse_source(str(folder))
 
 
+def test_a_link_to_itself_is_no_file(tmp_path: Path) -> None:
+    link = tmp_path / "a.txt"
+    link.symlink_to(link)
+    with pytest.raises(UserError, match=f"{link}: no such file"):
+        parse_source(str(link))
+
+
 def test_places_with_nothing_to_read(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for place, said in (("missing.txt", "no such file"), ("empty", "no files in this folder"), ("gone.txt", "no such")):
