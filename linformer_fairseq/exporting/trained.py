@@ -22,7 +22,6 @@ from linformer_fairseq.models.stored import read_roberta, stored_options
 
 _LAYER = re.compile(re.escape(ENCODER) + r"layers\.(\d+)\.")
 _HEAD = re.compile(re.escape(HEADS) + r"(.+)\.out_proj\.weight")
-
 _NORMALIZED = re.compile(re.escape(HEADS) + r"(.+)\.out_proj\.weight_orig")
 """What spectral normalization stores in place of the weight."""
 

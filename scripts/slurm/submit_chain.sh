@@ -113,7 +113,8 @@ after=""
 for task in "${tasks[@]}"; do
     name="${task%%=*}"
     submit "${all[@]}" --array="0-$((${#rates[@]} * ${#seeds[@]} - 1))" "${finetune_options[@]}" \
-        --job-name="finetune-$name" --gpus-per-node="$finetune_gpus" --dependency="afterok:$pretraining" --kill-on-invalid-dep=yes \
+        --job-name="finetune-$name" --gpus-per-node="$finetune_gpus" \
+        --dependency="afterok:$pretraining" --kill-on-invalid-dep=yes \
         "$repo/scripts/slurm/finetune_array.sbatch" "task=$name" "task.data=${task#*=}" "pretrained=$checkpoint" \
         "${finetune_keys[@]}"
     report "finetune-$name" "$job"

@@ -90,10 +90,8 @@ def test_jobs_of_a_chain_wait_for_each_other(chain: Chain, tmp_path: Path) -> No
         assert words in pretrain
     assert pretrain.endswith("pretrain.sbatch] [experiment=e] [task.data=a b]") and "--time" not in pretrain
     for name, line in (("sst2", sst2), ("qnli", qnli)):
-        assert (
-            "[--partition=gpu] [--account=nlp] [--array=0-5] [--time=60]" in line
-            and f"[--job-name=finetune-{name}]" in line
-        )
+        assert "[--partition=gpu] [--account=nlp] [--array=0-5] [--time=60]" in line
+        assert f"[--job-name=finetune-{name}]" in line
         assert "[--dependency=afterok:101] [--kill-on-invalid-dep=yes]" in line
         words = f"[task={name}] [task.data=w/{name}] [pretrained=/r u n/x/checkpoint_best.pt] [dataset.batch_size=8]"
         assert line.endswith(f"finetune_array.sbatch] {words}")
