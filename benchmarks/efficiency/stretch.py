@@ -1,8 +1,10 @@
-"""A "stretch": a short training run in a process of its own, with warm-up updates, timed updates and peak memory.
+"""A "stretch": a short training run with warm-up updates, timed updates and peak memory.
 
 No other model is in memory at the same time, so a model can use all memory of the machine, and stretches of several
-models and loops can alternate. The processes are forked from a server that has imported the modules but run nothing; on
-a machine with a GPU each imports them itself, because imports initialize CUDA, which then fails in forked processes.
+models and loops can alternate. On a CPU each has a process of its own, forked from a server that has imported the
+modules but run nothing. On a GPU the plain loop runs in this process, where torch counts the memory, so that no stretch
+waits for imports; fairseq's trainer, which is made for one training a process, runs in a new one. That imports the
+modules itself, because imports initialize CUDA, which then fails in forked processes.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ import torch
 from benchmarks.efficiency import bare, fairseq_trainer, memory
 from benchmarks.efficiency.group import first_line
 from benchmarks.efficiency.machine import DTYPES
+from benchmarks.efficiency.models.registry import MODELS
 from benchmarks.efficiency.models.trainable import build_trainable, vocabulary_of
 from benchmarks.efficiency.sizes import Sizes
 from benchmarks.efficiency.timing import synchronise
@@ -94,11 +97,13 @@ class StretchError(RuntimeError):
 
 
 def alone(job: Job) -> Done:
-    """Run a job in a process of its own.
+    """Run a job while no other model is in memory.
 
     Raises:
         StretchError: the job failed, or its process ended early.
     """
+    if torch.device(job.device).type == "cuda" and job.path == "bare":
+        return _ran(job)
     context = _context()
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_answer, args=(job, theirs))  # type: ignore[attr-defined]
@@ -138,16 +143,31 @@ def _answer(job: Job, pipe: Connection) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     multiprocessing.set_start_method("fork", force=True)  # for data workers, as in a user's run
     logging.disable(logging.WARNING)
-    device = torch.device(job.device)
     torch.set_num_threads(job.threads)
-    answer: tuple[str, Any]
+    try:
+        pipe.send(("ok", _ran(job)))
+    except StretchError as error:
+        pipe.send((error.status, str(error)))
+
+
+def _ran(job: Job) -> Done:
+    """Run a job in this process and release its memory.
+
+    Raises:
+        StretchError: the job failed.
+    """
+    device = torch.device(job.device)
     with memory.no_more_than_there_is(device), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            answer = ("ok", _LOOPS[job.path](job, device))
+            return _LOOPS[job.path](job, device)
         except (RuntimeError, MemoryError, ValueError, UserError) as error:
-            answer = (memory.status_of(error), first_line(error))
-    pipe.send(answer)
+            failed = StretchError(memory.status_of(error), first_line(error))
+        finally:
+            if MODELS[job.model].compiled:
+                torch._dynamo.reset()  # the next model is a new one
+            memory.release(device)
+    raise failed  # here, because an error that is raised while another is handled keeps that one, and so its tensors
 
 
 def _bare(job: Job, device: torch.device) -> Done:

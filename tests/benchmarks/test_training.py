@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import gc
 import importlib.util
 import json
+import weakref
 
 import pytest
 import torch
@@ -85,6 +88,29 @@ def test_on_a_machine_with_a_gpu_no_process_is_forked(monkeypatch):
         assert len(stretch.alone(job).seconds) == 2
     finally:
         stretch._context.cache_clear()
+
+
+def test_on_a_gpu_the_plain_loop_runs_in_this_process_and_leaves_nothing(monkeypatch):
+    sizes = Sizes(layers=1, width=16, ffn=32, heads=2, vocabulary=90)
+    job = stretch.Job(
+        "linformer_core", 4, "bare", 16, 16, 4, False, 0.0, sizes, "adam", "float32", "cuda", 1, warm_up=1, updates=2
+    )
+    kept = []
+
+    def bare_loop(job, device):
+        loop = build_trainable(job.model, job.sizes, job.n, job.k, job.dropout, torch.device("cpu"))
+        kept.append(weakref.ref(loop))
+        if job.padded:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
+        return stretch.Done([0.1, 0.2], 1, 90, "float32", "float32")
+
+    monkeypatch.setitem(stretch._LOOPS, "bare", bare_loop)
+    monkeypatch.setattr(stretch.memory, "release", lambda device: gc.collect())
+    assert stretch.alone(job).seconds == [0.1, 0.2]
+    with pytest.raises(stretch.StretchError) as caught:
+        stretch.alone(dataclasses.replace(job, padded=True))
+    assert caught.value.status == "out_of_memory"
+    assert [one() for one in kept] == [None, None]
 
 
 @pytest.mark.slow
