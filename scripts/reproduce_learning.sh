@@ -169,6 +169,10 @@ projections() {
     for_seeds deep_k_by_head small/linformer model.encoder_layers=6 model.sharing=none \
         "model.projected_dim=[$(printf '[128,64,32,64],%.0s' {1..5})[128,64,32,64]]"
     for_seeds deep_overlap2 small/linformer model.encoder_layers=6 model.kernel_strides=2
+    for k in 128,128,64,64,32,32 128,64,128,64,128,64; do
+        for_seeds "deep_k${k//,/_}" small/linformer model.encoder_layers=6 model.kernel_strides=2 model.sharing=key_value \
+            "model.projected_dim=[$k]"
+    done
 
     # ---- One option changed: to the paper's value, or to another one; and the paper's projection with the default's options
     for_seeds random_start small/linformer model.attention_start=random
