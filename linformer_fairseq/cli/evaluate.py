@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
         _check_outputs(outputs, Path(arguments.checkpoint))
         if arguments.results and not data.has_labels(split):
             raise UserError(f"--results {arguments.results}: {split} of {data.folder} has no labels: no score")
-        device = device_of(arguments.device)
+        device = device_of(arguments.device, arguments.bf16)
         finetuned = read_finetuned(existing_weights(arguments.checkpoint))
         classifier = load_classifier(finetuned, data, device, arguments.bf16, arguments.compile_encoder)
         found = predict(classifier, split, arguments.batch_size, show_progress=True)
