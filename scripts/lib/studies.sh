@@ -112,14 +112,7 @@ run_all() { # run_all TITLE LINE...
         read -ra words <<<"${line#* }"
         show linformer "${words[@]}"
     done
-    # shellcheck disable=SC2016 # the inner shell expands
-    stoppable xargs -d '\n' -P "$jobs" -I LINE bash -fc '
-        read -r name words <<<"$1"
-        started=$SECONDS
-        if linformer $words >"logs/$name.log" 2>&1; then
-            printf "==> %s: finished after %d s\n" "$name" "$((SECONDS - started))" >&2
-        else
-            printf "error: %s failed; the end of logs/%s.log:\n%s\n" "$name" "$name" "$(tail -n 3 "logs/$name.log")" >&2
-            exit 1
-        fi' - LINE < <(printf '%s\n' "$@") || die "not all runs finished; the same command continues with those that did not"
+    # One program that starts them all, for Python need then not load everything for each of them anew.
+    stoppable python -m scripts.reproduce_tools.runs --jobs "$jobs" < <(printf '%s\n' "$@") ||
+        die "not all runs finished; the same command continues with those that did not"
 }

@@ -26,6 +26,10 @@ esac
 """
 
 STUB_OF_PYTHON = """#!/bin/bash
+if [[ $* == *reproduce_tools.runs* ]]; then
+    while read -r _ words; do linformer $words; done
+    exit
+fi
 while (($# > 1)); do [[ $1 == --out ]] && touch -- "$2"; shift; done
 """
 

@@ -1,0 +1,102 @@
+"""scripts/reproduce_tools/runs.py: several runs at a time, what it says of them, and how it is stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from scripts.reproduce_tools import runs
+
+# What stands for `linformer`: it says what it was told, and does what its first argument is.
+_STAND_IN = """
+import signal, sys, time
+from pathlib import Path
+from scripts.reproduce_tools import runs
+
+def main(words):
+    print("told", *sys.argv[1:], flush=True)
+    print("to stderr", file=sys.stderr)
+    if words[0] == "waits":
+        Path(words[1] + ".waits").touch()
+        try:
+            time.sleep(60)
+        except KeyboardInterrupt:
+            time.sleep(0.5)
+            Path(words[1] + ".stopped").touch()
+            return 130
+    if words[0] == "raises":
+        raise RuntimeError("a bug")
+    if words[0] == "exits":
+        sys.exit(85)
+    return int(words[0])
+
+runs.cli.main = main
+runs.IMPORTED = ()
+sys.exit(runs.main(["--jobs", "2"]))
+"""
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> subprocess.Popen[str]:
+    """The program in a process group of its own, as the scripts start it, in a folder with room for logs."""
+    (tmp_path / "logs").mkdir()
+    return subprocess.Popen(
+        [sys.executable, "-c", _STAND_IN],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(runs.__file__).parents[2])},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def test_what_fails_is_said_and_the_others_run(started: subprocess.Popen[str], tmp_path: Path) -> None:
+    lines = [
+        "good 0 run_config=cpu a=b",
+        "bad 1 run_config=cpu",
+        "bug raises run_config=cpu",
+        "end exits run_config=cpu",
+    ]
+    out, err = started.communicate("".join(f"{line}\n" for line in [*lines, "last 0 run_config=cpu"]), timeout=60)
+    assert started.returncode == 1 and out == ""
+    for name in ("good", "last"):
+        assert f"==> {name}: finished after 0 s\n" in err
+    assert "error: bad failed; the end of logs/bad.log:\ntold 1 run_config=cpu\nto stderr\n" in err
+    assert "error: bug failed" in err and "RuntimeError: a bug\n" in err
+    assert "error: end failed" in err and err.count("error: ") == 3
+    assert (tmp_path / "logs/good.log").read_text() == "told 0 run_config=cpu a=b\nto stderr\n"
+
+
+def test_all_finished(started: subprocess.Popen[str]) -> None:
+    _, err = started.communicate("a 0 run_config=cpu\n\nb 0 run_config=cpu\n", timeout=60)
+    assert started.returncode == 0 and err.count("finished after") == 2
+
+
+def test_a_signal_is_for_the_runs_and_nothing_more_is_started(started: subprocess.Popen[str], tmp_path: Path) -> None:
+    assert started.stdin is not None
+    started.stdin.write("".join(f"{name} waits {name} run_config=cpu\n" for name in "abc"))
+    started.stdin.close()
+    started.stdin = None
+    deadline = time.monotonic() + 30
+    while len(list(tmp_path.glob("*.waits"))) < 2:
+        assert time.monotonic() < deadline and started.poll() is None
+        time.sleep(0.02)
+    os.killpg(started.pid, signal.SIGINT)
+    _, err = started.communicate(timeout=30)
+    assert started.returncode == 1 and err == ""
+    assert sorted(path.name for path in tmp_path.glob("*.stopped")) == ["a.stopped", "b.stopped"]
+    assert not (tmp_path / "c.waits").exists()
+
+
+def test_a_run_for_gpus_starts_python_anew(started: subprocess.Popen[str], tmp_path: Path) -> None:
+    _, err = started.communicate("real user-dir\n", timeout=60)
+    assert started.returncode == 0, err
+    assert (tmp_path / "logs/real.log").read_text() == f"{Path(runs.__file__).parents[2] / 'linformer_fairseq'}\n"
