@@ -6,6 +6,7 @@ plugins, which may need an optimizer of their own, are not.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -25,11 +26,23 @@ _OF_THE_OPTIMIZER = "pass_through"
 
 
 class _Optimizer(FairseqOptimizer):
-    """Has a learning rate, and nothing to train."""
+    """Has a learning rate, and nothing to train.
+
+    torch loads its compiler for the first optimizer, which takes seconds, so there is none unless a scheduler asks.
+    """
 
     def __init__(self, lr: float) -> None:
         super().__init__(None)
-        self._optimizer = torch.optim.SGD([torch.zeros(1)], lr=lr)
+        self._rates = [{"lr": lr}]
+
+    @property
+    def param_groups(self) -> list[dict[str, float]]:
+        return self._rates
+
+    @functools.cached_property
+    def _optimizer(self) -> torch.optim.Optimizer:
+        """Of reduce_lr_on_plateau, which hands it to torch."""
+        return torch.optim.SGD([torch.zeros(1)], lr=self._rates[0]["lr"])
 
 
 def check_schedule(config: DictConfig) -> None:
