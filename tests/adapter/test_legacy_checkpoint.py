@@ -10,8 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +140,9 @@ def test_a_real_one_gives_its_features_and_logits(mode: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["headwise", "key_value", "layerwise"])
-def test_a_real_one_is_what_a_finetuning_begins_with(tmp_path: Path, mode: str) -> None:
+def test_a_real_one_is_what_a_finetuning_begins_with(
+    run_fairseq: Callable[..., str], tmp_path: Path, mode: str
+) -> None:
     """After one update with next to no learning rate, the finetuned model still gives the example's features."""
     folder = real_example()
     examples = [([0, 4 + i, 14 + i, 2], i % 2) for i in range(8)]
@@ -151,14 +152,7 @@ def test_a_real_one_is_what_a_finetuning_begins_with(tmp_path: Path, mode: str) 
         *("finetune", "task=sst2", "run_config=cpu", f"task.data={task}", f"pretrained={folder / mode}.pt"),
         *("optimization.max_update=1", "lr_scheduler.warmup_updates=0", "lr=1e-12", f"run.runs={tmp_path / 'runs'}"),
     ]
-    done = subprocess.run(
-        [sys.executable, "-m", "linformer_fairseq.cli", *words],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+    run_fairseq("linformer", *words, cwd=tmp_path)
     (path,) = (tmp_path / "runs").rglob("checkpoint_last.pt")
     register()
     (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(path)], {"data": str(task)})

@@ -23,8 +23,8 @@ from tests.mutations import damaged
 
 Save = Callable[[dict[str, Any], Path], None]
 
-SMALL, LARGE = 16, 1536
-"""Width of the weights: files of 12 kB and of 19 MB."""
+SMALL, LARGE = 16, 512
+"""Width of the weights: files of 12 kB and of 2 MB."""
 MEMORY = 2**30
 """Bytes that loading may ask for, beside what the process has."""
 UNSEEN = "damage may go unnoticed"

@@ -53,6 +53,12 @@ def test_nothing_of_the_repository_alone_is_in_it(python: Path) -> None:
     assert {top for top in tops if not top.endswith(".dist-info")} == {"linformer_fairseq", "data_prep", "benchmarks"}
 
 
+def test_all_configs_are_in_it(python: Path) -> None:
+    (wheel,) = python.parents[2].glob("*.whl")
+    found = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("linformer_fairseq/configs/")}
+    assert found == {f"linformer_fairseq/{path.relative_to(ROOT)}" for path in ROOT.glob("configs/**/*.yaml")}
+
+
 def test_the_model_comes_with_it(python: Path, tmp_path: Path) -> None:
     program = "from linformer_fairseq.checkpoints.released_folder import find_weights; print(find_weights({!r}))"
     weights = Path(run(python, tmp_path, "python", "-c", program.format("linformer-small")).strip())
@@ -69,9 +75,13 @@ def test_from_text_to_a_dry_run(python: Path, tmp_path: Path) -> None:
     write(tmp_path / "book.txt", make_documents(300))
     run(python, tmp_path, "linformer", "data", "pretraining", "--out", ".", "--vocab-size", "420", "book.txt")
     assert "every .idx fits its .bin" in run(python, tmp_path, "linformer", "data", "inspect", "bin")
-    name = "linformer_base_n512_k128_layerwise"
-    assert name in run(python, tmp_path, "linformer", "experiments", "list")
-    words = ("pretrain", "--dry-run", f"experiment={name}", "task.data=bin", "run_config=cpu")
+    words = (
+        "pretrain",
+        "--dry-run",
+        "experiment=linformer_base_n512_k128_layerwise",
+        "task.data=bin",
+        "run_config=cpu",
+    )
     assert "projected_dim: 128" in run(python, tmp_path, "linformer", *words)
 
 
