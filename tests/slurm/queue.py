@@ -122,7 +122,7 @@ class Queue:
         deadline = time.monotonic() + _WAIT_SECONDS
         while not condition():
             assert time.monotonic() < deadline, f"{otherwise}:\n{self.output()}"
-            time.sleep(0.2)
+            time.sleep(0.5)  # a condition is mostly a program of SLURM, which takes its time, too
 
     def output(self, job: str = "") -> str:
         """What the jobs of this folder have printed, or one of them and its tasks; the last of it."""

@@ -24,7 +24,7 @@ def chain(user: Callable[[], Queue], keys: list[str], task_data: Path) -> tuple[
         *(SCRIPTS / "submit_chain.sh", *resources, *keys, "--", f"sst2={task_data}", *finetuning),
         "lr_scheduler.warmup_updates=1",
         LINFORMER_LRS="1e-4 2e-4",
-        LINFORMER_SEEDS="1 2",
+        LINFORMER_SEEDS="1",
     )
     assert done.returncode == 0, done.stderr
     jobs = dict(line.split() for line in done.stdout.splitlines())
@@ -48,7 +48,7 @@ def test_two_nodes_train_what_one_process_does(chain: tuple[Queue, dict[str, str
 def test_each_finetuning_of_the_grid_follows(chain: tuple[Queue, dict[str, str]]) -> None:
     queue, jobs = chain
     pretrained = queue.show(jobs["pretrain"])["EndTime"]
-    for index in range(4):
+    for index in range(2):
         finetuning = queue.show(f"{jobs['finetune-sst2']}_{index}")
         assert finetuning["JobState"] == "COMPLETED", queue.output(jobs["finetune-sst2"])
         assert finetuning["StartTime"] >= pretrained
@@ -61,5 +61,5 @@ def test_the_results_are_collected(chain: tuple[Queue, dict[str, str]]) -> None:
     assert queue.show(jobs["collect"])["JobState"] == "COMPLETED", queue.output(jobs["collect"])
     rows = [json.loads(line) for line in (queue.folder / "results" / "runs.jsonl").read_text().splitlines()]
     found = {(row["task"], row["lr"], row["seed"]) for row in rows if row["stage"] == "finetuning"}
-    assert found == {("sst2", lr, seed) for lr in (1e-4, 2e-4) for seed in (1, 2)}
+    assert found == {("sst2", lr, 1) for lr in (1e-4, 2e-4)}
     assert [row["name"] for row in rows if row["stage"] == "pretraining"] == ["tiny"], queue.log(jobs["collect"])

@@ -36,8 +36,9 @@ def interrupted(user: Callable[[], Queue], keys: list[str]) -> tuple[Queue, dict
         queue.until(lambda: updates_logged(queue.folder / "runs" / name) > 4, f"{name} did not begin")
 
     queue.pace.touch()
-    submit("time_limit", "--nodelist=127.0.0.[1-2]", "--signal=B:USR1@20")
-    submit("requeued", "--nodelist=127.0.0.[1-2]")
+    # Two nodes where it matters: one of them fails, or both processes have to save. Most of the work is Python's start.
+    submit("time_limit", "--nodes=1", "--nodelist=127.0.0.1", "--signal=B:USR1@20")
+    submit("requeued", "--nodes=1", "--nodelist=127.0.0.2")
     submit("node_down", "--nodelist=127.0.0.[3-4]")
     submit("preempted", "--nodelist=127.0.0.[5-6]")
     for name in jobs:

@@ -21,7 +21,7 @@ def test_wrong_launches_are_refused(queue: Queue, keys: list[str]) -> None:
     alone = queue.start(
         *step, "bash", "-c", one_of_two, *_LINFORMER, *keys, "run_config=srun", "run.join_timeout=5", "run.name=alone"
     )
-    no_data = queue.pretrain([], [*keys, "task.data=absent", "run.name=no_data"])
+    no_data = queue.pretrain(["--nodes=1"], [*keys, "task.data=absent", "run.name=no_data"])
 
     output = queue.end_of(copies)
     assert copies.returncode not in (0, 85), output  # 1, or that of the other process, which SLURM ends then

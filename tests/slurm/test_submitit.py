@@ -19,10 +19,10 @@ _SACCT = """#!/bin/sh
 echo "JobID|State|NodeList"
 squeue --noheader --states=all --format="%i|%T|%N"
 """
-_CPU = ("run.slurm.nodes=2", "run.slurm.gpus_per_node=0", "run.slurm.tasks_per_node=1", "run.slurm.cpus_per_task=1")
+_CPU = ("run.slurm.gpus_per_node=0", "run.slurm.tasks_per_node=1", "run.slurm.cpus_per_task=1")
 
 
-def _submit(queue: Queue, *keys: str) -> subprocess.Popen[str]:
+def _submit(queue: Queue, *keys: str, nodes: int = 2) -> subprocess.Popen[str]:
     """The command that submits a pretraining and waits for it."""
     programs = queue.folder / "bin"
     programs.mkdir()
@@ -30,7 +30,9 @@ def _submit(queue: Queue, *keys: str) -> subprocess.Popen[str]:
     (programs / "sacct").chmod(0o755)
     path = f"PATH={programs}{os.pathsep}{queue.environment()['PATH']}"
     linformer = (sys.executable, "-m", "linformer_fairseq.cli", "pretrain")
-    return queue.start("env", path, *linformer, *keys, "run_config=slurm", *_CPU, "run.slurm.time=30")
+    return queue.start(
+        "env", path, *linformer, *keys, "run_config=slurm", f"run.slurm.nodes={nodes}", *_CPU, "run.slurm.time=30"
+    )
 
 
 def test_a_run_is_submitted_and_goes_on_after_its_signal(queue: Queue, keys: list[str], undisturbed: Path) -> None:
@@ -55,7 +57,7 @@ def test_a_run_is_submitted_and_goes_on_after_its_signal(queue: Queue, keys: lis
 
 
 def test_a_run_that_fails_is_said_to(queue: Queue, keys: list[str]) -> None:
-    submitting = _submit(queue, *keys, "common.cpu=false")
+    submitting = _submit(queue, *keys, "common.cpu=false", nodes=1)
     output = queue.end_of(submitting)
     assert submitting.returncode not in (0, 85), output
     (log,) = queue.folder.glob("logs/submitit/*/*_0_log.out")
