@@ -71,8 +71,6 @@ class Reader:
     """Of the mutants that readers get: those that take long get fewer."""
     lenient: bool = False
     """What is wrong in a line is passed on in its place, or left out, so that nearly no file is refused."""
-    slow: bool = False
-    """Importing what it needs takes seconds."""
 
 
 def _write(path: Path, content: bytes | str) -> Path:
@@ -122,8 +120,8 @@ _TOKENIZERS = [
     Reader(
         "fast: sentencepiece", _in(make_sentencepiece, SENTENCEPIECE), _fast_tokenizer, mutant, _SP_FILES, 0.3, True
     ),
-    Reader("fast: encoder.json", _in(make_gpt2, ENCODER), _fast_tokenizer, json_mutant, _GPT2_FILES, 0.3, slow=True),
-    Reader("fast: vocab.bpe", _in(make_gpt2, MERGES), _fast_tokenizer, mutant, _GPT2_FILES, 0.3, slow=True),
+    Reader("fast: encoder.json", _in(make_gpt2, ENCODER), _fast_tokenizer, json_mutant, _GPT2_FILES, 0.3),
+    Reader("fast: vocab.bpe", _in(make_gpt2, MERGES), _fast_tokenizer, mutant, _GPT2_FILES, 0.3),
 ]
 
 # --- records
@@ -411,11 +409,9 @@ def import_(path: Path, out: Path) -> None:
 
 _EXPORTED = ("config.json", "model.safetensors", *_SP_FILES, "")
 _MODELS += [
-    Reader("import: config.json", exported, import_, json_mutant, _EXPORTED, 0.05, slow=True),
-    Reader(
-        "import: safetensors", _in(_parent(exported), "model.safetensors"), import_, mutant, _EXPORTED, 0.05, slow=True
-    ),
-    Reader("import: dict.txt", _in(_parent(exported), dictionary.NAME), import_, mutant, _EXPORTED, 0.05, slow=True),
+    Reader("import: config.json", exported, import_, json_mutant, _EXPORTED, 0.05),
+    Reader("import: safetensors", _in(_parent(exported), "model.safetensors"), import_, mutant, _EXPORTED, 0.05),
+    Reader("import: dict.txt", _in(_parent(exported), dictionary.NAME), import_, mutant, _EXPORTED, 0.05),
 ]
 
 

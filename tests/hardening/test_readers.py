@@ -9,26 +9,13 @@ import pytest
 from tests.hardening.outcomes import outcomes
 from tests.hardening.readers import READERS, Reader
 
-FAST, SLOW = 40, 2000
+MUTANTS = 2000
 
 
-def by_name(slow: bool) -> list[pytest.param]:
-    return [pytest.param(reader, id=reader.name) for reader in READERS if slow or not reader.slow]
-
-
-def check(reader: Reader, numbers: range, work: Path) -> None:
-    counts, wrong = outcomes(reader, numbers, work)
+@pytest.mark.slow
+@pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.name)
+def test_mutants(reader: Reader, tmp_path: Path) -> None:
+    numbers = range(round(MUTANTS * reader.share))
+    counts, wrong = outcomes(reader, numbers, tmp_path)
     assert wrong == [], f"{len(wrong)} of {len(numbers)}"
     assert (counts["refused"] or reader.lenient) and sum(counts.values()) == len(numbers), counts
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("reader", by_name(slow=False))
-def test_dozens(reader: Reader, tmp_path: Path) -> None:
-    check(reader, range(round(FAST * min(1, 5 * reader.share))), tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("reader", by_name(slow=True))
-def test_thousands(reader: Reader, tmp_path: Path) -> None:
-    check(reader, range(FAST, FAST + round(SLOW * reader.share)), tmp_path)
