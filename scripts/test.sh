@@ -57,9 +57,10 @@ else
     say "shellcheck: skipped, because it is not installed"
 fi
 # One thread in each process, and one process more than there are cores: tests of SLURM, of interruptions and of locks
-# wait for most of their time. A file's tests stay in one process, for its fixtures, in the order of the files.
+# wait for most of their time. A file's tests stay in one process, for its fixtures, in the order of the files. They start
+# hundreds of programs, which read the bytecode that the first one writes, also where the environment turns that off.
 processes=$(($(nproc) + 1))
-check "pytest" env OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" python -m pytest \
+check "pytest" env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" python -m pytest \
     --numprocesses "$((processes < 4 ? processes : 4))" --dist loadfile --no-loadscope-reorder "${pytest_arguments[@]}"
 
 ((status == 0)) || printf 'failed: %s\n' "${failed[@]}" >&2

@@ -112,7 +112,7 @@ run_all() { # run_all TITLE LINE...
         read -ra words <<<"${line#* }"
         show linformer "${words[@]}"
     done
-    # One program that starts them all, for Python need then not load everything for each of them anew.
+    # One program starts them all, so that torch and fairseq are loaded once.
     stoppable python -m scripts.reproduce_tools.runs --jobs "$jobs" < <(printf '%s\n' "$@") ||
         die "not all runs finished; the same command continues with those that did not"
 }
