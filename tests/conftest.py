@@ -33,6 +33,11 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whole programs first, which take minutes: in the end, no process waits for one of them alone."""
+    items.sort(key=lambda item: item.path.parent.name not in ("slurm", "scripts", "integration"))
+
+
 def pytest_collection_finish() -> None:
     """Take what the imports made out of garbage collection, which would go through it again and again."""
     gc.collect()

@@ -27,7 +27,7 @@ def load_finetuned(arguments: argparse.Namespace) -> tuple[LinformerHubInterface
         UserError: see `read_finetuned` and `load_classifier`; or there is no tokenizer.
     """
     weights, data = find_model(arguments)
-    device = device_of(arguments.device, arguments.bf16)
+    device = device_of(arguments.device, arguments.bf16 and not arguments.int8)
     try:
         # the checkpoint before the data: that it has no classification head says more than that the data have no labels
         found = load_classifier(
@@ -46,7 +46,7 @@ def load_encoder(arguments: argparse.Namespace) -> LinformerHubInterface:
         UserError: the dictionary or tokenizer is missing, or the weights do not fit them.
     """
     weights, data = find_model(arguments)
-    device = device_of(arguments.device, arguments.bf16)
+    device = device_of(arguments.device, arguments.bf16 and not arguments.int8)
     overrides: dict[str, Any] = (
         {"compile_encoder": True} if arguments.compile_encoder else {}
     )  # a RoBERTa has no such option

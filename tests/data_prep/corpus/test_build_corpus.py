@@ -357,7 +357,7 @@ def test_one_place_of_stopping_is_as_good_as_another(
     take: Callable[..., int] = corpus.Run._take
     monkeypatch.setattr(corpus, "_BLOCK_CHARACTERS", 500)
     monkeypatch.setattr(corpus, "_SAVE_CHARACTERS", 3000)
-    for limit in range(1, last, 31):
+    for limit in range(1, last, last // 12):
         taken = 0
 
         def stop(self: corpus.Run, place: object, document: object, limit: int = limit) -> int:

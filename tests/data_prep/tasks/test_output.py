@@ -141,7 +141,7 @@ def _is_reading(process: int, path: Path) -> bool:
 
 
 @pytest.mark.slow
-def test_killed_at_ten_moments_and_run_again(
+def test_killed_at_five_moments_and_run_again(
     glue: Callable[..., Path], sst2: Path, tokenizer_folder: Path, tmp_path: Path
 ) -> None:
     glue("SST-2", train="sentence\tlabel\n" + "good film of the list\t1\nbad film\t0\n" * 50_000)
@@ -152,7 +152,7 @@ def test_killed_at_ten_moments_and_run_again(
     expected = contents(tmp_path / "task")
     generator = random.Random(5)
     killed = number = 0
-    while killed < 10:
+    while killed < 5:
         number += 1
         assert number < 100, "it ends before it can be killed"
         with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
@@ -163,7 +163,6 @@ def test_killed_at_ten_moments_and_run_again(
                 killed += 1
         finished = {name: data for name, data in contents(tmp_path / "task").items() if name[0] != "."}
         assert finished == expected or "manifest.json" not in finished
-    assert killed >= 3
     subprocess.run(words, cwd=ROOT, check=True, capture_output=True)
     assert contents(tmp_path / "task") == expected
     assert {path.name for path in tmp_path.iterdir()} == {"glue", "task"}
