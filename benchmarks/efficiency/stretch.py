@@ -103,7 +103,12 @@ def alone(job: Job) -> Done:
         StretchError: the job failed, or its process ended early.
     """
     if torch.device(job.device).type == "cuda" and job.path == "bare":
-        return _ran(job)
+        try:
+            return _ran(job)
+        finally:
+            if MODELS[job.model].compiled:
+                torch._dynamo.reset()  # the next model is a new one
+            memory.release(torch.device(job.device))
     context = _context()
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_answer, args=(job, theirs))  # type: ignore[attr-defined]
@@ -151,7 +156,7 @@ def _answer(job: Job, pipe: Connection) -> None:
 
 
 def _ran(job: Job) -> Done:
-    """Run a job in this process and release its memory.
+    """Run a job in this process.
 
     Raises:
         StretchError: the job failed.
@@ -163,10 +168,6 @@ def _ran(job: Job) -> Done:
             return _LOOPS[job.path](job, device)
         except (RuntimeError, MemoryError, ValueError, UserError) as error:
             failed = StretchError(memory.status_of(error), first_line(error))
-        finally:
-            if MODELS[job.model].compiled:
-                torch._dynamo.reset()  # the next model is a new one
-            memory.release(device)
     raise failed  # here, because an error that is raised while another is handled keeps that one, and so its tensors
 
 

@@ -27,7 +27,7 @@ def load_finetuned(arguments: argparse.Namespace) -> tuple[LinformerHubInterface
         UserError: see `read_finetuned` and `load_classifier`; or there is no tokenizer.
     """
     weights, data = find_model(arguments)
-    device = device_of(arguments.device, arguments.bf16 and not arguments.int8)
+    device = _device(arguments)
     try:
         # the checkpoint before the data: that it has no classification head says more than that the data have no labels
         found = load_classifier(
@@ -46,7 +46,7 @@ def load_encoder(arguments: argparse.Namespace) -> LinformerHubInterface:
         UserError: the dictionary or tokenizer is missing, or the weights do not fit them.
     """
     weights, data = find_model(arguments)
-    device = device_of(arguments.device, arguments.bf16 and not arguments.int8)
+    device = _device(arguments)
     overrides: dict[str, Any] = (
         {"compile_encoder": True} if arguments.compile_encoder else {}
     )  # a RoBERTa has no such option
@@ -73,12 +73,18 @@ def load_either(arguments: argparse.Namespace) -> tuple[LinformerHubInterface, s
     return load_encoder(arguments), None
 
 
+def _device(arguments: argparse.Namespace) -> torch.device:
+    """The device that was asked for, if the precision can be had there; before the model is read."""
+    device = device_of(arguments.device, arguments.bf16 and not arguments.int8)
+    if arguments.int8 and (device.type != "cpu" or arguments.bf16 or arguments.compile_encoder):
+        raise UserError("--int8: needs --device cpu, and neither --bf16 nor --compile-encoder")
+    return device
+
+
 def _prepared(hub: LinformerHubInterface, arguments: argparse.Namespace, device: torch.device) -> LinformerHubInterface:
     """The model with the precision and on the device that were asked for."""
     hub.model.bfloat16() if arguments.bf16 else hub.model.float()
     if arguments.int8:
-        if device.type != "cpu" or arguments.bf16 or arguments.compile_encoder:
-            raise UserError("--int8: needs --device cpu, and neither --bf16 nor --compile-encoder")
         try:
             quantize(hub.model)
         except ValueError as error:

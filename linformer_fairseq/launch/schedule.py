@@ -33,16 +33,18 @@ class _Optimizer(FairseqOptimizer):
 
     def __init__(self, lr: float) -> None:
         super().__init__(None)
-        self._rates = [{"lr": lr}]
+        self._rates: list[dict[str, Any]] = [{"lr": lr}]
 
     @property
-    def param_groups(self) -> list[dict[str, float]]:
+    def param_groups(self) -> list[dict[str, Any]]:
         return self._rates
 
     @functools.cached_property
     def _optimizer(self) -> torch.optim.Optimizer:
         """Of reduce_lr_on_plateau, which hands it to torch."""
-        return torch.optim.SGD([torch.zeros(1)], lr=self._rates[0]["lr"])
+        optimizer = torch.optim.SGD([torch.zeros(1)], lr=self._rates[0]["lr"])
+        self._rates = optimizer.param_groups  # from here on torch sets the rate
+        return optimizer
 
 
 def check_schedule(config: DictConfig) -> None:
