@@ -74,3 +74,6 @@ class LaunchConfig(FairseqConfig):
 def register() -> None:
     """Register the schema with Hydra under the name in the configs' defaults; another call has no effect."""
     ConfigStore.instance().store(name=SCHEMA, node=LaunchConfig)
+    # Hydra copies its sources whenever it composes, and with them this store of all options of fairseq, which takes
+    # half of the time. `ConfigStore.load` copies what it returns, so that nothing changes the store.
+    ConfigStore.__deepcopy__ = lambda self, _: self  # type: ignore[attr-defined]

@@ -216,8 +216,16 @@ sys.exit(cli.main(["fake"]))
 """
 
 
+@pytest.fixture
+def heeds_hangups():
+    """What tests start does, also if they themselves run under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_signals_leave_no_temporary_files(tmp_path, number):
+def test_signals_leave_no_temporary_files(tmp_path, number, heeds_hangups):
     with subprocess.Popen(
         [sys.executable, "-c", WRITES], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as command:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import re
 import shutil
@@ -14,6 +15,7 @@ import hydra
 import pytest
 import torch
 from fairseq.models.roberta import RobertaModel
+from hydra.core.config_store import ConfigStore
 
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch import application, complete, compose, config_dir, jobs, resolved, train
@@ -302,6 +304,16 @@ def test_a_sweep_over_an_option_that_the_config_leaves_out() -> None:
     words = ["model.projection=linear,mean_pool", "model=linformer_base,linformer_small", "~model.dropout"]
     assert len(jobs("pretraining", words)) == 4
     assert overrides_for_hydra("pretraining", words) == [f"++{words[0]}", *words[1:]]
+
+
+def test_a_config_that_is_changed_leaves_the_next_one_alone() -> None:
+    """Hydra's store of configs, which it would copy each time, is not."""
+    store = ConfigStore.instance()
+    first = compose("pretraining", ["task.data=x"])
+    assert copy.deepcopy([store])[0] is store
+    first.optimization.clip_norm, first.dataset.ignore_unused_valid_subsets = 123.0, True
+    second = compose("pretraining", ["task.data=x"])
+    assert second.optimization.clip_norm != 123.0 and not second.dataset.ignore_unused_valid_subsets
 
 
 def test_fairseqs_own_use_of_hydra_goes_on(tiny_corpus: Path) -> None:
