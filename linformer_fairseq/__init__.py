@@ -9,6 +9,9 @@ from __future__ import annotations
 import importlib
 import logging
 
+from linformer_fairseq import fairseq_import
+
+fairseq_import.install()
 # Silences fairseq's advice, on import, to install tensorboardX for a speech task.
 logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
 
