@@ -105,7 +105,7 @@ def launch(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | Non
             return STOPPED_STATUS
         return 128 + forwarded_signal if exit_code and forwarded_signal else exit_code
     try:
-        train(config, rank_info, overrides)
+        train(config, rank_info, [*_folder_option(folder), *overrides])
     except EXPLAINED as error:
         raise UserError(str(error)) from None
     return 0
@@ -212,7 +212,9 @@ def _submitted(config: DictConfig) -> None:
         if rank_info is None:
             raise UserError("not a task of a SLURM job; run_config=slurm is for Hydra's submitit launcher")
         reset_logging()
-        train(completed, rank_info, list(hydra_config.overrides.task))
+        folder = next(Path(one.path) for one in hydra_config.runtime.config_sources if one.provider == "main")
+        words = [*_folder_option(None if folder == config_dir() else folder), *hydra_config.overrides.task]
+        train(completed, rank_info, words)
     except Exception as error:
         # Hydra would store the error and end this task with status 0, and the others would wait for it.
         if isinstance(error, EXPLAINED):

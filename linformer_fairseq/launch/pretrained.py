@@ -64,7 +64,7 @@ class Pretrained:
                     raise UserError(f"model._name={value}, but {self.path} was pretrained with {self.name}; {remedy}")
             elif key not in options:
                 raise UserError(f"model.{key}={value}: no option of {self.name}, the model of {self.path}")
-            elif not _same(key, value, options[key]):
+            elif not same_value(key, value, options[key]):
                 raise UserError(
                     f"model.{key}={value}, but {self.path} was pretrained with {key}={options[key]}; {remedy}: "
                     "the checkpoint determines the model"
@@ -121,7 +121,8 @@ def all_options(name: str, stored: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in vars(args).items() if key in wanted}
 
 
-def _same(key: str, one: Any, other: Any) -> bool:
+def same_value(key: str, one: Any, other: Any) -> bool:
+    """Whether two values of an option of the model are the same; k may also be a text."""
     if key == "projected_dim":
         return parse_projected_dim(one) == parse_projected_dim(other)
     return bool(one == other)

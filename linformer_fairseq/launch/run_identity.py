@@ -6,8 +6,13 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from omegaconf import DictConfig, OmegaConf
+
+from linformer_fairseq.checkpoints.folder import examine, last_checkpoint
 from linformer_fairseq.core import projection_defaults
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.launch.pretrained import all_options, read_pretrained, same_value
+from linformer_fairseq.models.architectures import MODEL
 from linformer_fairseq.models.config import DEFAULTS, Role, with_role
 
 _START = "finetune_from_model"
@@ -36,15 +41,49 @@ def check_same_run(path: Path, record: Mapping[str, Any], facts: Mapping[str, An
         record = {**record, "data": facts["data"]}
     for (key, ours), (_, theirs) in zip(_identity(facts, options), _identity(record, options), strict=True):
         if ours != theirs:
+            fixed = key in {f"model.{option}" for option in with_role(Role.MODEL)}  # its checkpoints are of no use then
+            or_else = "" if fixed else ", or move its run.json away to continue with the new value"
             raise UserError(
-                f"{path} holds a run with {key} {theirs!r}, but this one has {ours!r}; choose another run.name, or "
-                "move its run.json away to continue with the new value"
+                f"{path} holds a run with {key} {theirs!r}, but this one has {ours!r}; choose another run.name{or_else}"
             )
     if record.get("dictionaries", facts["dictionaries"]) != facts["dictionaries"]:
         raise UserError(
             f"{path} holds a run on data with other dictionaries than those which are in {facts['data']} by now; "
             "choose another run.name, or prepare the data with the same tokenizer again"
         )
+
+
+def check_same_model(path: Path, config: DictConfig) -> None:
+    """Raise if a run would resume from the checkpoint of another model, in a folder without run.json.
+
+    Args:
+        path: the folder.
+        config: of the run that starts, with all options.
+
+    Raises:
+        UserError: the models differ; the message has the option and both values.
+    """
+    last = last_checkpoint(path, config.checkpoint.checkpoint_suffix)
+    name, task = str(config.model._name), config.task
+    if config.checkpoint.restore_file != "checkpoint_last.pt" or not name.startswith((MODEL, "roberta")):
+        return
+    if not last.is_file() or not examine(last).usable:  # resuming says what is wrong with it, or takes another
+        return
+    stored = read_pretrained(last)
+    given: Any = OmegaConf.to_container(config.model, enum_to_str=True)
+    ours = {"_name": name, **all_options(name, given)}
+    ours["max_positions"] = ours.get("max_positions") or task.get("tokens_per_sample") or task.get("max_positions")
+    compared = set(with_role(Role.MODEL) & stored.options.keys())
+    if ours.get("encoder_layers_to_keep"):
+        compared -= {"encoder_layers_to_keep", "encoder_layers"}  # the checkpoint has those that are left
+    if stored.name.startswith(MODEL) != name.startswith(MODEL):
+        compared = {"_name"}
+    for key in sorted(compared):
+        theirs = stored.options.get(key, stored.name)
+        if not same_value(key, ours.get(key), theirs):
+            raise UserError(
+                f"{last} has model.{key} {theirs!r}, but this run has {ours.get(key)!r}; choose another run.name"
+            )
 
 
 def data_bytes(folders: str) -> list[dict[str, int]]:

@@ -31,7 +31,7 @@ from linformer_fairseq.launch.run_folder import (
     stops,
     updates_done,
 )
-from linformer_fairseq.launch.run_identity import check_same_run, data_bytes
+from linformer_fairseq.launch.run_identity import check_same_model, check_same_run, data_bytes
 from linformer_fairseq.training import signals
 from linformer_fairseq.training.joining import join
 from linformer_fairseq.training.process_group import leave
@@ -53,7 +53,7 @@ def train(config: DictConfig, rank_info: RankInfo, overrides: Sequence[str]) -> 
     Args:
         config: completed.
         rank_info: rank of this process.
-        overrides: as the user typed them, for the record.
+        overrides: as the user typed them, with --config-dir, for the record.
 
     Raises:
         UserError: nothing could be trained.
@@ -104,7 +104,9 @@ def nothing_to_do(config: DictConfig, overrides: Sequence[str]) -> bool:
 
 
 def check_run_folder(config: DictConfig, overrides: Sequence[str]) -> None:
-    """Raise if the folder of a run has another one. Nothing is written.
+    """Raise if the folder of a run has another one, or, without run.json, a checkpoint of another model.
+
+    Nothing is written.
 
     Args:
         config: completed.
@@ -116,6 +118,8 @@ def check_run_folder(config: DictConfig, overrides: Sequence[str]) -> None:
     path = Path(config.checkpoint.save_dir)
     if record := read_record(path):
         check_same_run(path, record, _facts(with_defaults(config), overrides))
+    else:
+        check_same_model(path, with_defaults(config))
 
 
 def _is_finished(record: Mapping[str, Any], config: DictConfig, facts: Mapping[str, Any], first: bool) -> bool:

@@ -106,7 +106,7 @@ def _distinct_name(row: Row, rows: Sequence[Row]) -> str:
         name += f", learning rate {row.lr:g}"
     if row.stage == "finetuning":
         alike = [other for other in rows if (other.stage, other.task) == (row.stage, row.task)]
-        if row.max_update != statistics.mode(other.max_update for other in alike) and row.max_update:
+        if statistics.multimode(other.max_update for other in alike) != [row.max_update] and row.max_update:
             name += f", finetuned for {row.max_update:,} updates"
     return name
 

@@ -106,6 +106,14 @@ def test_another_run_is_refused(change: dict[str, Any], message: str) -> None:
         check_same_run(Path("runs/a"), FACTS, {**FACTS, **change})
 
 
+@pytest.mark.parametrize(("option", "moved"), [("projection", False), ("sharing", False), ("dropout", True)])
+def test_nobody_is_told_to_continue_with_another_model(option: str, moved: bool) -> None:
+    """Its checkpoints cannot be loaded; those of another dropout can."""
+    with pytest.raises(UserError) as error:
+        check_same_run(Path("runs/a"), FACTS, {**FACTS, "model": {**FACTS["model"], option: "another"}})
+    assert ("move its run.json away" in str(error.value)) == moved
+
+
 @pytest.mark.parametrize(
     ("fact", "value"), [("finetune_from_model", "/runs/other/checkpoint_last.pt"), ("dictionaries", {"tokens": "cd34"})]
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import time
@@ -15,7 +16,8 @@ import torch
 
 from linformer_fairseq import cli
 from linformer_fairseq.checkpoints.folder import State, examine
-from linformer_fairseq.launch import application
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.launch import application, config_dir
 from tests.forked import Forked
 
 Linformer = Callable[..., str]
@@ -111,6 +113,43 @@ def test_another_run_does_not_pass_for_a_finished_one(
     output = linformer(*pretraining(3), "optimization.lr=[0.1]", cwd=pretrained.parents[1], status=1)
     assert "holds a run with lr 0.0005, but this one has 0.1" in output and "Traceback" not in output
     assert len(attempts(pretrained)) == 1
+
+
+@pytest.mark.slow
+def test_a_checkpoint_of_another_model_is_refused_where_nothing_is_recorded(
+    pretraining: Words, pretrained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is written: a record of the other model would then refuse the right one."""
+    folder = Path(shutil.copytree(pretrained, tmp_path / "runs" / "here"))
+    (folder / "run.json").unlink()
+    monkeypatch.chdir(tmp_path)
+
+    def check(*words: str) -> None:
+        application.check("pretraining", [*pretraining(5)[1:], "run.name=here", *words], sweep=False)
+
+    check("model.dropout=0.3")
+    for words, said in {
+        ("model.projected_dim=4",): "model.projected_dim 8, but this run has 4; choose another run.name",
+        ("task.tokens_per_sample=64",): "model.max_positions 32, but this run has 64",
+        ("model=roberta_base",): "model._name 'linformer_roberta_tiny', but this run has 'roberta_base'",
+    }.items():
+        with pytest.raises(UserError, match=re.escape(f"{Path('runs/here/checkpoint_last.pt')} has {said}")):
+            check(*words)
+    assert not (folder / "run.json").exists()
+    check("model.projected_dim=4", f"checkpoint.restore_file={pretrained / 'checkpoint_last.pt'}")  # the user's choice
+    (folder / "checkpoint_last.pt").write_bytes(b"damaged")  # is passed over, or said, when the run resumes
+    check("model.projected_dim=4")
+
+
+def test_the_folder_of_configs_is_recorded(pretraining: Words, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(config_dir(), "own")
+    recorded: list[Sequence[str]] = []
+    monkeypatch.setattr(application, "train", lambda config, rank, overrides: recorded.append(overrides))
+    words = pretraining(3)[1:]
+    for folder in (None, Path("own")):
+        assert application.launch("pretraining", words, sweep=False, folder=folder) == 0
+    assert recorded == [[*words], ["--config-dir=own", *words]]
 
 
 @pytest.mark.slow

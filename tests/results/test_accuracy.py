@@ -54,6 +54,15 @@ def test_a_longer_finetuning_is_not_one_more_seed() -> None:
     assert table.rows[3][3] == "-", "the number of updates of other tasks is their own"
 
 
+def test_of_two_lengths_none_is_the_usual_one() -> None:
+    short, long = (dataclasses.replace(ROWS[1], name=str(updates), max_update=updates) for updates in (12, 120))
+    for rows in ([short, long], [long, short]):
+        (table,), _ = accuracy_table(rows)
+        assert {row[0].rpartition(", ")[2] for row in table.rows[1:]} == {
+            f"finetuned for {updates} updates" for updates in (12, 120)
+        }
+
+
 def test_an_option_that_came_later_is_named_beside_models_without_it() -> None:
     """Rows from before `kernel_strides` do not have it; they are models with 1."""
     convolution = dataclasses.replace(SMALL["model"], projection="convolution")
