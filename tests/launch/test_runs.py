@@ -131,10 +131,12 @@ def test_a_checkpoint_of_another_model_is_refused_where_nothing_is_recorded(
     for words, said in {
         ("model.projected_dim=4",): "model.projected_dim 8, but this run has 4; choose another run.name",
         ("task.tokens_per_sample=64",): "model.max_positions 32, but this run has 64",
-        ("model=roberta_base",): "model._name 'linformer_roberta_tiny', but this run has 'roberta_base'",
     }.items():
         with pytest.raises(UserError, match=re.escape(f"{Path('runs/here/checkpoint_last.pt')} has {said}")):
             check(*words)
+    roberta = [word for word in pretraining(5)[1:] if not word.startswith("model.")]
+    with pytest.raises(UserError, match="has model._name 'linformer_roberta_tiny', but this run has 'roberta_base'"):
+        application.check("pretraining", [*roberta, "run.name=here", "model=roberta_base"], sweep=False)
     assert not (folder / "run.json").exists()
     check("model.projected_dim=4", f"checkpoint.restore_file={pretrained / 'checkpoint_last.pt'}")  # the user's choice
     (folder / "checkpoint_last.pt").write_bytes(b"damaged")  # is passed over, or said, when the run resumes
