@@ -98,10 +98,10 @@ install_everything() {
     check_disk_for_torch
     say "1/3 torch and the build tools"
     install pip
-    install setuptools wheel hatchling cython numpy torch
+    install setuptools wheel hatchling cython ninja numpy torch
     # fairseq is built against the torch just installed. In pip's isolated build environment it would be built
     # against a second torch, downloaded only for that. With CUDA_HOME, fairseq would compile CUDA kernels that
-    # nothing here uses, with any nvcc that it finds.
+    # nothing here uses, with any nvcc that it finds. With ninja, torch compiles two files of an extension at a time.
     say "2/3 fairseq (compiled if there is no wheel of it: about three minutes with little output)"
     env -u CUDA_HOME "$venv/bin/python" -m pip --disable-pip-version-check install \
         --constraint "$repo/constraints.txt" --no-build-isolation fairseq-fixed
