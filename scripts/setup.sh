@@ -98,12 +98,15 @@ install_everything() {
     check_disk_for_torch
     say "1/3 torch and the build tools"
     install pip
-    install setuptools wheel hatchling cython ninja numpy torch
+    install setuptools wheel hatchling cython numpy torch
     # fairseq is built against the torch just installed. In pip's isolated build environment it would be built
     # against a second torch, downloaded only for that. With CUDA_HOME, fairseq would compile CUDA kernels that
-    # nothing here uses, with any nvcc that it finds. With ninja, torch compiles two files of an extension at a time.
-    say "2/3 fairseq (compiled if there is no wheel of it: about three minutes with little output)"
-    env -u CUDA_HOME "$venv/bin/python" -m pip --disable-pip-version-check install \
+    # nothing here uses, with any nvcc that it finds. Symbols for a debugger, which Python's own flags ask for, would
+    # take as long as all the rest (CFLAGS replaces these flags).
+    say "2/3 fairseq (compiled if there is no wheel of it: about two minutes with little output)"
+    local flags
+    flags="$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_config_var("CFLAGS"), "-g0")') ${CFLAGS:-}"
+    env -u CUDA_HOME CFLAGS="$flags" "$venv/bin/python" -m pip --disable-pip-version-check install \
         --constraint "$repo/constraints.txt" --no-build-isolation fairseq-fixed
     say "3/3 everything else, and linformer-fairseq itself"
     (cd -- "$repo" && install --no-build-isolation --editable '.[dev]')
