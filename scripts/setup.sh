@@ -102,7 +102,7 @@ install_everything() {
     # fairseq is built against the torch just installed. In pip's isolated build environment it would be built
     # against a second torch, downloaded only for that. With CUDA_HOME, fairseq would compile CUDA kernels that
     # nothing here uses, with any nvcc that it finds. Symbols for a debugger, which Python's own flags ask for, would
-    # take as long as all the rest (CFLAGS replaces these flags).
+    # take almost half of the time (CFLAGS replaces these flags).
     say "2/3 fairseq (compiled if there is no wheel of it: about two minutes with little output)"
     local flags
     flags="$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_config_var("CFLAGS"), "-g0")') ${CFLAGS:-}"

@@ -8,7 +8,7 @@ usage() {
     cat <<'EOF'
 usage: scripts/test.sh [--fast] [--help] [-- PYTEST_ARGUMENT...]
 
-Sets up .venv (scripts/setup.sh), then runs ruff, mypy, shellcheck and pytest (in two processes more than there are
+Sets up .venv (scripts/setup.sh), then runs ruff, mypy, shellcheck and pytest (in one process more than there are
 cores, up to four; -- -n 0 for a single one). All of them run, even if one fails; the exit status is that of the
 first that failed, or 0 if none did.
 
@@ -56,10 +56,10 @@ if command -v shellcheck >/dev/null; then
 else
     say "shellcheck: skipped, because it is not installed"
 fi
-# One thread in each process, and two processes more than there are cores: tests of SLURM, of interruptions and of locks
+# One thread in each process, and one process more than there are cores: tests of SLURM, of interruptions and of locks
 # wait for most of their time. A file's tests stay in one process, for its fixtures, in the order of the files. They start
 # hundreds of programs, which read the bytecode that the first one writes, also where the environment turns that off.
-processes=$(($(nproc) + 2))
+processes=$(($(nproc) + 1))
 check "pytest" env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" python -m pytest \
     --numprocesses "$((processes < 4 ? processes : 4))" --dist loadfile --no-loadscope-reorder "${pytest_arguments[@]}"
 
