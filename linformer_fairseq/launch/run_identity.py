@@ -8,7 +8,8 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from linformer_fairseq.checkpoints.folder import examine, last_checkpoint
+from linformer_fairseq.checkpoints.folder import last_checkpoint
+from linformer_fairseq.checkpoints.reading import CheckpointError
 from linformer_fairseq.core import projection_defaults
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch.pretrained import all_options, read_pretrained, same_value
@@ -65,11 +66,13 @@ def check_same_model(path: Path, config: DictConfig) -> None:
     """
     last = last_checkpoint(path, config.checkpoint.checkpoint_suffix)
     name, task = str(config.model._name), config.task
-    if config.checkpoint.restore_file != "checkpoint_last.pt" or not name.startswith((MODEL, "roberta")):
+    resumes = config.checkpoint.restore_file == "checkpoint_last.pt" and last.is_file()
+    if not resumes or not name.startswith((MODEL, "roberta")):  # of others, the options are not known
         return
-    if not last.is_file() or not examine(last).usable:  # resuming says what is wrong with it, or takes another
-        return
-    stored = read_pretrained(last)
+    try:
+        stored = read_pretrained(last)
+    except CheckpointError:
+        return  # resuming says what is wrong with it, or takes another one
     given: Any = OmegaConf.to_container(config.model, enum_to_str=True)
     ours = {"_name": name, **all_options(name, given)}
     ours["max_positions"] = ours.get("max_positions") or task.get("tokens_per_sample") or task.get("max_positions")
@@ -78,11 +81,11 @@ def check_same_model(path: Path, config: DictConfig) -> None:
         compared -= {"encoder_layers_to_keep", "encoder_layers"}  # the checkpoint has those that are left
     if stored.name.startswith(MODEL) != name.startswith(MODEL):
         compared = {"_name"}
+    theirs = {"_name": stored.name, **stored.options}
     for key in sorted(compared):
-        theirs = stored.options.get(key, stored.name)
-        if not same_value(key, ours.get(key), theirs):
+        if not same_value(key, ours.get(key), theirs[key]):
             raise UserError(
-                f"{last} has model.{key} {theirs!r}, but this run has {ours.get(key)!r}; choose another run.name"
+                f"{last} has model.{key} {theirs[key]!r}, but this run has {ours.get(key)!r}; choose another run.name"
             )
 
 
