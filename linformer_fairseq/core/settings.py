@@ -105,8 +105,8 @@ class LinformerSettings:
         projection_init: initialization of E and F: ``xavier`` (uniform, gain 1/sqrt(2), what fairseq's example
             specifies), ``normal`` (std 0.02, what fairseq's example effectively uses), ``jl`` (N(0, 1/k), as in the
             Johnson-Lindenstrauss lemma behind theorem 2) or ``window_means`` (row i is the mean over the i-th of k
-            windows; kernels of a convolution are 1/window). Default: ``jl`` for a frozen linear E, otherwise as in
-            `PROJECTION_DEFAULTS`, as for ``row_weights`` and ``short_inputs``.
+            windows; the weights of a convolution's kernel are 1/size). Default: ``jl`` for a frozen linear E, otherwise
+            as in `PROJECTION_DEFAULTS`, as for ``row_weights`` and ``short_inputs``.
         projection_step: learning rate of E and F as a fraction of the model's, from 1e-6 to 1, with Adam and other
             optimizers whose updates do not depend on the size of the gradient.
         row_weights: constraint on the sum of a projected row's weights over the tokens: ``free`` (none, as in the

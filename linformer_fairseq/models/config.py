@@ -115,7 +115,7 @@ class LinformerRobertaConfig(FairseqDataclass):
     projection_init: Optional[ChoiceEnum(INITIALISATIONS)] = _option(
         None,
         "initialization of E and F: xavier (gain 1/sqrt(2)), normal (std 0.02), jl (normal, variance 1/k), "
-        "window_means (row i is the mean over the i-th of k windows; convolution kernels are 1/window) "
+        "window_means (row i is the mean over the i-th of k windows; the weights of a kernel are 1/size) "
         "(default: window_means; with projection=linear xavier, or jl if freeze_projection)",
         Role.TRAINING,
     )

@@ -228,6 +228,13 @@ def test_attention_can_start_at_the_neighbours(data: Path, size: dict[str, int])
         assert not encoder.embed_positions.weight[padding].any() and not encoder.embed_tokens.weight[padding].any()
     assert share["random"] == pytest.approx(near.float().mean().item(), abs=0.05)
     assert share["neighbours"] > 0.5
+    positions = encoder.embed_positions.weight[padding + 2 :]
+    assert positions.square().mean().sqrt().item() == pytest.approx(0.04 / 2**0.5, rel=0.05)
+    query, _ = attention._split_heads(attention.q_proj(torch.randn(1, 1000, attention.q_proj.in_features))).split(
+        attention.settings.num_heads // 2, dim=1
+    )
+    scores = query.square().sum(dim=-1) * attention.settings.head_dim**-0.5
+    assert scores.mean().item() == pytest.approx(22.6, rel=0.25), "of positions with themselves"
     half = attention.q_proj.weight.size(0) // 2
     torch.testing.assert_close(attention.k_proj.weight[:half], attention.q_proj.weight[:half])
     assert encoder.layers[0].fc1.weight.std().item() == pytest.approx(0.02, rel=0.15), "the rest is as it was"

@@ -58,13 +58,13 @@ ROW_WEIGHTS = _cases(
     *("key_value-linear-step", "headwise-convolution-affine-step"),
 )
 """What rows sum to, how short inputs lie on E, how far E moves."""
-_OVERLAPPING = _cases(
+OVERLAPPING = _cases(
     *(f"{sharing}-convolution-affine-stretch-overlap2" for sharing in SHARINGS),
     *("layerwise-convolution-overlap2", "layerwise-convolution-stretch-overlap3"),
     *("key_value-convolution-affine-overlap3", "headwise-convolution-affine-stretch-overlap3-step"),
     *("none-convolution-per_layer-overlap2", "none-convolution-affine-per_head_2-stretch-overlap2"),
 )
-EVERY_CASE = {**ALL_MODES, **_VARIANTS, **ROW_WEIGHTS, **_OVERLAPPING}
+EVERY_CASE = {**ALL_MODES, **_VARIANTS, **ROW_WEIGHTS, **OVERLAPPING}
 
 
 def settings_of(case: str, **changes: object) -> LinformerSettings:

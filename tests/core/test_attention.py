@@ -33,6 +33,7 @@ from tests.core.cases import (
     ALL_MODES,
     EVERY_CASE,
     HEADS,
+    OVERLAPPING,
     ROW_WEIGHTS,
     WIDTH,
     K,
@@ -97,7 +98,7 @@ def test_outputs_and_gradients_equal_the_reference(case: str, length: int, each:
             )
 
 
-@pytest.mark.parametrize("case", {**ALL_MODES, **ROW_WEIGHTS})
+@pytest.mark.parametrize("case", {**ALL_MODES, **ROW_WEIGHTS, **OVERLAPPING})
 def test_gradients_equal_the_reference_to_rounding_in_double_precision(case: str) -> None:
     layers, shared = _layers(case)
     layer = layers[1].double()
@@ -406,7 +407,7 @@ def test_a_wholly_padded_sequence_gives_finite_outputs_and_gradients(case: str) 
 
 @pytest.mark.parametrize("grad", [True, False], ids=["gradients", "inference"])
 @pytest.mark.parametrize("garbage", [1e4, math.nan])
-@pytest.mark.parametrize("case", {**ALL_MODES, **ROW_WEIGHTS})
+@pytest.mark.parametrize("case", {**ALL_MODES, **ROW_WEIGHTS, **OVERLAPPING})
 def test_garbage_at_padded_positions_changes_nothing(case: str, garbage: float, grad: bool) -> None:
     layers, _ = _layers(case)
     for length in (N, 12, 3):
@@ -562,6 +563,7 @@ def test_copies_and_pickles_keep_one_shared_matrix() -> None:
         *("layerwise-convolution-affine-stretch", "none-convolution-affine-per_head-stretch"),
         *("headwise-convolution-affine-step", "layerwise-mean_pool-stretch", "none-mean_pool-per_head-stretch"),
         *("none-max_pool-stretch", "layerwise-max_pool-per_head"),
+        *("key_value-convolution-affine-stretch-overlap2", "none-convolution-affine-per_head_2-stretch-overlap2"),
     ],
 )
 def test_compiles_as_one_graph(case: str) -> None:

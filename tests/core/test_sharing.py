@@ -96,6 +96,24 @@ def test_window_means_start_as_mean_pooling(sharing: str, projection: str, step:
     torch.testing.assert_close(layer(x)[0], pooled(x)[0])
 
 
+@pytest.mark.parametrize("row_weights", ["free", "affine"])
+@pytest.mark.parametrize("strides", [2, 3])
+def test_overlapping_kernels_start_as_means_over_all_their_tokens(strides: int, row_weights: str) -> None:
+    settings = LinformerSettings(
+        **{**_SIZES, "sharing": "key_value", "projection": "convolution", "projection_init": "window_means"},
+        **{"row_weights": row_weights, "kernel_strides": strides, "projection_step": 0.5},
+    )
+    projection = _build(settings)["layers"][0].proj_k
+    x = torch.randn(2, 32, 24)
+    rows, window = projection(x), 4
+    for number in range(8):
+        first = number * window - (strides - 1) * window // 2
+        tokens = x[:, max(first, 0) : first + strides * window]
+        # Beyond the ends of the sequence there are zeros, which an affine row leaves out.
+        count = tokens.size(1) if row_weights == "affine" else strides * window
+        torch.testing.assert_close(rows[:, number], tokens.sum(dim=1) / count)
+
+
 def test_heads_and_layers_are_drawn_independently() -> None:
     model = _build(LinformerSettings(**BASE, sharing="none"))
     matrices = torch.cat([m.weight for m in _projections(model)]).flatten(1)

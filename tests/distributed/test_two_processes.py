@@ -35,6 +35,8 @@ _OTHER_ROWS = {
     "projection_step": 0.5,
     "row_weights": "affine",
     "short_inputs": "stretch",
+    "kernel_strides": 2,
+    "attention_start": "neighbours",
 }
 
 

@@ -36,6 +36,14 @@ CASES = [
     (LINFORMER, {"projected_dim": 8, "sharing": "none", "projection": "linear", "row_weights": "affine"}),
     (LINFORMER, {"projected_dim": 8, "sharing": "key_value", "projection": "linear", "row_weights": "affine"}),
     (LINFORMER, {"projected_dim": 8, "sharing": "headwise", "projection": "convolution", "row_weights": "free"}),
+    *(
+        (
+            LINFORMER,
+            {"projected_dim": 8, "sharing": "key_value", "projection": "convolution", "row_weights": r} | overlap,
+        )
+        for r in ("free", "affine")
+        for overlap in ({"kernel_strides": 2}, {"kernel_strides": 3})
+    ),
     (LINFORMER, {"projected_dim": 8, "sharing": "layerwise", "offload_activations": True}),
     (LINFORMER, {"projected_dim": 8, "sharing": "none", "quant_noise_pq": 0.0, "encoder_normalize_before": True}),
 ]
