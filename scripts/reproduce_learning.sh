@@ -15,9 +15,9 @@ usage() {
     cat <<EOT
 usage: scripts/reproduce_learning.sh STUDY [options]
 
-  projections   perplexity with different projections, k, n and other options: 48 models of 2 or 6 layers x 128, three
-                seeds each; accuracy on two tasks with each kind of projection, k, n and sharing; an estimated six hours on
-                two cores
+  projections   perplexity with different projections, k, n and other options: 57 models of 2 or 6 layers x 128, three
+                seeds each; accuracy on two tasks with each kind of projection, k, n and sharing, and without pretraining;
+                an estimated seven hours on two cores
   length        accuracy on whole and on truncated film reviews, and in finding the author of a passage of 1,500 words:
                 models of 2 layers x 128 with n = 256, 512 and 2,048, three seeds; the last also as long as RoBERTa takes. An
                 estimated two and a half hours on two cores
@@ -81,6 +81,11 @@ for_seeds() { # for_seeds NAME EXPERIMENT OVERRIDE...: the same with each seed
     for ((seed = 1; seed <= seeds; seed++)); do pretrain "$1" "$2" "$seed" "${@:3}"; done
 }
 
+untrained() { # untrained EXPERIMENTS: both models' initial weights, by one update with almost no learning rate, as a control
+    local schedule="optimization.max_update=1 optimization.lr=[1e-12] lr_scheduler.warmup_updates=0" model
+    for model in linformer roberta; do for_seeds "untrained_$model" "$1/$model"; done
+}
+
 finetune() { # finetune RUN TASK SEED UPDATES OVERRIDE...: adds a line to the list of runs
     local updates="optimization.max_update=$4 lr_scheduler.warmup_updates=$(($4 / 16 + 1))"
     lines+=("$1_$2_f$3 finetune task=$2 common.seed=$3 $updates ${*:5} $finetuning pretrained=$runs/$1/checkpoint_best.pt run.runs=$runs")
@@ -118,10 +123,11 @@ projections() {
     for_seeds mean_pool small/linformer model.projection=mean_pool
     for_seeds max_pool small/linformer model.projection=max_pool
     ln -sfn -- "$repo/scripts/rivals" rivals # a path without spaces
+    untrained small
     for_seeds performer small/roberta common.user_dir=rivals model._name=performer_prenorm model.features=64
     for_seeds nystrom small/roberta common.user_dir=rivals model._name=nystrom_prenorm model.landmarks=64
     run_all "pretraining: kinds of projections" "${lines[@]}"
-    on_two_tasks "" "kinds of projections" roberta default paper mean_pool max_pool
+    on_two_tasks "" "kinds of projections" roberta default paper mean_pool max_pool untrained_{linformer,roberta}
 
     # ---- A k for each layer and head: as many rows as make up 99 % of a RoBERTa's singular values (90 % take only some 7 of
     # 256 after so few updates); the same with its two layers exchanged; the list of the RoBERTa before training; and one k of
@@ -140,10 +146,12 @@ projections() {
     for k in 16 32 128 256; do
         for_seeds "k$k" small/linformer "model.projected_dim=$k"
         for_seeds "paper_k$k" small/linformer "$paper" "model.projected_dim=$k"
+        for_seeds "paper_affine_k$k" small/linformer "$paper" "$affine" "model.projected_dim=$k"
     done
     for n in 128 512 1024; do
         for_seeds "n$n" small/linformer "task.tokens_per_sample=$n"
         for_seeds "paper_n$n" small/linformer "$paper" "task.tokens_per_sample=$n"
+        for_seeds "paper_affine_n$n" small/linformer "$paper" "$affine" "task.tokens_per_sample=$n"
     done
 
     # ---- Sharing, and other k by layer and head
@@ -261,9 +269,7 @@ released() {
     schedule="optimization.max_update=$((updates * 6 / 7)) lr_scheduler.total_num_update=$((updates * 4454 / 3500))"
     schedule+=" lr_scheduler.warmup_updates=$((updates * 181 / 3500)) run.precision=$precision"
     for model in linformer roberta; do pretrain "${model}_blocks" "released/$model" 1; done
-    # A checkpoint of the initial weights, by one update with almost no learning rate: finetuning without pretraining.
-    schedule="optimization.max_update=1 optimization.lr=[1e-12] lr_scheduler.warmup_updates=0"
-    for model in linformer roberta; do pretrain "untrained_$model" "released/$model" 1; done
+    seeds=1 untrained released
     run_all "pretraining on blocks" "${lines[@]}"
     lines=()
     schedule="optimization.max_update=$((updates / 7)) lr_scheduler.warmup_updates=$((updates / 280)) run.precision=$precision"

@@ -51,6 +51,11 @@ class Group:
         common = sorted(set.intersection(*map(set, found)))
         return {update: statistics.median(curve[update] for curve in found) for update in common}
 
+    def hours_at(self, update: float) -> float | None:
+        """Hours of training until an update, the median over runs; None if no log has a speed."""
+        known = [hours for row in self.rows if (hours := _hours(row, update)) is not None]
+        return statistics.median(known) if known else None
+
     def after(self, hours: float) -> float | None:
         """The median perplexity after so many hours, interpolated linearly between validations."""
         found = [perplexity for row in self.rows if (perplexity := _after(row, hours)) is not None]

@@ -8,6 +8,7 @@ The controls that are not runs, DIR/controls/TASK.json, are copied to the result
 
 import math
 import statistics
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -157,7 +158,7 @@ def _accuracies(runs: list[Row], model: str, task: str, untrained: bool = False)
 def _findings(pretrainings: list[Row], runs: list[Row], tasks: dict[str, Task]) -> list[str]:
     """Sentences about the numbers."""
     by_model, _ = groups(pretrainings)
-    found = [_beside(baseline, by_model) for baseline in by_model if baseline.is_baseline]
+    found = [sentence for baseline in by_model if baseline.is_baseline for sentence in _beside(baseline, by_model)]
     trained = [row for row in runs if not is_untrained(row)]
     models = {row.model.family: _finetuned(row) for row in trained}
     if models.keys() >= {"linformer", "roberta"}:
@@ -182,19 +183,26 @@ def _findings(pretrainings: list[Row], runs: list[Row], tasks: dict[str, Task]) 
     return found
 
 
-def _beside(baseline: Group, found: list[Group]) -> str:
+def _beside(baseline: Group, found: list[Group]) -> list[str]:
     """At how many validations the median perplexity of each Linformer with the same n is below the RoBERTa's."""
-    theirs = baseline.curve
-    parts = []
+    by_updates, by_hours = [], []
     for group in found:
         if not group.is_baseline and group.rows[0].model.n == baseline.rows[0].model.n:
-            common = sorted(group.curve.keys() & theirs.keys())
-            below = [update for update in common if group.curve[update] < theirs[update]]
-            parts.append(f"{group.name}: {len(below)} of {len(common)}")
-    return (
+            by_updates.append(f"{group.name}: {_below(group.curve, baseline.curve)}")
+            then = {update: group.hours_at(update) for update in group.curve}
+            theirs = {update: baseline.after(hours) for update, hours in then.items() if hours is not None}
+            by_hours.append(f"{group.name}: {_below(group.curve, theirs)}")
+    return [
         f"Validations at which the median perplexity is below that of {baseline.name} after as many updates: "
-        f"{_listed(parts)}."
-    )
+        f"{_listed(by_updates)}.",
+        f"The same after as many hours of training, from {baseline.name}'s first validation on, and interpolated "
+        f"between its validations: {_listed(by_hours)}.",
+    ]
+
+
+def _below(ours: Mapping[int, float], theirs: Mapping[int, float | None]) -> str:
+    pairs = [(ours[at], other) for at, other in theirs.items() if at in ours and other is not None]
+    return f"{sum(mine < other for mine, other in pairs)} of {len(pairs)}"
 
 
 def _listed(items: list[str]) -> str:

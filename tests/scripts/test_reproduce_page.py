@@ -110,6 +110,17 @@ def test_at_how_many_validations_the_linformer_is_below(work: Path) -> None:
     assert "of RoBERTa, n = 256 after as many updates: Linformer, n = 256, k = 64, layerwise: 2 of 3." in text
 
 
+def test_and_after_as_many_hours(work: Path) -> None:
+    """The Linformer has twice the speed, so that its validations come when the RoBERTa has made half of the updates."""
+    rows = [
+        roberta(150.0, curve=[[200, 300.0], [400, 200.0], [600, 150.0]], tokens_per_second=100.0),
+        small("a_s1", 100.0, curve=[[200, 10.0], [400, 310.0], [600, 249.0]], tokens_per_second=200.0),
+    ]
+    text = made(work, rows)
+    assert "after as many updates: Linformer, n = 256, k = 64, layerwise: 1 of 3." in text
+    assert "between its validations: Linformer, n = 256, k = 64, layerwise: 1 of 2." in text
+
+
 def test_official_numbers_stand_beside_the_numbers_of_examples(work: Path) -> None:
     text = made(work, [small("linformer_s1", 100.0)])
     assert (
