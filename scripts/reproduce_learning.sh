@@ -91,26 +91,26 @@ finetune() { # finetune RUN TASK SEED UPDATES OVERRIDE...: adds a line to the li
     lines+=("$1_$2_f$3 finetune task=$2 common.seed=$3 $updates ${*:5} $finetuning pretrained=$runs/$1/checkpoint_best.pt run.runs=$runs")
 }
 
-on_two_tasks() { # on_two_tasks SUFFIX TITLE NAME...: finetunes all seeds of models on SST-2 and IMDB, in TASKSUFFIX
+on_two_tasks() { # on_two_tasks SUFFIX RATE TITLE NAME...: finetunes all seeds of models on SST-2 and IMDB, in TASKSUFFIX
     local task seed model
     local -A sentences=([sst2]=64 [imdb]=16)
     lines=()
     for task in sst2 imdb; do
         for ((seed = 1; seed <= seeds; seed++)); do
-            for model in "${@:3}"; do
-                finetune "${model}_s$seed" "$task" "$seed" "$finetune_updates" "lr=1e-3 model.dropout=0" \
+            for model in "${@:4}"; do
+                finetune "${model}_s$seed" "$task" "$seed" "$finetune_updates" "lr=$2 model.dropout=0" \
                     "model.attention_dropout=0 task.data=$task$1 run.sentences_per_update=${sentences[$task]}" \
                     "dataset.batch_size=${sentences[$task]}"
             done
         done
     done
-    run_all "finetuning: $2" "${lines[@]}"
+    run_all "finetuning: $3" "${lines[@]}"
     lines=()
 }
 
 # ---- The studies: their tasks and runs
 projections() {
-    local paper="model.projection=linear" k n found
+    local paper="model.projection=linear" k n rate found
     local affine="model.row_weights=affine model.short_inputs=stretch"
     local windows="$paper $affine model.projection_init=window_means model.projection_step=0.02 model.attention_start=neighbours"
     prepare_task sst2 glue/SST-2 256
@@ -127,7 +127,15 @@ projections() {
     for_seeds performer small/roberta common.user_dir=rivals model._name=performer_prenorm model.features=64
     for_seeds nystrom small/roberta common.user_dir=rivals model._name=nystrom_prenorm model.landmarks=64
     run_all "pretraining: kinds of projections" "${lines[@]}"
-    on_two_tasks "" "kinds of projections" roberta default paper mean_pool max_pool untrained_{linformer,roberta}
+    on_two_tasks "" 1e-3 "kinds of projections" roberta default paper mean_pool max_pool untrained_{linformer,roberta}
+
+    # ---- Other learning rates, for both models
+    for rate in 5e-4 2e-3; do
+        for_seeds "roberta_lr$rate" small/roberta "optimization.lr=[$rate]"
+        for_seeds "default_lr$rate" small/linformer "optimization.lr=[$rate]"
+    done
+    run_all "pretraining: learning rates" "${lines[@]}"
+    for rate in 5e-4 2e-3; do on_two_tasks "" "$rate" "learning rate $rate" roberta default; done
 
     # ---- A k for each layer and head: as many rows as make up 99 % of a RoBERTa's singular values (90 % take only some 7 of
     # 256 after so few updates); the same with its two layers exchanged; the list of the RoBERTa before training; and one k of
@@ -191,11 +199,11 @@ projections() {
     for_seeds paper_affine small/linformer "$paper" "$affine"
     for_seeds paper_windows small/linformer "$windows"
     run_all "pretraining: k, n and other options" "${lines[@]}"
-    on_two_tasks "" "k and sharing" k{16,32,128,256} paper_k{16,32,128,256} none headwise key_value overlap2
+    on_two_tasks "" 1e-3 "k and sharing" k{16,32,128,256} paper_k{16,32,128,256} none headwise key_value overlap2
     for n in 128 512 1024; do
         cut_task sst2 glue/SST-2 "$n" "sst2_$n"
         cut_task imdb aclImdb.tar.xz "$n" "imdb_$n"
-        on_two_tasks "_$n" "n = $n" "n$n" "paper_n$n"
+        on_two_tasks "_$n" 1e-3 "n = $n" "n$n" "paper_n$n"
     done
 }
 
@@ -247,7 +255,7 @@ plateau() {
     prepare_task imdb aclImdb.tar.xz 256
     for model in roberta linformer; do for_seeds "$model" "small/$model" "$alike"; done
     run_all "pretraining" "${lines[@]}"
-    on_two_tasks "" "after long pretraining" roberta linformer
+    on_two_tasks "" 1e-3 "after long pretraining" roberta linformer
 }
 
 fast_precision() { # on processors without instructions for bf16, it is slower than fp32

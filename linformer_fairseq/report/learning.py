@@ -47,7 +47,7 @@ class Study:
 
 
 STUDIES = (
-    Study("projections", "Options of the model", 327),
+    Study("projections", "Options of the model", 363),
     Study("length", "Long inputs", 60),
     Study("plateau", "Long training", 6),
     Study(

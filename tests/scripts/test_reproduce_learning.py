@@ -103,7 +103,7 @@ def test_runs_on_other_data_of_a_task_are_refused(checkout: Path, data: Path) ->
 @pytest.mark.parametrize(
     ("study", "pretrained", "finetuned", "second_seed"),
     [
-        ("projections", 59, 50, 109),
+        ("projections", 63, 58, 121),
         ("length", 6, 14, 20),
         ("plateau", 2, 4, 6),
         ("released", 8, 16, 8),
