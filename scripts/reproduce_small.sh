@@ -15,7 +15,7 @@ usage: scripts/reproduce_small.sh [options] [TEXT...]
 Runs all steps from text to tables and figures: corpus, vocabulary of $vocab_size pieces, binary data and four tasks;
 pretraining of a RoBERTa and of Linformers with different k, sharing and n; finetuning of the RoBERTa and of one
 Linformer on the tasks, and, as controls, of both without pretraining, and a bag of words; then rows, Table 2,
-Figure 3 and perplexity against time. On two cores it takes about 45 minutes (an estimate). results/small/README.md
+Figure 3 and perplexity against time. On two cores it takes about half an hour. results/small/README.md
 describes what the results show and what they do not show.
 
 Data: LINFORMER_DATA names a folder with corpus/books.txt.xz and corpus/wiki.txt.xz (or instead of them each TEXT: a

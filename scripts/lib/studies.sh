@@ -45,7 +45,7 @@ open_study() { # open_study TASK_SOURCE...
     check_path --out "$out"
     "$repo/scripts/setup.sh"
     export PATH="$venv/bin:$PATH" PYTHONPATH="$repo${PYTHONPATH:+:$PYTHONPATH}" OMP_NUM_THREADS=1
-    mkdir -p -- "$out/logs"
+    mkdir -p -- "$out"
     exec 9>"$out/.lock"
     flock -n 9 || die "$out: another script is running in this folder"
     stop_on_signals interrupted

@@ -116,6 +116,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=1, help="number of runs at the same time (default: 1)")
     arguments = parser.parse_args(argv)
     lines = [line for line in sys.stdin.read().splitlines() if line.strip()]
+    LOGS.mkdir(exist_ok=True)
     for module in IMPORTED:
         importlib.import_module(module)
     return 0 if run_all(lines, arguments.jobs) else 1

@@ -44,8 +44,7 @@ sys.exit(runs.main(["--jobs", "2"]))
 
 @pytest.fixture
 def started(tmp_path: Path) -> subprocess.Popen[str]:
-    """The program in a process group of its own, as the scripts start it, in a folder with room for logs."""
-    (tmp_path / "logs").mkdir()
+    """The program in a process group of its own, as the scripts start it, in an empty folder."""
     return subprocess.Popen(
         [sys.executable, "-c", _STAND_IN],
         cwd=tmp_path,
