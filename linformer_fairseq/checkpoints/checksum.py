@@ -29,6 +29,8 @@ _COMMENT = len(_TAG) + _DIGITS
 _END = struct.Struct("<4s4H2LH")
 _END_SIGNATURE = b"PK\x05\x06"
 _LONGEST_COMMENT = 0xFFFF
+_FOLDER = 0x10
+"""The bit of an entry's external attributes that marks a folder."""
 # Files of torch.save before version 1.6: consecutive pickles, of which the first is this number.
 _BEFORE_ZIP = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 
@@ -166,6 +168,10 @@ def _bad_entry(file: BinaryIO, crcs: bool) -> str:
             packed = next((info for info in archive.infolist() if info.compress_type != zipfile.ZIP_STORED), None)
             if packed is not None:
                 return f"the entry {packed.filename!r} of its zip archive is compressed, as torch.save never does"
+            # torch.load leaves the tensor of an entry that is marked as a folder uninitialized; zipfile reads its bytes
+            folder = next((info for info in archive.infolist() if info.external_attr & _FOLDER), None)
+            if folder is not None:
+                return f"the entry {folder.filename!r} of its zip archive is marked as a folder"
             bad = archive.testzip() if crcs else None
     except OSError as error:
         # A wrong offset causes a seek to before the beginning. Any other error is the disk's.

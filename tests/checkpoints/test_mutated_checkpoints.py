@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import collections
 import resource
+import struct
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from fairseq import checkpoint_utils
 
 import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
 from linformer_fairseq.checkpoints.folder import newest_usable
-from linformer_fairseq.checkpoints.reading import CheckpointError
+from linformer_fairseq.checkpoints.reading import CheckpointError, read_checkpoint
 from linformer_fairseq.checkpoints.writing import write_checkpoint
 from tests.checkpoint_files import make_state, same
 from tests.mutations import damaged
@@ -156,3 +158,21 @@ def test_thousands(
     counts, wrong = outcomes(tmp_path / "checkpoint.pt", trained(width), save, numbers, caplog)
     assert [case for case in wrong if case[2] not in ALLOWED[save]] == []
     assert counts["refused"] > len(numbers) // 4, counts
+
+
+def test_an_entry_that_is_marked_as_a_folder_is_refused(tmp_path: Path) -> None:
+    """torch.load would leave its tensor uninitialized, though its CRC is right."""
+    path = tmp_path / "a.pt"
+    without_checksum(make_state(SMALL), path)
+    good, entries = path.read_bytes(), 0
+    with zipfile.ZipFile(path) as archive:
+        at = archive.start_dir
+    while good[at : at + 4] == b"PK\1\2":
+        flipped = bytearray(good)
+        flipped[at + 38] ^= 0x10
+        path.write_bytes(flipped)
+        with pytest.raises(CheckpointError, match="marked as a folder"):
+            read_checkpoint(path)
+        at += 46 + sum(struct.unpack_from("<HHH", good, at + 28))
+        entries += 1
+    assert entries > 5
