@@ -122,8 +122,8 @@ projections() {
     for_seeds paper small/linformer "$paper"
     for_seeds mean_pool small/linformer model.projection=mean_pool
     for_seeds max_pool small/linformer model.projection=max_pool
-    ln -sfn -- "$repo/scripts/rivals" rivals # a path without spaces
     untrained small
+    ln -sfn -- "$repo/scripts/rivals" rivals # a path without spaces
     for_seeds performer small/roberta common.user_dir=rivals model._name=performer_prenorm model.features=64
     for_seeds nystrom small/roberta common.user_dir=rivals model._name=nystrom_prenorm model.landmarks=64
     run_all "pretraining: kinds of projections" "${lines[@]}"

@@ -40,9 +40,7 @@ class Group:
     @property
     def hours(self) -> float | None:
         """Hours of training, the median over runs; None if no log has a speed."""
-        found = [_hours(row, row.updates) for row in self.rows]
-        known = [hours for hours in found if hours is not None]
-        return statistics.median(known) if known else None
+        return _median(_hours(row, row.updates) for row in self.rows)
 
     @property
     def curve(self) -> dict[int, float]:
@@ -53,13 +51,11 @@ class Group:
 
     def hours_at(self, update: float) -> float | None:
         """Hours of training until an update, the median over runs; None if no log has a speed."""
-        known = [hours for row in self.rows if (hours := _hours(row, update)) is not None]
-        return statistics.median(known) if known else None
+        return _median(_hours(row, update) for row in self.rows)
 
     def after(self, hours: float) -> float | None:
         """The median perplexity after so many hours, interpolated linearly between validations."""
-        found = [perplexity for row in self.rows if (perplexity := _after(row, hours)) is not None]
-        return statistics.median(found) if found else None
+        return _median(_after(row, hours) for row in self.rows)
 
 
 def groups(rows: Iterable[Row]) -> tuple[list[Group], list[str]]:
@@ -98,6 +94,11 @@ def perplexity_figure(rows: Iterable[Row]) -> tuple[Figure, list[str]]:
         f"above the axes. {provenance(everything)}"
     )
     return Figure("perplexity", "Validation perplexity in pretraining", caption, panels), notes
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
 
 
 def _order(row: Row) -> tuple[object, ...]:
