@@ -59,6 +59,7 @@ def command(job: Job, device: torch.device) -> list[str]:
     words = [word for key, value in (run | model).items() for word in (f"--{key}", str(value))]
     words += ["--no-save", "--disable-validation"]
     words += ["--compile-encoder"] if MODELS[job.model].compiled else []
+    words += ["--checkpoint-activations"] if MODELS[job.model].recomputes else []
     words += ["--bf16"] if job.dtype == "bfloat16" else []
     words += ["--cpu"] if device.type == "cpu" else []
     return words

@@ -31,6 +31,7 @@ _STYLES: dict[str, tuple[str, str]] = {
     "linformer": ("#0072b2", "-"),
     "linformer_compiled": ("#0072b2", "--"),
     "linformer_convolution": ("#0072b2", "-."),
+    "linformer_recomputed": ("#0072b2", ":"),
     "linformer_core": ("#56b4e9", "-"),
     "linformer_core_compiled": ("#56b4e9", "--"),
     "linformer_core_convolution": ("#56b4e9", "-."),

@@ -70,7 +70,7 @@ INFERENCE: dict[str, dict[str, Any]] = {
 INFERENCE_DEFAULTS: dict[str, Any] = {
     "lengths": [512, 1024, 2048, 4096],
     "projected_dims": [128],
-    "models": list(MODELS),
+    "models": [name for name, known in MODELS.items() if not known.recomputes],
     "tokens": 16384,
     "dtype": "float32",
     "baseline": "roberta_sdpa_core",

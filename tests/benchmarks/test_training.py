@@ -148,6 +148,17 @@ def test_the_loop_learns(name, dtype):
         torch.testing.assert_close(parameter, copy.to(dtype), rtol=0, atol=0)
 
 
+def test_only_the_recomputing_model_recomputes_and_its_gradients_are_the_same():
+    batch, gradients = bare.batch_of(4, 16, 90, padded=False), []
+    for name in ("linformer", "linformer_recomputed"):
+        model = build_trainable(name, SIZES, 16, 4, 0.0, CPU)
+        layers = model.model.encoder.sentence_encoder.layers
+        assert [layer.recompute for layer in layers] == [name == "linformer_recomputed"] * SIZES.layers
+        model(batch.tokens, batch.masked).square().mean().backward()
+        gradients.append({name: parameter.grad for name, parameter in model.named_parameters()})
+    torch.testing.assert_close(*gradients)
+
+
 @pytest.mark.parametrize(
     "name", ["linformer_core", "roberta_sdpa_core", "roberta_sdpa_core_blocks", "roberta_materialised"]
 )

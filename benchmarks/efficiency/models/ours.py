@@ -13,14 +13,24 @@ from linformer_fairseq.core import LinformerEncoderLayer, LinformerSettings, bui
 
 
 def full_model(
-    sizes: Sizes, n: int, k: int, compiled: bool = False, dropout: float = 0.0, projection: str = "linear"
+    sizes: Sizes,
+    n: int,
+    k: int,
+    compiled: bool = False,
+    recomputes: bool = False,
+    dropout: float = 0.0,
+    projection: str = "linear",
 ) -> Any:
     """The whole LinformerRobertaModel, with its masked-language-model head."""
     from linformer_fairseq.models import LinformerRobertaModel
     from linformer_fairseq.models.config import LinformerRobertaConfig
 
     config = LinformerRobertaConfig(
-        **encoder_options(sizes, n, dropout), projected_dim=k, projection=projection, compile_encoder=compiled
+        **encoder_options(sizes, n, dropout),
+        projected_dim=k,
+        projection=projection,
+        compile_encoder=compiled,
+        checkpoint_activations=recomputes,
     )
     return LinformerRobertaModel.build_model(config, Task(sizes.vocabulary, n))
 
@@ -41,6 +51,12 @@ def linformer_compiled(sizes: Sizes, n: int, k: int | None) -> Features:
     """Our model with compile_encoder, with the paper's projection."""
     assert k is not None
     return Features(full_model(sizes, n, k, compiled=True))
+
+
+def linformer_recomputed(sizes: Sizes, n: int, k: int | None) -> Features:
+    """Our model with checkpoint_activations, with the paper's projection."""
+    assert k is not None
+    return Features(full_model(sizes, n, k, recomputes=True))
 
 
 class CoreLinformer(nn.Module):

@@ -34,6 +34,8 @@ class Known:
     """Whether it stores the attention probabilities."""
     compiled: bool = False
     """Whether its first passes compile."""
+    recomputes: bool = False
+    """Whether it recomputes activations in the backward pass; its forward pass without gradients is that of another."""
     trains: bool = True
     """Whether `training` can measure it."""
     projection: str = "linear"
@@ -47,6 +49,7 @@ MODELS: dict[str, Known] = {  # in the order of the tables
     "linformer_convolution": Known(
         "ours:linformer_convolution", "ours, default projection", FAIRSEQ, projection="convolution"
     ),
+    "linformer_recomputed": Known("ours:linformer_recomputed", "ours, recomputing", FAIRSEQ, recomputes=True),
     "linformer_core": Known("ours:linformer_core", "ours, no fairseq"),
     "linformer_core_compiled": Known("ours:linformer_core_compiled", "ours, no fairseq, compiled", compiled=True),
     "linformer_core_convolution": Known(

@@ -61,7 +61,8 @@ def build_trainable(
         if k is None:
             model = fairseq_own.full_model(sizes, n, dropout)
         else:
-            model = ours.full_model(sizes, n, k, MODELS[name].compiled, dropout, MODELS[name].projection)
+            known = MODELS[name]
+            model = ours.full_model(sizes, n, k, known.compiled, known.recomputes, dropout, known.projection)
         return OfFairseq(model).to(device).train()
     encoder: Any = build(name, sizes, n, k, torch.float32, torch.device("cpu"))
     for embedding in (encoder.embeddings.tokens, encoder.embeddings.positions):
