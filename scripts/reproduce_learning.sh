@@ -19,8 +19,8 @@ usage: scripts/reproduce_learning.sh STUDY [options]
                 seeds each; accuracy on two tasks with each kind of projection, k, n and sharing, and without pretraining;
                 an estimated seven hours on two cores
   length        accuracy on whole and on truncated film reviews, and in finding the author of a passage of 1,500 words:
-                models of 2 layers x 128 with n = 256, 512 and 2,048, three seeds; the last also as long as RoBERTa takes. An
-                estimated two and a half hours on two cores
+                models of 2 layers x 128 with n = 256, 512 and 2,048, three seeds; the last also as long as RoBERTa takes; the
+                same without pretraining. An estimated three and a half hours on two cores
   plateau       perplexity of a RoBERTa and a Linformer over 30,000 updates, until both have left the plateau of word
                 frequencies, and accuracy on two tasks: 2 layers x 128, n = 256; an hour on two cores, in bf16
   released      the model that comes with the package, and a RoBERTa to compare: 6 layers x 256, n = 512, 262 million
@@ -81,9 +81,9 @@ for_seeds() { # for_seeds NAME EXPERIMENT OVERRIDE...: the same with each seed
     for ((seed = 1; seed <= seeds; seed++)); do pretrain "$1" "$2" "$seed" "${@:3}"; done
 }
 
-untrained() { # untrained EXPERIMENTS: both models' initial weights, by one update with almost no learning rate, as a control
-    local schedule="optimization.max_update=1 optimization.lr=[1e-12] lr_scheduler.warmup_updates=0" model
-    for model in linformer roberta; do for_seeds "untrained_$model" "$1/$model"; done
+untrained() { # untrained NAME EXPERIMENT OVERRIDE...: initial weights, by one update with almost no learning rate, as a control
+    local schedule="optimization.max_update=1 optimization.lr=[1e-12] lr_scheduler.warmup_updates=0"
+    for_seeds "untrained_$1" "${@:2}"
 }
 
 finetune() { # finetune RUN TASK SEED UPDATES OVERRIDE...: adds a line to the list of runs
@@ -110,7 +110,7 @@ on_two_tasks() { # on_two_tasks SUFFIX RATE TITLE NAME...: finetunes all seeds o
 
 # ---- The studies: their tasks and runs
 projections() {
-    local paper="model.projection=linear" k n rate found
+    local paper="model.projection=linear" k n rate found model
     local affine="model.row_weights=affine model.short_inputs=stretch"
     local windows="$paper $affine model.projection_init=window_means model.projection_step=0.02 model.attention_start=neighbours"
     prepare_task sst2 glue/SST-2 256
@@ -122,7 +122,7 @@ projections() {
     for_seeds paper small/linformer "$paper"
     for_seeds mean_pool small/linformer model.projection=mean_pool
     for_seeds max_pool small/linformer model.projection=max_pool
-    untrained small
+    for model in linformer roberta; do untrained "$model" "small/$model"; done
     ln -sfn -- "$repo/scripts/rivals" rivals # a path without spaces
     for_seeds performer small/roberta common.user_dir=rivals model._name=performer_prenorm model.features=64
     for_seeds nystrom small/roberta common.user_dir=rivals model._name=nystrom_prenorm model.landmarks=64
@@ -230,12 +230,14 @@ length() {
             pretrain "roberta_n$n" small/roberta "$seed" "task.tokens_per_sample=$n"
             pretrain "linformer_n$n" small/linformer "$seed" "task.tokens_per_sample=$n" "model.projected_dim=${k[$n]}"
         done
+        untrained "roberta_n$n" small/roberta "task.tokens_per_sample=$n"
+        untrained "linformer_n$n" small/linformer "task.tokens_per_sample=$n" "model.projected_dim=${k[$n]}"
     done
     run_all "pretraining" "${lines[@]}"
     lines=()
     for ((seed = 1; seed <= seeds; seed++)); do
         for n in 256 512 2048; do
-            for model in roberta linformer; do
+            for model in {,untrained_}{roberta,linformer}; do
                 finetune "${model}_n${n}_s$seed" imdb "$seed" "$finetune_updates" "$alike" "task.data=imdb_$n" \
                     "run.sentences_per_update=16 dataset.batch_size=16"
                 finetune "${model}_n${n}_s$seed" authors "$seed" "$finetune_updates" "$alike" "task.data=authors_$n"
@@ -277,7 +279,7 @@ released() {
     schedule="optimization.max_update=$((updates * 6 / 7)) lr_scheduler.total_num_update=$((updates * 4454 / 3500))"
     schedule+=" lr_scheduler.warmup_updates=$((updates * 181 / 3500)) run.precision=$precision"
     for model in linformer roberta; do pretrain "${model}_blocks" "released/$model" 1; done
-    seeds=1 untrained released
+    for model in linformer roberta; do seeds=1 untrained "$model" "released/$model"; done
     run_all "pretraining on blocks" "${lines[@]}"
     lines=()
     schedule="optimization.max_update=$((updates / 7)) lr_scheduler.warmup_updates=$((updates / 280)) run.precision=$precision"

@@ -48,7 +48,7 @@ class Study:
 
 STUDIES = (
     Study("projections", "Options of the model", 363),
-    Study("length", "Long inputs", 60),
+    Study("length", "Long inputs", 114),
     Study("plateau", "Long training", 6),
     Study(
         "released",

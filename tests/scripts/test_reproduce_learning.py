@@ -104,7 +104,7 @@ def test_runs_on_other_data_of_a_task_are_refused(checkout: Path, data: Path) ->
     ("study", "pretrained", "finetuned", "second_seed"),
     [
         ("projections", 63, 58, 121),
-        ("length", 6, 14, 20),
+        ("length", 12, 26, 38),
         ("plateau", 2, 4, 6),
         ("released", 8, 16, 8),
         ("conversion", 3, 0, 2),
