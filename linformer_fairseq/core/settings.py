@@ -13,8 +13,8 @@ PROJECTIONS = ("linear", "mean_pool", "max_pool", "convolution")
 INITIALISATIONS = ("xavier", "normal", "jl", "window_means")
 ROW_WEIGHTS = ("free", "affine")
 SHORT_INPUTS = ("first_columns", "stretch")
-SMALLEST_STEP = 1e-6
-"""Of ``projection_step``: its resolution in a layer's signature."""
+SMALLEST_STEP = 1e-4
+"""Of ``projection_step``, by which E is divided when it is stored: in half precision, numbers end at 65,504."""
 
 _WINDOWS = {"row_weights": "free", "short_inputs": "stretch", "projection_init": "window_means"}
 PROJECTION_DEFAULTS: dict[str, dict[str, str]] = {
@@ -107,7 +107,7 @@ class LinformerSettings:
             Johnson-Lindenstrauss lemma behind theorem 2) or ``window_means`` (row i is the mean over the i-th of k
             windows; the weights of a convolution's kernel are 1/size). Default: ``jl`` for a frozen linear E, otherwise
             as in `PROJECTION_DEFAULTS`, as for ``row_weights`` and ``short_inputs``.
-        projection_step: learning rate of E and F as a fraction of the model's, from 1e-6 to 1, with Adam and other
+        projection_step: learning rate of E and F as a fraction of the model's, from 1e-4 to 1, with Adam and other
             optimizers whose updates do not depend on the size of the gradient.
         row_weights: constraint on the sum of a projected row's weights over the tokens: ``free`` (none, as in the
             paper) or ``affine`` (the sum is 1 at any length; for a convolution, in each window).

@@ -11,10 +11,11 @@ from typing import Any
 
 from torch import Tensor
 
-from .settings import PROJECTIONS, ROW_WEIGHTS, SHARINGS, SHORT_INPUTS, SMALLEST_STEP, LinformerSettings
+from .settings import PROJECTIONS, ROW_WEIGHTS, SHARINGS, SHORT_INPUTS, LinformerSettings
 
 _KINDS = {"projection": PROJECTIONS, "row_weights": ROW_WEIGHTS, "short_inputs": SHORT_INPUTS}
-_STEPS = round(1 / SMALLEST_STEP)
+_STEPS = 10**6
+"""Resolution of ``projection_step`` in a signature."""
 
 
 def signature_of(settings: LinformerSettings, layer: int) -> list[int]:

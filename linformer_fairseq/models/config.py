@@ -120,7 +120,7 @@ class LinformerRobertaConfig(FairseqDataclass):
         Role.TRAINING,
     )
     projection_step: float = _option(
-        1.0, "learning rate of E and F as a fraction of the model's, from 1e-6 to 1 (with Adam and similar optimizers)"
+        1.0, "learning rate of E and F as a fraction of the model's, from 1e-4 to 1 (with Adam and similar optimizers)"
     )
     row_weights: Optional[ChoiceEnum(ROW_WEIGHTS)] = _option(
         None,

@@ -84,9 +84,9 @@ def test_every_setting_is_in_the_signature_and_has_cases() -> None:
         ({"projection": "convolution", "kernel_strides": 5}, "projected_dim (k) = 4; expected at most k"),
         ({"row_weights": "convex"}, "row_weights is 'convex'; expected one of free, affine"),
         ({"short_inputs": "pad"}, "short_inputs is 'pad'; expected one of first_columns, stretch"),
-        ({"projection_step": 0}, "projection_step is 0; expected a value from 1e-06 to 1"),
+        ({"projection_step": 0}, "projection_step is 0; expected a value from 0.0001 to 1"),
         ({"projection_step": None}, "projection_step is None"),
-        ({"projection_step": 1e-7}, "projection_step is 1e-07; expected a value from 1e-06 to 1"),
+        ({"projection_step": 1e-5}, "projection_step is 1e-05; expected a value from 0.0001 to 1"),
         ({"projection_step": 0.1, "freeze_projection": True}, "freeze_projection keeps E"),
         ({"projection_step": 0.1, "projection": "max_pool"}, "projection=max_pool has no E"),
         (

@@ -17,6 +17,7 @@ from linformer_fairseq.core import (
 )
 from linformer_fairseq.core.convolution import Convolution
 from linformer_fairseq.core.projection import LinearProjection
+from linformer_fairseq.core.settings import INITIALISATIONS, SMALLEST_STEP
 from tests.core.cases import EVERY_CASE, settings_of
 
 _SIZES = {"embed_dim": 24, "num_heads": 12, "num_layers": 12, "max_positions": 32, "projected_dim": 8}
@@ -94,6 +95,17 @@ def test_window_means_start_as_mean_pooling(sharing: str, projection: str, step:
     pooled.load_state_dict({**pooled.state_dict(), **dense})
     x = torch.randn(2, 32, 24)
     torch.testing.assert_close(layer(x)[0], pooled(x)[0])
+
+
+@pytest.mark.parametrize("projection", ["linear", "convolution"])
+@pytest.mark.parametrize("init", INITIALISATIONS)
+@pytest.mark.parametrize("k", [1, 16])
+def test_with_the_smallest_step_e_begins_within_half_precision(projection: str, init: str, k: int) -> None:
+    settings = {**_SIZES, "projected_dim": k, "projection": projection, "projection_init": init}
+    model = _build(LinformerSettings(**settings, projection_step=SMALLEST_STEP))
+    weights = [projection.weight.half() for projection in _projections(model)]
+    assert weights and all(weight.isfinite().all() for weight in weights)
+    assert max(float(weight.abs().max()) for weight in weights) > 100
 
 
 @pytest.mark.parametrize("row_weights", ["free", "affine"])
