@@ -159,7 +159,7 @@ def by_model(result: Result) -> list[str]:
         "",
         *lines,
         "",
-        *outliers_note(result),
+        *outliers_note(result, limit=True),
         *notes(result),
     ]
 
@@ -275,9 +275,9 @@ def star(*cells: Cell) -> str:
     return "*" if any(cell["outliers"] for cell in cells) else ""
 
 
-def outliers_note(result: Result) -> list[str]:
-    """The footnote that explains the star, if the table has one."""
-    if not any(cell["outliers"] or cell["limit_outliers"] for cell in cells_of(result, status="ok")):
+def outliers_note(result: Result, limit: bool = False) -> list[str]:
+    """The footnote that explains the star, if the table has one; the limit has one only where it is shown."""
+    if not any(cell["outliers"] or (limit and cell["limit_outliers"]) for cell in cells_of(result, status="ok")):
         return []
     return [f"\\* with rounds that took more than {OUTLIER:g} times the median over the rounds; they are included.", ""]
 
