@@ -399,7 +399,7 @@ def _limit(result: Result) -> str:
 
 
 def notes(result: Result) -> list[str]:
-    """The reasons for missing times, and the provenance."""
+    """The reasons for missing times, the lengths that were asked for and have no cell, and the provenance."""
     reasons: dict[str, list[int | None]] = {}
     for cell in result["cells"]:
         if cell["status"] != "ok":
@@ -409,5 +409,8 @@ def notes(result: Result) -> list[str]:
     for reason, ks in reasons.items():
         several = ", ".join(f"{k:,}" for k in dict.fromkeys(ks) if k is not None)
         lines.append(f"- {reason}" + (f" (k = {several})" if several else ""))
+    absent = sorted({*result["settings"].get("lengths", [])} - {_length(cell) for cell in result["cells"]})
+    stopped = "the command was stopped before, or no k is below n"
+    lines += [f"- all models at {length:,} positions: {stopped}" for length in absent]
     lines = lines and ["Not measured:", "", *lines, ""]
     return [*lines, *(f"({said(made)})" for made in [result["provenance"], *result.get("resumed", [])])]

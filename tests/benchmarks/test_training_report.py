@@ -96,6 +96,13 @@ def test_what_was_not_measured_is_named_and_empty_columns_go():
     assert "- fairseq's RoBERTa at 512 positions: can't allocate memory" in tables.training(made)
 
 
+def test_a_length_that_was_asked_for_and_has_no_cell_is_named():
+    made = result(cell("linformer", [1.0] * 3))
+    made["settings"]["lengths"] = [512, 8192]
+    named = [line for line in tables.training(made) if line.startswith("- all models at")]
+    assert len(named) == 1 and "8,192 positions" in named[0]
+
+
 @pytest.mark.skipif(not importlib.util.find_spec("matplotlib"), reason="matplotlib is not installed")
 def test_the_report_has_a_plot_of_it(tmp_path):
     cells = [cell("linformer", [1.0] * 3, dropout=dropout) for dropout in (0.0, 0.1)]
