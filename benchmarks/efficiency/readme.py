@@ -17,6 +17,7 @@ from benchmarks.efficiency.cells import (
     both_forms,
     cell_of,
     faster,
+    fewer_operations,
     label,
     ours_of,
     rival_of,
@@ -64,11 +65,15 @@ def speed(results: Path) -> list[str]:
 
 
 def _ratio(result: Result, ours: str | None, model: str, **wanted: Any) -> str:
-    """How many times faster ours is than a model (the dense rival in its faster form); a dash if one has no time."""
+    """How many times faster ours is than a model (the dense rival in its faster form), and in square brackets how many
+    times fewer operations it takes; a dash if one has no time."""
     dense = model in DENSE_FORMS
     base = rival_of(result, **wanted) if dense else cell_of(result, model=model, **wanted)
-    ratio = faster(base, cell_of(result, model=ours, **wanted))
-    return "-" if ratio is None else f"{ratio:.2f}"
+    other = cell_of(result, model=ours, **wanted)
+    ratio = faster(base, other)
+    if ratio is None or base is None or other is None:
+        return "-"
+    return f"{ratio:.2f} [{fewer_operations(base, other):.2f}]"
 
 
 def figure2(results: Path) -> list[str]:

@@ -224,6 +224,7 @@ def test_a_length_for_which_nothing_is_left_is_passed_over(inference, capsys):
     ("words", "said"),
     [
         (["--models", "roberta"], "there is no model 'roberta'"),
+        (["--models", "linfomer"], "did you mean linformer?"),
         (
             ["--models", "linformer_core", "--lengths", "16", "--projected-dims", "16"],
             "k = 16: none is below n = 16",

@@ -6,7 +6,7 @@ import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.errors import UserError, nearest
 
 FAIRSEQ, HUGGING_FACE, LUCIDRAINS, PYTORCH_PEER = "fairseq", "transformers", "linformer", "linformer_pytorch"
 DISTRIBUTIONS = {
@@ -84,7 +84,7 @@ def check_names(names: Sequence[str]) -> None:
     """
     for name in names:
         if name not in MODELS:
-            raise UserError(f"there is no model {name!r}; expected some of {', '.join(MODELS)}")
+            raise UserError(f"there is no model {name!r}; expected some of {', '.join(MODELS)}{nearest(name, MODELS)}")
         if reason := missing(name):
             there = ", ".join(other for other in MODELS if not missing(other))
             raise UserError(f"model {name}: {reason}; expected some of {there}")
