@@ -16,8 +16,6 @@ from benchmarks.efficiency.cells import (
     Result,
     both_forms,
     cell_of,
-    faster,
-    fewer_operations,
     label,
     ours_of,
     rival_of,
@@ -69,11 +67,7 @@ def _ratio(result: Result, ours: str | None, model: str, **wanted: Any) -> str:
     times fewer operations it takes; a dash if one has no time."""
     dense = model in DENSE_FORMS
     base = rival_of(result, **wanted) if dense else cell_of(result, model=model, **wanted)
-    other = cell_of(result, model=ours, **wanted)
-    ratio = faster(base, other)
-    if ratio is None or base is None or other is None:
-        return "-"
-    return f"{ratio:.2f} [{fewer_operations(base, other):.2f}]"
+    return tables.faster_text(base, cell_of(result, model=ours, **wanted)) or "-"
 
 
 def figure2(results: Path) -> list[str]:

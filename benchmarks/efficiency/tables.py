@@ -199,9 +199,18 @@ def _speed_text(cell: Cell | None, ours: Cell | None) -> str:
         return "-"
     if cell["status"] != "ok":
         return STATUS[cell["status"]]
-    ratio = faster(cell, ours)
     text = number(cell["tokens_per_second"]) + star(cell)
-    return text if ratio is None or ours is None else f"{text} ({ratio:.2f} [{fewer_operations(cell, ours):.2f}])"
+    ratio = faster_text(cell, ours)
+    return f"{text} ({ratio})" if ratio else text
+
+
+def faster_text(base: Cell | None, other: Cell | None) -> str:
+    """How many times less time a token takes, and in square brackets how many times fewer operations; "" if one has no
+    time."""
+    ratio = faster(base, other)
+    if ratio is None or base is None or other is None:
+        return ""
+    return f"{ratio:.2f} [{fewer_operations(base, other):.2f}]"
 
 
 def short(result: Result) -> list[str]:
