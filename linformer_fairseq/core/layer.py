@@ -71,8 +71,8 @@ def encoder_layer(
     if has_hooks(parts.self_attn):  # which see the attention of all positions, as in other models
         attended, _ = parts.self_attn(attention_input(parts, x), padding)
         wanted = slice(1 if first_only else None)
-        return _after_attention(parts, x[:, wanted], attended[:, wanted])
-    project, positions = _compiled_steps() if parts.compiled else (_project, _positions)
+        return _end(parts, *_feed_forward(parts, x[:, wanted], attended[:, wanted]))
+    project, positions, inner = _compiled_steps() if parts.compiled else (_project, _positions, _inner)
     source, projected = project(parts, x, padding)
     if first_only:
         x, source = x[:, :1], source[:, :1]
@@ -83,7 +83,10 @@ def encoder_layer(
         return _joined(
             blocks,
             [
-                checkpoint(positions, parts, x[block], source[block], projected.part(block[0]), use_reentrant=False)
+                _end(
+                    parts,
+                    *checkpoint(inner, parts, x[block], source[block], projected.part(block[0]), use_reentrant=False),
+                )
                 for block in blocks
             ],
         )
@@ -121,30 +124,45 @@ def _project(parts: LayerParts, x: Tensor, padding: Tensor | None) -> tuple[Tens
 
 def _positions(parts: LayerParts, x: Tensor, source: Tensor, projected: ProjectedSequence) -> Tensor:
     """The layer after the projection, for any positions (B, t, C); ``source`` is their input to the attention."""
-    return _after_attention(parts, x, parts.self_attn.attend(source, projected))
+    return _end(parts, *_inner(parts, x, source, projected))
 
 
-def _after_attention(parts: LayerParts, x: Tensor, attended: Tensor) -> Tensor:
-    """The layer after the attention; ``attended`` is its output for the positions ``x``."""
+def _inner(parts: LayerParts, x: Tensor, source: Tensor, projected: ProjectedSequence) -> tuple[Tensor, Tensor]:
+    """`_positions` up to `_end`, which is what is recomputed in the backward pass.
+
+    The gradients of fc2, the last product, need its factors only, and recomputation stops when all that the backward
+    pass needs is there. So fc2, two fifths of the operations at RoBERTa's sizes, is not computed again; in return, the
+    last layer norm keeps its input, (B, t, C).
+    """
+    return _feed_forward(parts, x, parts.self_attn.attend(source, projected))
+
+
+def _feed_forward(parts: LayerParts, x: Tensor, attended: Tensor) -> tuple[Tensor, Tensor]:
+    """The residual connection and the output of the feed-forward network; ``attended`` is the output of the attention
+    for the positions ``x``."""
     x = x + parts.dropout_module(attended)
     if not parts.normalize_before:
         x = parts.self_attn_layer_norm(x)
     hidden = parts.final_layer_norm(x) if parts.normalize_before else x
-    hidden = parts.activation_dropout_module(parts.activation_fn(parts.fc1(hidden)))
-    x = x + parts.dropout_module(parts.fc2(hidden))
+    return x, parts.fc2(parts.activation_dropout_module(parts.activation_fn(parts.fc1(hidden))))
+
+
+def _end(parts: LayerParts, x: Tensor, fed: Tensor) -> Tensor:
+    """The layer's output from the two of `_feed_forward`."""
+    x = x + parts.dropout_module(fed)
     return x if parts.normalize_before else parts.final_layer_norm(x)
 
 
 @cache
-def _compiled_steps() -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """`_project` and `_positions` with torch.compile, once for all layers, so that equal layers share the compiled
-    code.
+def _compiled_steps() -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
+    """`_project`, `_positions` and `_inner` with torch.compile, once for all layers, so that equal layers share the
+    compiled code.
 
     The first shape is compiled statically, which is all that pretraining on full blocks needs; from the second shape
     on, lengths and batch sizes are dynamic. After too many graphs, torch warns and runs other shapes without
     compilation; with ``fullgraph=True``, it would fail.
     """
-    return torch.compile(_project), torch.compile(_positions)
+    return torch.compile(_project), torch.compile(_positions), torch.compile(_inner)
 
 
 def _joined(blocks: list[tuple[slice, slice]], done: list[Tensor]) -> Tensor:

@@ -58,6 +58,8 @@ def flops_of(sizes: Sizes, length: float, masked: float) -> Flops:
         # With offloading, fairseq recomputes whole layers.
         once = 0.0 if sizes.options.offload_activations else sum(products.once for products in by_layer)
     ffn = (layers - 1) * feed_forward(c, sizes.ffn, length) + feed_forward(c, sizes.ffn, last)
+    if once and not sizes.options.compile_encoder:
+        once += ffn / 2  # nor is fc2 computed again, except in compiled code, which runs as a whole
     # LayerDrop drops each layer with this probability.
     share = 2.0 * (1 - sizes.options.encoder_layerdrop)
     # A classification head uses only the first position.

@@ -115,11 +115,12 @@ def _activations(sizes: Sizes, length: float, masked: float, width: int, on_cpu:
     # One more, for temporary tensors of a layer's backward pass.
     layers = (sizes.layers + 1) * layer
     if getattr(options, "checkpoint_activations", False):
-        # The input of each layer, and in a Linformer's the tensors up to the projected keys and values.
-        kept = length
+        # The input of each layer, and in a Linformer's the tensors up to the projected keys and values, the input of
+        # one of the layer norms, and the last dropout's mask.
+        kept = width * length
         if sizes.settings is not None and not options.offload_activations:
-            kept = keys_values + (length if options.encoder_normalize_before else 0)
-        layers = sizes.layers * width * kept * c + 2 * layer
+            kept = width * (keys_values + length) + mask * length * (options.dropout > 0)
+        layers = sizes.layers * kept * c + 2 * layer
     # Logits, their fp32 log-probabilities, and the gradients of both.
     head = 0.0 if sizes.classes else masked * sizes.vocabulary * (2 * width + 8)
     return layers + head

@@ -55,9 +55,11 @@ def _parameters(plan: Plan) -> str:
 
 
 def _per_token(plan: Plan) -> str:
-    forward, training = _flops(plan.flops.forward / plan.length), _flops(plan.flops.training / plan.length)
-    again = ", the layers' forward pass twice (checkpoint_activations)" if plan.flops.recomputed else ""
-    return f"{forward} forward, {training} forward and backward{again}"
+    forward, training, again = (
+        _flops(count / plan.length) for count in (plan.flops.forward, plan.flops.training, plan.flops.recomputed)
+    )
+    recomputed = f", {again} of them recomputed activations" if plan.flops.recomputed else ""
+    return f"{forward} forward, {training} forward and backward{recomputed}"
 
 
 def _sequences(plan: Plan) -> str:

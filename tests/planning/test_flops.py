@@ -31,6 +31,10 @@ CASES = [
     (LINFORMER, {"projected_dim": [[8, 7, 6, 5], [4, 3, 2, 1]], "sharing": "none", "projection": "linear"}),
     (LINFORMER, {"projected_dim": [[8, 6, 4, 3], [4, 4, 4, 4]], "sharing": "none", "projection": "mean_pool"}),
     *((LINFORMER, {"projected_dim": 8, "sharing": s, "checkpoint_activations": True}) for s in SHARINGS),
+    *(
+        (LINFORMER, {"projected_dim": 8, "checkpoint_activations": True, "encoder_normalize_before": n, "dropout": d})
+        for n, d in ((True, 0.0), (True, 0.1), (False, 0.0))
+    ),
     *((LINFORMER, {"projected_dim": 8, "projection": p, "short_inputs": s}) for p, s in OTHER_SHORT_INPUTS.items()),
     # the constraint on the rows costs no product
     (LINFORMER, {"projected_dim": 8, "sharing": "none", "projection": "linear", "row_weights": "affine"}),

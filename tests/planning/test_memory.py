@@ -84,12 +84,14 @@ def test_checkpointed_activations_are_the_inputs_of_the_layers(small, build):
     assert some / 1e6 * BATCH == pytest.approx(inputs + 2 / 13 * all_ / 1e6 * BATCH)
 
 
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
 @pytest.mark.parametrize("pre_norm", [False, True])
 @pytest.mark.parametrize("sharing", ["none", "headwise", "layerwise"])
-def test_a_linformer_that_recomputes_keeps_what_its_positions_attend_to(small, build, sharing, pre_norm):
+def test_a_linformer_that_recomputes_keeps_what_its_positions_attend_to(small, build, sharing, pre_norm, dropout):
     options = {"projected_dim": 8, "sharing": sharing, "encoder_layers": 12, "encoder_normalize_before": pre_norm}
-    config = on_cpu(small(LINFORMER, checkpoint_activations=True, dropout=0.0, **options))
-    without = on_cpu(small(LINFORMER, dropout=0.0, **options))
+    options["dropout"] = dropout
+    config = on_cpu(small(LINFORMER, checkpoint_activations=True, **options))
+    without = on_cpu(small(LINFORMER, **options))
     some, all_ = (
         memory_of(one, sizes_of(one, SYMBOLS), 1e6, N, masked=0).activations / 1e6 * BATCH for one in (config, without)
     )

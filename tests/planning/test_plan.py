@@ -219,8 +219,9 @@ def test_another_optimizer_is_warned_of(run):
 def test_frozen_recomputed_and_pooled_are_in_the_report(run):
     frozen = run(**{"model.projection": "linear", "model.freeze_projection": True})[1]
     assert f" and {8 * N} frozen elements of E and F" in frozen
-    again = run(**{"model.checkpoint_activations": True})[1]
-    assert "the layers' forward pass twice (checkpoint_activations)" in again
+    for option in ("checkpoint_activations", "offload_activations"):
+        found, again = run(**{f"model.{option}": True})
+        assert f"{found.flops.recomputed / N / 1e3:,.1f} kFLOPs of them recomputed" in again
     assert "projection mean_pool" in run(**{"model.projection": "mean_pool"})[1]
     assert "attention n x n" in run(ROBERTA)[1]
 
