@@ -29,6 +29,8 @@ from linformer_fairseq.files.json_records import read_object
 from linformer_fairseq.files.markdown import markdown_table
 
 PAGES = ("README.md", "docs/performance.md", "benchmarks/NOTES.md")
+LONGEST_SHORT = 128
+"""Largest length in the table of ranges: on every machine so far, a Linformer with k = 128 is faster from 256 on."""
 IN_SHORT = ("roberta_sdpa_core", "roberta_hf", "roberta_fairseq", "fairseq_linformer", "linformer_convolution")
 """The models of the short table of speed."""
 
@@ -98,6 +100,12 @@ def short(results: Path) -> list[str]:
     return [line for _, result in of_preset(results, "short") for line in [*tables.short(result), ""]]
 
 
+def short_ranges(results: Path) -> list[str]:
+    """The ranges of the ratios of short inputs, for all files of that preset in one table."""
+    found = [result for _, result in of_preset(results, "short")]
+    return tables.short_ranges(found, LONGEST_SHORT)
+
+
 def table3(results: Path) -> list[str]:
     """Table 3 of the paper, for each file of that preset."""
     lines: list[str] = []
@@ -123,6 +131,7 @@ PARTS: dict[str, Callable[[Path], list[str]]] = {
     "figure2": figure2,
     "energy": energy,
     "short": short,
+    "short_ranges": short_ranges,
     "table3": table3,
     **{kind: partial(of_kind, kind) for kind in report.TABLES},
     "data_prep": lambda results: binarizing.comparison(read_object(results / "data_prep/binarize.json")),

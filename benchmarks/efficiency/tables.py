@@ -244,6 +244,27 @@ def short(result: Result) -> list[str]:
     return [*lines, "", *outliers_note(result), *notes(result)]
 
 
+def short_ranges(results: Sequence[Result], longest: int) -> list[str]:
+    """The lowest and the highest of the ratios in `short` for at most ``longest`` positions, a row for each file."""
+    cells = [cell for result in results for cell in result["cells"]]
+    ours = [cell for cell in cells if MODELS[cell["model"]].projects and cell["model"] in OUR_MODELS]
+    variants = list(dict.fromkeys((cell["model"], cell["k"]) for cell in ours))
+    rows = []
+    for result in results:
+        row = [result["provenance"]["hardware"]]
+        for model, k in variants:
+            found = cells_of(result, model=model, k=k)
+            ratios = [
+                ratio
+                for cell in found
+                if cell["length"] <= longest and (ratio := faster(cell, rival_of(result, **same_input(cell))))
+            ]
+            row.append(f"{min(ratios):.2f} to {max(ratios):.2f}" if ratios else "-")
+        rows.append(row)
+    names = [f"{label(model)}, k = {k:,}" for model, k in variants]
+    return markdown_table([[f"time by the dense rival's, T up to {longest:,}", *names], *rows]) if rows else []
+
+
 def _time_text(ratio: float, cell: Cell, base: Cell) -> str:
     return f"{ratio:.2f}{star(cell, base)}" + (f" [{fewer_operations(cell, base):.2f}]" if cell["k"] else "")
 

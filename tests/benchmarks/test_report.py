@@ -10,6 +10,8 @@ import pytest
 from benchmarks.__main__ import main
 from benchmarks.efficiency.exponents import exponent
 from benchmarks.efficiency.group import KEYS
+from benchmarks.efficiency.store import read
+from benchmarks.efficiency.tables import short_ranges
 
 PROVENANCE = {
     "command": "python -m benchmarks inference",
@@ -166,6 +168,8 @@ def test_short_inputs_say_from_which_length_a_linformer_pays(tmp_path):
     assert "| 64 | 32, padded | 512 | 1.20 [0.80] | 2.40 [1.00] |" in text
     assert "ours, k = 128: no slower than the dense rival from T = 128 on." in text
     assert "ours, k = 256: no slower than the dense rival from T = 256 on." in text
+    ranges = short_ranges([read(tmp_path / "a.json")], 64)
+    assert ranges[-1] == "| some machine | 1.20 to 1.50 | 2.40 to 3.00 |"
 
 
 def test_no_results_or_other_files_are_said(tmp_path, refused):
