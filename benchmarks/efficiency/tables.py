@@ -253,16 +253,12 @@ def short_ranges(results: Sequence[Result], longest: int) -> list[str]:
     for result in results:
         row = [result["provenance"]["hardware"]]
         for model, k in variants:
-            found = cells_of(result, model=model, k=k)
-            ratios = [
-                ratio
-                for cell in found
-                if cell["length"] <= longest and (ratio := faster(cell, rival_of(result, **same_input(cell))))
-            ]
+            found = [cell for cell in cells_of(result, model=model, k=k) if cell["length"] <= longest]
+            ratios = [ratio for cell in found if (ratio := faster(cell, rival_of(result, **same_input(cell))))]
             row.append(f"{min(ratios):.2f} to {max(ratios):.2f}" if ratios else "-")
         rows.append(row)
     names = [f"{label(model)}, k = {k:,}" for model, k in variants]
-    return markdown_table([[f"time by the dense rival's, T up to {longest:,}", *names], *rows]) if rows else []
+    return markdown_table([[f"time divided by the dense rival's, T up to {longest:,}", *names], *rows]) if rows else []
 
 
 def _time_text(ratio: float, cell: Cell, base: Cell) -> str:

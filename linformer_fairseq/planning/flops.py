@@ -46,20 +46,21 @@ def flops_of(sizes: Sizes, length: float, masked: float) -> Flops:
         masked: number of positions for the masked-language-model head; not used with a classification head.
     """
     c, layers = sizes.width, sizes.layers
-    last = length  # positions whose output the last layer computes
+    # Positions whose output the last layer computes.
+    last = 1 if sizes.settings is not None and sizes.classes else length
+    ffn = (layers - 1) * feed_forward(c, sizes.ffn, length) + feed_forward(c, sizes.ffn, last)
     if sizes.settings is None:
         attention, projecting, once = layers * full_attention(c, length), 0.0, 0.0
     else:
-        last = 1 if sizes.classes else length
         by_layer = [linformer_attention(sizes.settings, layer, length) for layer in range(layers - 1)]
         by_layer.append(linformer_attention(sizes.settings, layers - 1, length, last))
         projecting = sum(products.projecting for products in by_layer)
         attention = sum(products.total for products in by_layer)
-        # With offloading, fairseq recomputes whole layers.
-        once = 0.0 if sizes.options.offload_activations else sum(products.once for products in by_layer)
-    ffn = (layers - 1) * feed_forward(c, sizes.ffn, length) + feed_forward(c, sizes.ffn, last)
-    if once and not sizes.options.compile_encoder:
-        once += ffn / 2  # nor is fc2 computed again, except in compiled code, which runs as a whole
+        once = sum(products.once for products in by_layer)
+        if not sizes.options.compile_encoder:  # compiled code runs as a whole, with fc2
+            once += ffn / 2
+        if sizes.options.offload_activations:  # fairseq then recomputes whole layers
+            once = 0.0
     # LayerDrop drops each layer with this probability.
     share = 2.0 * (1 - sizes.options.encoder_layerdrop)
     # A classification head uses only the first position.
