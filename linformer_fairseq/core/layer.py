@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +28,7 @@ _LARGE_BLOCK = 65536
 """Positions of a block on other devices: enough to use the whole device; only limits memory for very long inputs."""
 
 Map = Callable[[Tensor], Tensor]
+Step = TypeVar("Step", bound=Callable[..., Any])
 
 
 class LayerParts(Protocol):
@@ -72,14 +73,15 @@ def encoder_layer(
         attended, _ = parts.self_attn(attention_input(parts, x), padding)
         wanted = slice(1 if first_only else None)
         return _end(parts, *_feed_forward(parts, x[:, wanted], attended[:, wanted]))
-    project, positions, inner = _compiled_steps() if parts.compiled else (_project, _positions, _inner)
-    source, projected = project(parts, x, padding)
+    source, projected = _step(parts, _project)(parts, x, padding)
     if first_only:
         x, source = x[:, :1], source[:, :1]
+    positions = _step(parts, _positions)
     if torch.compiler.is_compiling():  # the caller compiles a whole model
         return positions(parts, x, source, projected)
     blocks = list(_blocks(x))
     if torch.is_grad_enabled() and parts.recompute and blocks:
+        inner = _step(parts, _inner)
         return _joined(
             blocks,
             [
@@ -153,16 +155,21 @@ def _end(parts: LayerParts, x: Tensor, fed: Tensor) -> Tensor:
     return x if parts.normalize_before else parts.final_layer_norm(x)
 
 
+def _step(parts: LayerParts, step: Step) -> Step:
+    """`_project`, `_positions` or `_inner`, compiled if the layer is."""
+    chosen: Step = _compiled(step) if parts.compiled else step
+    return chosen
+
+
 @cache
-def _compiled_steps() -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
-    """`_project`, `_positions` and `_inner` with torch.compile, once for all layers, so that equal layers share the
-    compiled code.
+def _compiled(step: Any) -> Any:
+    """A step with torch.compile, once for all layers, so that equal layers share the compiled code.
 
     The first shape is compiled statically, which is all that pretraining on full blocks needs; from the second shape
     on, lengths and batch sizes are dynamic. After too many graphs, torch warns and runs other shapes without
     compilation; with ``fullgraph=True``, it would fail.
     """
-    return torch.compile(_project), torch.compile(_positions), torch.compile(_inner)
+    return torch.compile(step)
 
 
 def _joined(blocks: list[tuple[slice, slice]], done: list[Tensor]) -> Tensor:

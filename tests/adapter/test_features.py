@@ -302,7 +302,7 @@ def test_compiled_layers_are_equal_layers_that_share_programs(
     plain = build(**options)
     monkeypatch.setattr(compiling, "_hide_blanks", lambda folder: None)
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
-    core_layer._compiled_steps.cache_clear()
+    core_layer._compiled.cache_clear()
     compiled = build(**options, compile_encoder=True)
     assert compiled.state_dict().keys() == plain.state_dict().keys()
     plain.eval(), compiled.eval()
@@ -314,7 +314,7 @@ def test_compiled_layers_are_equal_layers_that_share_programs(
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 6
     assert not torch._dynamo.utils.counters["graph_break"]
     torch._dynamo.reset()
-    core_layer._compiled_steps.cache_clear()
+    core_layer._compiled.cache_clear()
 
 
 def test_compile_encoder_compiles_every_layer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,13 +329,13 @@ def test_compile_encoder_compiles_every_layer(monkeypatch: pytest.MonkeyPatch) -
 def test_compiled_layers_may_compute_activations_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiling, "_hide_blanks", lambda folder: None)
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
-    core_layer._compiled_steps.cache_clear()
+    core_layer._compiled.cache_clear()
     plain, both = build(), build(compile_encoder=True, checkpoint_activations=True)
     both.load_state_dict(plain.state_dict())
     expected, got = gradients(plain.train()), gradients(both.train())
     for name in expected:
         torch.testing.assert_close(got[name], expected[name], msg=f"{name} differs")
-    core_layer._compiled_steps.cache_clear()
+    core_layer._compiled.cache_clear()
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

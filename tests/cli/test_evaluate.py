@@ -102,7 +102,7 @@ def test_bf16_and_compiling_are_switched_on_by_options(
     compiled: list[str] = []
     monkeypatch.setattr(compiling, "_hide_blanks", lambda folder: None)
     monkeypatch.setattr(torch, "compile", lambda step, **options: compiled.append(step.__name__) or step)
-    layer._compiled_steps.cache_clear()
+    layer._compiled.cache_clear()
     probabilities = {}
     for option in ("", "--bf16", "--compile-encoder"):
         out = tmp_path / f"predictions{option}.tsv"
@@ -112,7 +112,7 @@ def test_bf16_and_compiling_are_switched_on_by_options(
         assert compiled == (["_project", "_positions"] if option == "--compile-encoder" else [])
     assert 0 < np.abs(probabilities["--bf16"] - probabilities[""]).max() < 0.15
     assert (probabilities["--compile-encoder"] == probabilities[""]).all()
-    layer._compiled_steps.cache_clear()
+    layer._compiled.cache_clear()
 
 
 def test_little_of_what_the_model_is_given_is_padding(

@@ -21,7 +21,7 @@ from linformer_fairseq.core import (
     compile_layers,
     compiling,
 )
-from linformer_fairseq.core.layer import _compiled_steps
+from linformer_fairseq.core.layer import _compiled
 
 REPO = Path(__file__).resolve().parents[2]
 PROGRAM = """
@@ -99,7 +99,7 @@ def test_a_cache_in_a_folder_with_a_blank_is_refused_by_name(monkeypatch: pytest
 def test_shapes_beyond_the_limit_of_graphs_run_without_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
     monkeypatch.setattr(compiling, "_PROGRAMS", 0)
-    _compiled_steps.cache_clear()
+    _compiled.cache_clear()
     settings = LinformerSettings(24, 3, 1, 20, 5)
     layer = LinformerEncoderLayer(settings, 0, build_shared_projection(settings), 32).eval()
     plain = copy.deepcopy(layer)
@@ -113,7 +113,7 @@ def test_shapes_beyond_the_limit_of_graphs_run_without_compilation(monkeypatch: 
                         torch.testing.assert_close(layer(x, mask), plain(x, mask))
     finally:
         torch._dynamo.reset()
-        _compiled_steps.cache_clear()
+        _compiled.cache_clear()
 
 
 @torch._dynamo.config.patch(recompile_limit=8, accumulated_recompile_limit=256)
