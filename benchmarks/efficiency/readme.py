@@ -101,8 +101,8 @@ def short(results: Path) -> list[str]:
 
 
 def short_ranges(results: Path) -> list[str]:
-    """The ranges of the ratios of short inputs, for all files of that preset in one table."""
-    found = [result for _, result in of_preset(results, "short")]
+    """The ranges of the ratios of short inputs, in inference and training: a table with a row for each file."""
+    found = [result for kind in ("inference", "training") for _, result in of_preset(results, "short", kind)]
     return tables.short_ranges(found, LONGEST_SHORT)
 
 

@@ -97,11 +97,11 @@ def files_of(kind: str, results: Path) -> list[Path]:
     return sorted((results / "efficiency").glob(f"{kind}*.json"))
 
 
-def of_preset(results: Path, preset: str) -> list[tuple[Path, dict[str, Any]]]:
-    """The files of a preset of `linformer benchmark inference`, with their contents.
+def of_preset(results: Path, preset: str, kind: str = "inference") -> list[tuple[Path, dict[str, Any]]]:
+    """The files of a preset of `linformer benchmark inference` or another kind, with their contents.
 
     Raises:
         UserError: a file of results cannot be read.
     """
-    found = [(path, read(path)) for path in files_of("inference", results)]
+    found = [(path, read(path)) for path in files_of(kind, results)]
     return [(path, result) for path, result in found if result["settings"].get("preset") == preset]

@@ -245,20 +245,30 @@ def short(result: Result) -> list[str]:
 
 
 def short_ranges(results: Sequence[Result], longest: int) -> list[str]:
-    """The lowest and the highest of the ratios in `short` for at most ``longest`` positions, a row for each file."""
+    """The lowest and the highest ratio of times to the dense rival's, in `short` or `training`, for at most ``longest``
+    positions; a row for each file."""
     cells = [cell for result in results for cell in result["cells"]]
     ours = [cell for cell in cells if MODELS[cell["model"]].projects and cell["model"] in OUR_MODELS]
     variants = list(dict.fromkeys((cell["model"], cell["k"]) for cell in ours))
     rows = []
     for result in results:
-        row = [result["provenance"]["hardware"]]
+        trains = result["kind"] == "training"
+        dropouts = ", ".join(f"{one:g}" for one in result["settings"]["dropouts"]) if trains else ""
+        row = [result["provenance"]["hardware"] + (f"; training, dropout {dropouts}" if trains else "")]
         for model, k in variants:
             found = [cell for cell in cells_of(result, model=model, k=k) if cell["length"] <= longest]
-            ratios = [ratio for cell in found if (ratio := faster(cell, rival_of(result, **same_input(cell))))]
+            ratios = [ratio for cell in found if (ratio := faster(cell, _dense(result, cell)))]
             row.append(f"{min(ratios):.2f} to {max(ratios):.2f}" if ratios else "-")
         rows.append(row)
     names = [f"{label(model)}, k = {k:,}" for model, k in variants]
     return markdown_table([[f"time divided by the dense rival's, T up to {longest:,}", *names], *rows]) if rows else []
+
+
+def _dense(result: Result, cell: Cell) -> Cell | None:
+    """The dense rival, in its faster form, of one of our cells of inference or training."""
+    if result["kind"] == "training":
+        return _beside(result, cell, _WITH_COMPILED)
+    return rival_of(result, **same_input(cell))
 
 
 def _time_text(ratio: float, cell: Cell, base: Cell) -> str:

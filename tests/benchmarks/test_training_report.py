@@ -68,6 +68,20 @@ def test_the_dense_rival_counts_in_its_faster_form():
         assert ours["times the dense rival's speed"] == "3"
 
 
+def test_the_range_of_short_inputs_is_of_the_faster_form_at_each_length():
+    def at(length, ours, dense, blocks):
+        given = {"n": 512, "length": length, "dropout": 0.1}
+        return [
+            cell("linformer", [ours] * 3, **given),
+            cell("roberta_sdpa_core", [dense] * 3, **given),
+            cell("roberta_sdpa_core_blocks", [blocks] * 3, **given),
+        ]
+
+    made = result(*at(16, 3.0, 2.0, 2.5), *at(128, 2.2, 2.5, 2.0), *at(256, 1.0, 4.0, 4.0))
+    made["settings"] = SETTINGS | {"preset": "short", "dropouts": [0.1]}
+    assert tables.short_ranges([made], 128)[-1] == "| some machine; training, dropout 0.1 | 1.10 to 1.50 |"
+
+
 @pytest.mark.parametrize("form", ["roberta_sdpa_core", "roberta_sdpa_core_blocks"])
 def test_one_form_of_the_dense_rival_gives_no_ratio(form):
     made = result(cell("linformer", [1.0] * 3), cell(form, [4.0] * 3), cell("roberta_fairseq", [5.0] * 3))
