@@ -128,7 +128,7 @@ def example_lengths(folder: Path, split: str, task: DictConfig) -> np.ndarray:
 
 
 def check_lengths(folder: Path, config: DictConfig, n: int) -> None:
-    """Raise for examples that are longer than the model takes, unless fairseq shall shorten or skip them.
+    """Raise for examples that are longer than the model or a batch takes, unless fairseq shall shorten or skip them.
 
     Args:
         folder: of a task.
@@ -138,24 +138,25 @@ def check_lengths(folder: Path, config: DictConfig, n: int) -> None:
     Raises:
         UserError: with the length of the longest example, and how to prepare the task again.
     """
-    task = config.task
-    if config.dataset.skip_invalid_size_inputs_valid_test:
-        return
-    shortened = task.get("shorten_data_split_list") or ""
+    skips = config.dataset.skip_invalid_size_inputs_valid_test
     for split in Splits.of(config.dataset).all:
-        if task.get("shorten_method") not in (None, "none") and (not shortened or split in shortened.split(",")):
-            continue
-        sizes = example_lengths(folder, split, task)
-        if (longest := int(sizes.max())) > n:
+        prefix = folder / "input0" / split
+        sizes = example_lengths(folder, split, config.task)
+        if _shortens(config.task, split):
+            sizes = np.minimum(sizes, n)
+        if (longest := int(sizes.max())) > n and not skips:
             raise UserError(
-                f"task.data: {folder / 'input0' / split}: {int((sizes > n).sum()):,} examples are longer than n = {n}, "
+                f"task.data: {prefix}: {int((sizes > n).sum()):,} examples are longer than n = {n}, "
                 f"the longest has {longest:,} tokens; prepare the task again with --max-positions {n}, or cut them "
                 "with task.shorten_method=truncate"
             )
+        if split != config.dataset.train_subset or not skips:
+            _require_room(config.dataset, split, prefix, sizes[sizes <= n])
 
 
 def check_sentences(folder: Path, config: DictConfig) -> None:
-    """Raise for a validation of sentences or paragraphs that are longer than the model takes: fairseq would stop there.
+    """Raise for a validation of sentences or paragraphs that are longer than the model or a batch takes: fairseq would
+    stop there.
 
     Those of the training data are skipped with a warning. Blocks of ``sample_break_mode=none`` are never longer.
 
@@ -167,18 +168,38 @@ def check_sentences(folder: Path, config: DictConfig) -> None:
         UserError: with the length of the longest one, and what to set.
     """
     task = config.task
-    if task.get("sample_break_mode") in (None, "none") or task.get("shorten_method") not in (None, "none"):
+    if task.get("sample_break_mode") in (None, "none"):
         return
-    if config.dataset.skip_invalid_size_inputs_valid_test:
-        return
-    n = config.model.get("max_positions") or task.tokens_per_sample
+    limits = {"n": config.model.get("max_positions"), "task.tokens_per_sample": task.tokens_per_sample}
+    name, n = min(((name, limit) for name, limit in limits.items() if limit), key=lambda one: one[1])
     for split in Splits.of(config.dataset).valid:
-        longest = int(open_dataset(folder / split).sizes.max()) + 1  # <s>
-        if longest > n:
+        sizes = open_dataset(folder / split).sizes
+        if _shortens(task, split):
+            sizes = np.minimum(sizes, task.tokens_per_sample)
+        sizes = sizes + 1  # <s>
+        if (longest := int(sizes.max())) > n and not config.dataset.skip_invalid_size_inputs_valid_test:
             raise UserError(
-                f"task.data: {folder / split}: the longest line has {longest:,} tokens, more than n = {n}; leave such "
-                "lines out with dataset.skip_invalid_size_inputs_valid_test=true"
+                f"task.data: {folder / split}: the longest line has {longest:,} tokens, more than {name} = {n}; leave "
+                "such lines out with dataset.skip_invalid_size_inputs_valid_test=true"
             )
+        _require_room(config.dataset, split, folder / split, sizes[sizes <= n])
+
+
+def _shortens(task: DictConfig, split: str) -> bool:
+    """Whether fairseq shortens the texts of a split."""
+    splits = task.get("shorten_data_split_list") or ""
+    return task.get("shorten_method") not in (None, "none") and (not splits or split in splits.split(","))
+
+
+def _require_room(dataset: DictConfig, split: str, prefix: Path, sizes: np.ndarray) -> None:
+    """Raise if an example of these sizes is larger than a batch: fairseq leaves it out of the training, and stops at it
+    in the validation."""
+    option = "max_tokens" if split == dataset.train_subset else "max_tokens_valid"
+    tokens = dataset.get(option)
+    if tokens is not None and (longest := int(sizes.max(initial=0))) > tokens:
+        raise UserError(
+            f"dataset.{option}={tokens}, but the longest example of {prefix} has {longest:,} tokens; give at least that"
+        )
 
 
 def _shards_of(folder: Path, split: str) -> list[str]:
@@ -202,10 +223,13 @@ def _require(path: Path, hint: str) -> None:
 def _require_split(folder: Path, name: str, splits: Splits, hint: str) -> None:
     prefix = folder / name
     idx, binary = idx_of(prefix), bin_of(prefix)
-    if not idx.is_file() and name not in _USUAL.all:  # the user's choice
-        option = "train" if name == splits.train else "valid"
-        there = ", ".join(sorted(path.stem for path in folder.glob("*.idx"))) or "none"
-        raise UserError(f"dataset.{option}_subset={name}: {folder} has no such split; it has: {there}")
+    if not idx.is_file():
+        option = f"dataset.{'train' if name == splits.train else 'valid'}_subset"
+        there = ", ".join(sorted(path.stem for path in folder.glob("*.idx")))
+        if name not in _USUAL.all:  # the user's choice
+            raise UserError(f"{option}={name}: {folder} has no such split; it has: {there or 'none'}")
+        if there:
+            hint += f"; or choose one of the splits that are there with {option}=NAME: {there}"
     for path in (idx, binary):
         _require(path, hint)
     try:

@@ -112,6 +112,8 @@ def check_numbers(config: DictConfig) -> None:
 
 
 def _check_task(task: DictConfig) -> None:
+    if task.get("mask_whole_words"):
+        raise UserError("task.mask_whole_words=true: fails in fairseq itself; leave it out")
     kept, replaced = task.get("leave_unmasked_prob") or 0, task.get("random_token_prob") or 0
     if kept + replaced > 1:
         raise UserError(
@@ -153,14 +155,20 @@ def _check_precision(config: DictConfig) -> None:
 
 
 def _check_batch(config: DictConfig) -> None:
-    """Raise if max_tokens makes batches of blocks smaller than update_freq is computed from."""
+    """Raise if nothing gives the size of a batch, or max_tokens makes batches of blocks smaller than update_freq is
+    computed from, or than a block."""
     sequences, tokens = config.dataset.batch_size, config.dataset.max_tokens
+    if sequences is None and tokens is None:
+        raise UserError("dataset.batch_size=null and dataset.max_tokens=null: expected a number for one of them")
     blocks = config.run.stage == "pretraining" and config.task.get("sample_break_mode") in (None, "none")
-    if not blocks or sequences is None or tokens is None:
+    if not blocks or tokens is None:
         return
     length = config.task.tokens_per_sample
-    if tokens < sequences * length:
+    if sequences is not None and tokens < sequences * length:
         raise UserError(
             f"dataset.max_tokens={tokens}, but a batch has {sequences} blocks of {length} tokens (dataset.batch_size), "
             "so updates would be smaller than run.tokens_per_update; lower run.tokens_per_batch instead"
         )
+    for option in ("max_tokens", "max_tokens_valid"):
+        if (given := config.dataset[option]) is not None and given < length:
+            raise UserError(f"dataset.{option}={given}, but a block has {length} tokens (task.tokens_per_sample)")

@@ -102,8 +102,8 @@ def range_of(projected_dim: Any) -> str:
     return f"{least}" if least == most else f"{least}to{most}"
 
 
-def updates(epochs: int, data: str, sentences: int | None) -> int:
-    """Updates of ``sentences`` examples each in ``epochs`` passes over the training examples of a task, at least 1.
+def updates(epochs: int, data: str, sentences: int | None, split: str) -> int:
+    """Updates of ``sentences`` examples each in ``epochs`` passes over a split of a task, at least 1.
 
     Raises:
         UserError: the task's data are not there, or are damaged.
@@ -111,8 +111,8 @@ def updates(epochs: int, data: str, sentences: int | None) -> int:
     """
     if sentences is None or sentences < 1:
         raise ValueError(f"run.sentences_per_update={sentences}: expected at least 1")
-    check_task_data(Path(data), Splits(valid=()))
-    return -(-epochs * open_dataset(Path(data, "label", "train")).items // sentences)
+    check_task_data(Path(data), Splits(split, valid=()))
+    return -(-epochs * open_dataset(Path(data, "label", split)).items // sentences)
 
 
 def percent(part: int, whole: int) -> int:

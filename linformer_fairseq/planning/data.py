@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from linformer_fairseq.files.dictionary import embedding_rows
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.files.mmap_dataset import open_dataset
+from linformer_fairseq.files.mmap_dataset import bin_of, idx_of, open_dataset
 from linformer_fairseq.launch.data import example_lengths
 from linformer_fairseq.models.architectures import MODEL
 from linformer_fairseq.tasks import SENTENCE_PREDICTION
@@ -47,7 +47,7 @@ def data_of(config: DictConfig) -> Data:
         vocabulary, source = ASSUMED_VOCABULARY, f"RoBERTa's, assumed because {dictionary} cannot be read"
     split = str(config.dataset.train_subset)
     first = folders[0] / ("input0" if classifies else "") / split
-    if not first.with_suffix(".idx").exists() and not first.with_suffix(".bin").exists():
+    if not idx_of(first).exists() and not bin_of(first).exists():
         return Data(vocabulary, source, None, None)
     try:
         if classifies:

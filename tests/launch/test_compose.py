@@ -145,12 +145,42 @@ def test_what_is_wrong_is_said(monkeypatch: pytest.MonkeyPatch, words: list[str]
         ("checkpoint.best_checkpoint_metric=nope", "checkpoint.best_checkpoint_metric=nope: no metric of masked_lm; "),
         ("dataset.valid_subset=nope", "dataset.valid_subset=nope: "),
         ("dataset.train_subset=nope", "dataset.train_subset=nope: "),
+        ("task.mask_whole_words=true", "task.mask_whole_words=true: "),
     ],
 )
 def test_values_that_would_train_nothing_useful_are_refused(own_data: Path, word: str, message: str) -> None:
     words = [f"task.data={own_data}", "run_config=cpu", "model.projection=mean_pool", word]
     with pytest.raises(UserError, match=f"^{re.escape(message)}"):
         complete(compose("pretraining", words))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["dataset.max_tokens=511"], "dataset.max_tokens=511, but a block has 512 tokens (task.tokens_per_sample)"),
+        (["dataset.max_tokens=512", "dataset.max_tokens_valid=9"], "dataset.max_tokens_valid=9, but a block has 512"),
+        ([], "dataset.batch_size=null and dataset.max_tokens=null: expected a number for one of them"),
+    ],
+)
+def test_a_batch_without_room_for_a_block_is_refused(own_data: Path, words: list[str], message: str) -> None:
+    words = [
+        f"task.data={own_data}",
+        "run_config=cpu",
+        "dataset.batch_size=null",
+        "optimization.update_freq=[1]",
+        *words,
+    ]
+    with pytest.raises(UserError, match=f"^{re.escape(message)}"):
+        complete(compose("pretraining", words))
+
+
+@pytest.mark.parametrize("name", ["linformer_paragraphs", "roberta_small_batches"])
+def test_batches_of_paragraphs_do_not_depend_on_the_number_of_devices(name: str) -> None:
+    words = [f"experiment=released/{name}", "task.data=x", "run_config=node"]
+    config = resolved(compose("pretraining", [*words, "run.tokens_per_batch=512"]))
+    assert config.dataset.max_tokens * 8 * config.optimization.update_freq[0] == config.run.tokens_per_update
+    with pytest.raises(UserError, match="tokens_per_batch x distributed_training.distributed_world_size: .*multiple"):
+        resolved(compose("pretraining", words))
 
 
 def test_a_finetuning_wants_a_checkpoint() -> None:

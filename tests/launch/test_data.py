@@ -83,7 +83,9 @@ def test_splits_of_ones_own_are_read(own_data: Path, task_data: Path) -> None:
         (own_data / f"valid.{suffix}").rename(own_data / f"dev.{suffix}")
     pretrain(own_data, "dataset.valid_subset='dev,train'")
     pretrain(own_data, "dataset.disable_validation=true")
-    with pytest.raises(UserError, match="^task.data: .*valid.idx: no such file"):
+    with pytest.raises(
+        UserError, match="^task.data: .*valid.idx: no such file; .*dataset.valid_subset=NAME: dev, train"
+    ):
         pretrain(own_data)
     assert check_task_data(task_data, Splits("valid", ("train",))) == 3
     with pytest.raises(UserError, match="^dataset.train_subset=dev: "):
@@ -138,16 +140,43 @@ def test_longer_examples_that_fairseq_shortens_or_skips_pass(tmp_path: Path) -> 
 
 
 def test_a_validation_of_longer_lines_is_refused(tmp_path: Path) -> None:
-    def check(size: int, n: int | None = None, **task: Any) -> None:
+    def check(size: int, n: int | None = None, room: int | None = None, **task: Any) -> None:
         write_items(tmp_path / "valid", [[5] * (size - 1) + [2], [5, 2]])
-        given = options(tokens_per_sample=N, **task)
-        check_sentences(tmp_path, OmegaConf.merge(given, {"model": {"max_positions": n}}))
+        given = options(**{"tokens_per_sample": N, **task})
+        more = {"model": {"max_positions": n}, "dataset": {"max_tokens_valid": room}}
+        check_sentences(tmp_path, OmegaConf.merge(given, more))
 
     check(N - 1, sample_break_mode="eos")  # with <s>
-    check(N, N + 1, sample_break_mode="complete")
+    check(N, N + 1, sample_break_mode="complete", tokens_per_sample=N + 2)
     for mode in ("eos", "complete", "complete_doc"):
-        with pytest.raises(UserError, match=f"valid: .* {N + 1} tokens, more than n = {N}; .*skip_invalid_size"):
-            check(N, sample_break_mode=mode)
+        for n in (None, N + 1):  # fairseq's limit is the smaller of both
+            with pytest.raises(
+                UserError,
+                match=f"valid: .* {N + 1} tokens, more than task.tokens_per_sample = {N}; .*skip_invalid_size",
+            ):
+                check(N, n, sample_break_mode=mode)
+    with pytest.raises(UserError, match=f"more than n = {N}; "):
+        check(N, N, sample_break_mode="eos", tokens_per_sample=N + 1)
     check(N, sample_break_mode="none")
     check(N, sample_break_mode="eos", skip=True)
-    check(N, sample_break_mode="eos", shorten_method="truncate")
+    check(N - 1, sample_break_mode="eos", shorten_method="truncate")
+    with pytest.raises(UserError, match=f"the longest line has {N + 1} tokens"):  # <s> is put before what is left of it
+        check(2 * N, sample_break_mode="eos", shorten_method="truncate")
+    check(2 * N, sample_break_mode="eos", room=3, skip=True)
+    check(3, sample_break_mode="eos", room=4)
+    with pytest.raises(UserError, match="dataset.max_tokens_valid=3, but the longest example of .*valid has 4 tokens"):
+        check(3, sample_break_mode="eos", room=3)
+
+
+def test_examples_larger_than_a_batch_are_refused(tmp_path: Path) -> None:
+    def check(given: DictConfig, **batch: int) -> None:
+        check_lengths(folder, OmegaConf.merge(given, {"dataset": batch}), N)
+
+    folder = task(tmp_path / "task", [4], [5])  # and <s>
+    check(options(), max_tokens=5, max_tokens_valid=6)
+    with pytest.raises(UserError, match="dataset.max_tokens=4, but the longest example of .*train has 5 tokens"):
+        check(options(), max_tokens=4)
+    check(options(skip=True), max_tokens=4)  # fairseq leaves it out
+    for given in (options(), options(skip=True)):  # fairseq stops
+        with pytest.raises(UserError, match="dataset.max_tokens_valid=5, but the longest example of .*valid has 6"):
+            check(given, max_tokens_valid=5)
