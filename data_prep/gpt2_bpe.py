@@ -122,7 +122,8 @@ def install(out: Path, source: Path | None = None) -> tuple[GPT2Tokenizer, list[
             written then.
     """
     if source is None and _is_published(out):
-        return GPT2Tokenizer(out), []
+        numeric = dictionary.read_symbols(out / dictionary.NAME) == _in_numeric_order(out)
+        return GPT2Tokenizer(out), [f"{out / dictionary.NAME}: {_NOT_ROBERTAS}"] if numeric else []
     found = read_folder(source) if source else read_hub()
     notes = [
         f"{different}: its ids are not those of RoBERTa's weights"
@@ -163,12 +164,17 @@ def _complete(folder: Path) -> list[str]:
     """Write a dict.txt if ``folder`` has none; returns a warning in that case."""
     if (folder / dictionary.NAME).is_file():
         return []
-    numbers = sorted(read_numbers(folder / ENCODER).values())
-    dictionary.write(folder / dictionary.NAME, ((str(number), 0) for number in numbers))
-    return [
-        f"no {dictionary.NAME} there: wrote one with all {len(numbers):,} ids in numeric order; RoBERTa's published "
-        "weights need RoBERTa's own, a model trained from scratch does not"
-    ]
+    symbols = _in_numeric_order(folder)
+    dictionary.write(folder / dictionary.NAME, ((symbol, 0) for symbol in symbols))
+    return [f"no {dictionary.NAME} there: wrote one with all {len(symbols):,} ids; {_NOT_ROBERTAS}"]
+
+
+_NOT_ROBERTAS = "the ids are in numeric order; RoBERTa's published weights need RoBERTa's own, a model trained from scratch does not"
+
+
+def _in_numeric_order(folder: Path) -> list[str]:
+    """The symbols of a dict.txt for a folder without RoBERTa's."""
+    return [str(number) for number in sorted(read_numbers(folder / ENCODER).values())]
 
 
 def main(argv: list[str] | None = None, prog: str | None = None) -> None:

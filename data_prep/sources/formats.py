@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from data_prep.sources.lines import Limits, Piece, cut_blocks, decode, line_pieces
+from data_prep.sources.lines import Limits, Piece, cut_blocks, decode, line_pieces, too_long
 from data_prep.sources.source import Errors, Record
 from data_prep.sources.streams import Readable
 from linformer_fairseq.files.errors import UserError
@@ -126,10 +126,12 @@ def _article(record: Record, title: str) -> Record:
 
 
 def _lines(pieces: Iterator[Piece], name: str, limits: Limits) -> Iterator[Piece]:
-    """Every line that is not blank."""
+    """Every line that is not blank, and is a document."""
     for piece in pieces:
         line, offset = piece.line, piece.offset
         for data in piece.data.split(b"\n")[:-1]:
+            if len(data) > limits.max_document_bytes:
+                raise too_long(name, line, limits.max_document_bytes)
             if data and not data.isspace():
                 yield Piece(data, line, offset)
             line += 1

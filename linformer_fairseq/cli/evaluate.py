@@ -41,11 +41,12 @@ def run(arguments: argparse.Namespace) -> int:
         data.require(split)
         submission = _submission_path(arguments.submission, data)
         outputs = {"--out": arguments.out, "--submission": submission, "--results": arguments.results}
-        _check_outputs(outputs, Path(arguments.checkpoint))
+        weights = existing_weights(arguments.checkpoint)
+        _check_outputs(outputs, weights)
         if arguments.results and not data.has_labels(split):
             raise UserError(f"--results {arguments.results}: {split} of {data.folder} has no labels: no score")
         device = device_of(arguments.device, arguments.bf16)
-        finetuned = read_finetuned(existing_weights(arguments.checkpoint))
+        finetuned = read_finetuned(weights)
         classifier = load_classifier(finetuned, data, device, arguments.bf16, arguments.compile_encoder)
         found = predict(classifier, split, arguments.batch_size, show_progress=True)
         identifiers = data.identifiers(split, len(found.predicted))

@@ -3,7 +3,8 @@
     python scripts/slurm/check_chain.py PROCESSES [KEY=VALUE...] -- TASK=DIR... [-- KEY=VALUE...]
 
 PROCESSES is the number of processes of the pretraining; its keys come first, those of every finetuning last. Prints the
-checkpoint that the finetunings will start from. LINFORMER_LRS and LINFORMER_SEEDS have their learning rates and seeds.
+checkpoint that the finetunings will start from, then the folders that will contain all runs, each on a line.
+LINFORMER_LRS and LINFORMER_SEEDS have their learning rates and seeds.
 """
 
 from __future__ import annotations
@@ -21,11 +22,14 @@ from linformer_fairseq.launch.data import check_lengths, check_task_data, check_
 from linformer_fairseq.launch.train import check_run_folder
 
 
-def check(processes: str, pretraining: Sequence[str], tasks: Sequence[str], finetuning: Sequence[str]) -> Path:
+def check(
+    processes: str, pretraining: Sequence[str], tasks: Sequence[str], finetuning: Sequence[str]
+) -> tuple[Path, list[Path]]:
     """Compose the config of every run of the chain and check its data and folder.
 
     Returns:
-        The checkpoint that the pretraining will write.
+        The checkpoint that the pretraining will write, and the folders that contain all runs: that of the pretraining,
+        and those of finetunings elsewhere.
 
     Raises:
         UserError: one of the runs would fail.
@@ -40,9 +44,12 @@ def check(processes: str, pretraining: Sequence[str], tasks: Sequence[str], fine
     os.environ["SLURM_NTASKS"] = "1"
     rates, seeds = (os.environ[name].split() for name in ("LINFORMER_LRS", "LINFORMER_SEEDS"))
     grid = [[f"lr={rate}", f"common.seed={seed}"] for rate in rates for seed in seeds]
+    folders = [checkpoint.parent]
     for task, data in (word.split("=", 1) for word in tasks):
         own = ["run_config=srun", f"task={task}", f"task.data={data}", f"pretrained={checkpoint}", *finetuning]
         configs = [resolved(compose("finetuning", [*own, *keys])) for keys in grid]
+        parents = dict.fromkeys(Path(one.checkpoint.save_dir).absolute().parent for one in configs)
+        folders += [one for one in parents if not any(one.is_relative_to(folder) for folder in folders)]
         check_task_data(Path(data))
         check_task_name(task, Path(data))
         check_lengths(Path(data), configs[0], n)
@@ -51,7 +58,7 @@ def check(processes: str, pretraining: Sequence[str], tasks: Sequence[str], fine
                 f"{task}={data}: its dictionary is not that of {config.task.data}; prepare the task with the tokenizer "
                 "of the pretraining data"
             )
-    return checkpoint
+    return checkpoint, folders
 
 
 def main(words: Sequence[str]) -> int:
@@ -64,10 +71,11 @@ def main(words: Sequence[str]) -> int:
             groups[-1].append(word)
     pretraining, tasks, finetuning = groups
     try:
-        print(check(words[0], pretraining, tasks, finetuning))
+        checkpoint, folders = check(words[0], pretraining, tasks, finetuning)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    print(checkpoint, *folders, sep="\n")
     return 0
 
 

@@ -83,8 +83,10 @@ read -ra rates <<<"$LINFORMER_LRS"
 read -ra seeds <<<"$LINFORMER_SEEDS"
 find_python
 ((dry)) || command -v sbatch >/dev/null || die "sbatch: no such program; run this on a machine that submits to SLURM"
-checkpoint="$("${python[@]}" "$repo/scripts/slurm/check_chain.py" "$((nodes * tasks_per_node))" "${pretrain_keys[@]}" \
+checked="$("${python[@]}" "$repo/scripts/slurm/check_chain.py" "$((nodes * tasks_per_node))" "${pretrain_keys[@]}" \
     -- "${tasks[@]}" -- "${finetune_keys[@]}")" || exit 1
+mapfile -t folders <<<"$checked"
+checkpoint="${folders[0]}" folders=("${folders[@]:1}")
 
 queued=()
 take_back() {
@@ -120,8 +122,9 @@ for task in "${tasks[@]}"; do
     report "finetune-$name" "$job"
     after+=":$job"
 done
-printf -v collect '%q ' "${python[@]}" -m linformer_fairseq.cli results collect "$(dirname -- "$checkpoint")"
-((dry)) || mkdir -p logs # SLURM does not create it, and the job would fail without a message
+printf -v collect '%q ' "${python[@]}" -m linformer_fairseq.cli results collect "${folders[@]}"
+# SLURM does not create logs, and the job would fail without a message; folders of finetunings that never began are collected, too
+((dry)) || mkdir -p logs "${folders[@]:1}"
 submit "${all[@]}" --job-name=collect --dependency="afterany$after" --ntasks=1 --time=30 --output=logs/%x-%j.out \
     --wrap="$collect"
 report collect "$job"

@@ -205,6 +205,14 @@ def test_outputs_that_cannot_be_written_are_refused_before_the_work(
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"no.pt": "old", "taken": "old"}
 
 
+def test_the_weights_in_a_folder_are_not_overwritten(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (weights := tmp_path / "model.pt").write_text("old")
+    assert says(fails(capsys, tmp_path, data, "--out", weights), f"--out {weights}", "is the input")
+    assert weights.read_text() == "old"
+
+
 def test_submission(data: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["evaluate", str(checkpoint), str(data), "--split", "test", "--submission", str(tmp_path)]
     assert cli.main([*words, "--out", str(tmp_path / "out.tsv")]) == 0

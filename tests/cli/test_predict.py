@@ -185,9 +185,10 @@ def test_the_checkpoint_is_not_overwritten(
 ) -> None:
     weights = tmp_path / "model.pt"
     weights.write_bytes(b"weights")
-    assert cli.main(["predict", str(weights), str(lines), "--out", str(weights)]) == 1
-    assert says(capsys.readouterr().err, f"--out {weights}", "is the input")
-    assert weights.read_bytes() == b"weights"
+    for given in (weights, tmp_path):  # the file, and the folder
+        assert cli.main(["predict", str(given), str(lines), "--out", str(weights)]) == 1
+        assert says(capsys.readouterr().err, f"--out {weights}", "is the input")
+        assert weights.read_bytes() == b"weights"
 
 
 def test_no_texts_are_said(tmp_path: Path, predict: Predict, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,8 +22,29 @@ def _grid(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_a_sound_chain_and_where_its_finetunings_start(keys: list[str], task_data: Path, tmp_path: Path) -> None:
-    found = check("2", keys, [f"sst2={task_data}"], ["dataset.batch_size=8"])
-    assert found == tmp_path / "runs" / "tiny" / "checkpoint_best.pt"
+    checkpoint, folders = check("2", keys, [f"sst2={task_data}"], ["dataset.batch_size=8"])
+    assert checkpoint == tmp_path / "runs" / "tiny" / "checkpoint_best.pt" and folders == [checkpoint.parent]
+
+
+@pytest.mark.parametrize(
+    ("more", "finetuning", "pretrained", "finetuned"),
+    [
+        (["run.runs=scratch"], [], "scratch/tiny", "runs/tiny"),
+        ([], ["run.runs=scratch"], "runs/tiny", "scratch/tiny"),
+        (["run.name=long/a"], [], "runs/long/a", "runs/a"),
+    ],
+)
+def test_the_folders_of_finetunings_elsewhere(
+    keys: list[str],
+    task_data: Path,
+    tmp_path: Path,
+    more: list[str],
+    finetuning: list[str],
+    pretrained: str,
+    finetuned: str,
+) -> None:
+    _, folders = check("2", [*keys, *more], [f"sst2={task_data}"], finetuning)
+    assert folders == [tmp_path / pretrained, tmp_path / finetuned]
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def test_the_repository_is_found_or_asked_for(queue: Queue) -> None:
 
 def test_a_failed_pretraining_cancels_the_finetunings(queue: Queue) -> None:
     body = """case "$*" in
-*check_chain*) echo runs/x/checkpoint_best.pt ;;
+*check_chain*) printf '%s\\n' runs/x/checkpoint_best.pt runs/x ;;
 *results*) echo "${@:3}" >collected ;;
 *) exit 1 ;;
 esac"""

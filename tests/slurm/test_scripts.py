@@ -55,7 +55,8 @@ def chain(tmp_path: Path) -> Chain:
         "sbatch": f'n=$(grep -c ^sbatch {log})\nprintf "sbatch" >>{log}; printf " [%s]" "$@" >>{log}; echo >>{log}\n'
         "((n + 1 != FAILS_AT)) || exit 1\necho $((n + 101))",
         "scancel": f'echo "scancel $*" >>{log}',
-        "python": f'echo "python $*" >>{log}; [[ $* != *bad* ]] && echo "/r u n/x/checkpoint_best.pt"',
+        "python": f'echo "python $*" >>{log}; [[ $* != *bad* ]] && '
+        'printf "%s\\n" "/r u n/x/checkpoint_best.pt" "/r u n/x" "fine tuned"',
     }
     log.touch()
     for name, body in stubs.items():
@@ -97,8 +98,8 @@ def test_jobs_of_a_chain_wait_for_each_other(chain: Chain, tmp_path: Path) -> No
         assert line.endswith(f"finetune_array.sbatch] {words}")
     assert "--qos" not in sst2 + qnli + collect
     assert "[--dependency=afterany:102:103]" in collect and "[--partition=gpu] [--account=nlp]" in collect
-    assert collect.endswith(r"-m linformer_fairseq.cli results collect /r\ u\ n/x ]")
-    assert (tmp_path / "logs").is_dir()
+    assert collect.endswith(r"-m linformer_fairseq.cli results collect /r\ u\ n/x fine\ tuned ]")
+    assert (tmp_path / "logs").is_dir() and (tmp_path / "fine tuned").is_dir()
 
 
 def test_without_gpus_the_finetunings_have_none_either(chain: Chain, tmp_path: Path) -> None:

@@ -54,6 +54,14 @@ def test_bad_records_are_placed(line: str, said: str) -> None:
         read(read_json_lines, '{"text": "good"}\n' + line + "\n")
 
 
+@pytest.mark.parametrize("block", [8, 1 << 20])
+def test_a_json_line_over_the_limit_is_named(block: int) -> None:
+    raw = b'{"text": "a"}\n{"text": "' + b"x" * 100 + b'"}\n'
+    options = ReadOptions(Limits(64, block))
+    with pytest.raises(UserError, match="f, line 2: the document .* longer than 64 bytes.*--max-document-bytes"):
+        list(read_json_lines(io.BytesIO(raw), "f", options, "strict", 0))
+
+
 def test_an_array_over_several_lines_is_recognised() -> None:
     with pytest.raises(UserError, match="line 1, column 2: not JSON.* jq"):
         read(read_json_lines, '[\n {"text": "a"}\n]')

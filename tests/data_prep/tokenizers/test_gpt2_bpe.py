@@ -1,5 +1,6 @@
 """python -m data_prep.gpt2_bpe: the files of GPT-2's BPE from a folder or from a hub."""
 
+import hashlib
 import json
 import os
 import random
@@ -51,6 +52,19 @@ def test_files_of_a_folder_without_a_dictionary(
     assert (out / "encoder.json").read_bytes() == ENCODER
     tokenizer, _ = gpt2_bpe.install(out, folder)
     assert tokenizer.encode("the").tolist() == [4 + 257]
+
+
+def test_a_folder_that_is_complete_but_has_not_roberta_s_ids_is_said(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    gpt2_bpe.install(out, folder)
+    digests = {name: hashlib.sha256((out / name).read_bytes()).hexdigest() for name in gpt2_bpe.PUBLISHED}
+    monkeypatch.setattr(gpt2_bpe, "PUBLISHED", digests)
+    (note,) = gpt2_bpe.install(out)[1]
+    assert says(note, out / "dict.txt", "numeric order")
+    (out / "dict.txt").write_text("".join(f"{n} 0\n" for n in reversed(range(258))))
+    assert gpt2_bpe.install(out)[1] == []
 
 
 def test_a_dictionary_that_is_there_is_kept(folder: Path, tmp_path: Path) -> None:
