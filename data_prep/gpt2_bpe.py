@@ -169,7 +169,10 @@ def _complete(folder: Path) -> list[str]:
     return [f"no {dictionary.NAME} there: wrote one with all {len(symbols):,} ids; {_NOT_ROBERTAS}"]
 
 
-_NOT_ROBERTAS = "the ids are in numeric order; RoBERTa's published weights need RoBERTa's own, a model trained from scratch does not"
+_NOT_ROBERTAS = (
+    "the ids are in numeric order; RoBERTa's published weights need RoBERTa's own dictionary, a model trained from "
+    "scratch does not"
+)
 
 
 def _in_numeric_order(folder: Path) -> list[str]:
