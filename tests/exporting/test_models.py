@@ -314,6 +314,12 @@ def test_models_that_cannot_be_exported_are_refused(finetuned: tuple[Path, Path]
     noisy = write_checkpoint(data, data / "noisy.pt", "--max-positions", "64", "--quant-noise-pq", "0.1")
     with pytest.raises(UserError, match="quant_noise_pq=0.1"):
         export_folder(str(noisy), out)
+    for option in ("init_token", "separator_token"):
+        state = torch.load(checkpoint, weights_only=False)
+        state["cfg"]["task"][option] = None
+        torch.save(state, framed := tmp_path / "framed.pt")
+        with pytest.raises(UserError, match=f"framed.pt: was finetuned with task.{option}=None"):
+            export_folder(str(framed), out, data)
     assert not out.exists() and not list(tmp_path.glob("*.tmp"))
     out.mkdir()
     with pytest.raises(ValueError, match="already exists"):

@@ -18,6 +18,7 @@ from linformer_fairseq.checkpoints.released_folder import TRANSFORMERS_CONFIG
 from linformer_fairseq.exporting.model_card import model_card
 from linformer_fairseq.exporting.trained import TrainedModel, read_trained
 from linformer_fairseq.files.atomic import new_folder
+from linformer_fairseq.files.dictionary import BOS, EOS
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.shipped import WEIGHTS
 from linformer_fairseq.files.tokenizers import files_of
@@ -85,6 +86,8 @@ def convert(model: str, data: Path | None) -> Converted:
             "that transformers' model does not have; train it with quant_noise_pq=0 to export it"
         )
     classifies = trained.head is not None
+    if classifies:
+        _check_task(model, trained)
     config = options.to_transformers(trained.options, trained.vocabulary, trained.labels if classifies else None)
     if classifies:
         config["problem_type"] = "regression" if trained.regression else "single_label_classification"
@@ -125,6 +128,17 @@ def export_folder(model: str, out: Path, data: Path | None = None) -> list[Path]
         _write_code(folder)
         (folder / CARD).write_text(model_card(trained, data, exported=out), encoding="utf-8")
     return sorted(out.iterdir())
+
+
+def _check_task(model: str, trained: TrainedModel) -> None:
+    """Raise unless the tokenizer frames texts as the classifier's task did."""
+    task = trained.state["cfg"].task
+    for option, expected in (("init_token", BOS), ("separator_token", EOS)):
+        if (given := getattr(task, option, None)) != expected:
+            raise UserError(
+                f"{model}: was finetuned with task.{option}={given}, but transformers' tokenizer makes <s> a </s>, and "
+                f"<s> a </s></s> b </s>, of texts; finetune it with task.{option}={expected} to export it"
+            )
 
 
 def _check(model: str, tensors: dict[str, Tensor], config: LinformerConfig, classifies: bool) -> None:
