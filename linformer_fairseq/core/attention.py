@@ -207,7 +207,7 @@ class LinformerSelfAttention(nn.Module):
             return Order.PROJECTION if by_rows else Order.MAPS
         whole = any(type(linear) is not nn.Linear or has_hooks(linear) for linear in (self.k_proj, self.v_proj))
         if whole:  # quantization noise, pruning, hooks
-            if self.settings.sharing != "none":
+            if by_rows:
                 return Order.PROJECTION
             self._check_parts()
         return cheapest_order(self.settings, self._dims, length)

@@ -67,8 +67,8 @@ class LinformerRobertaConfig(FairseqDataclass):
     )
     quant_noise_pq: float = _option(
         0.0,
-        "quantization noise in the linear layers in training (not in E and F; not with sharing=none); above 0, the "
-        "model has one more linear layer, after the embeddings",
+        "quantization noise in the linear layers in training (not in E and F; not with a k for each head, nor with "
+        "sharing=none except for pooling); above 0, the model has one more linear layer, after the embeddings",
     )
     quant_noise_pq_block_size: int = _option(8, "block size of the quantization noise", Role.TRAINING)
     quant_noise_scalar: float = _option(

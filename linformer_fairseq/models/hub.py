@@ -206,7 +206,9 @@ def load_hub_interface(
             raise ValueError(f"{path}: fairseq cannot use a path with a colon; choose another folder")
     if checkpoint_file is None:
         checkpoint_file = WEIGHTS if (model_folder / WEIGHTS).is_file() else CHECKPOINT
-    if not (model_folder / checkpoint_file).is_file() and os.pathsep not in checkpoint_file:
+    if os.pathsep in checkpoint_file:  # fairseq would load several, of which the interface has one
+        raise ValueError(f"checkpoint_file={checkpoint_file}: expected the name of one file, without {os.pathsep!r}")
+    if not (model_folder / checkpoint_file).is_file():
         there = ", ".join(sorted(path.name for path in model_folder.glob("*.pt"))[:5])
         raise FileNotFoundError(
             f"{model_folder / checkpoint_file}: no such file; name the checkpoint"
@@ -231,8 +233,7 @@ def load_hub_interface(
             # Compilation is not worthwhile for a few batches, even if the model was trained with it.
             **{"compile_encoder": False, **overrides},
         )
-    for name in checkpoint_file.split(os.pathsep):
-        check_data(model_folder / name, data_folder)
+    check_data(model_folder / checkpoint_file, data_folder)
     names = {str(name) for part in loaded["args"].values() if isinstance(part, DictConfig) for name in part}
     if wrong := sorted(given - names):  # fairseq would ignore it
         message = f"{wrong[0]}: the model, its task and its tokenizer have no such option"

@@ -30,20 +30,20 @@ class Disk:
         return self.checkpoint * (self.kept or 0) <= self.free
 
 
-def disk_of(config: DictConfig, sizes: Sizes, epochs: float | None) -> Disk:
+def disk_of(config: DictConfig, sizes: Sizes, updates: int, epochs: float | None) -> Disk:
     """Disk space that a run's checkpoints need.
 
     Args:
         config: of the run.
         sizes: of its model.
+        updates: of the whole run.
         epochs: number of epochs; None if not known.
     """
     folder = Path(config.checkpoint.save_dir).absolute()
     while not folder.is_dir():
         folder = folder.parent
-    return Disk(
-        checkpoint_bytes(config, sizes), checkpoints_kept(config, epochs), shutil.disk_usage(folder).free, folder
-    )
+    kept = checkpoints_kept(config, updates, epochs)
+    return Disk(checkpoint_bytes(config, sizes), kept, shutil.disk_usage(folder).free, folder)
 
 
 def checkpoint_bytes(config: DictConfig, sizes: Sizes) -> int:
@@ -58,7 +58,7 @@ def checkpoint_bytes(config: DictConfig, sizes: Sizes) -> int:
     return 4 * (model + moments)
 
 
-def checkpoints_kept(config: DictConfig, epochs: float | None) -> int | None:
+def checkpoints_kept(config: DictConfig, updates: int, epochs: float | None) -> int | None:
     """Maximum number of checkpoints at a time, including the one being written.
 
     Returns:
@@ -70,7 +70,7 @@ def checkpoints_kept(config: DictConfig, epochs: float | None) -> int | None:
     kept = 1 + (not options.no_last_checkpoints) + (not config.dataset.disable_validation)
     kept += max(options.keep_best_checkpoints, 0)
     if options.save_interval_updates > 0:
-        written = math.ceil(config.optimization.max_update / options.save_interval_updates)
+        written = math.ceil(updates / options.save_interval_updates)
         limit = options.keep_interval_updates
         kept += min(written, limit) if limit > 0 else written
     if not options.no_epoch_checkpoints:

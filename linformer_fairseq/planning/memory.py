@@ -106,7 +106,8 @@ def _activations(sizes: Sizes, length: float, masked: float, width: int, on_cpu:
     else:
         rows = max(max(dims) for dims in sizes.settings.dims)
         # X with zeros at padding, E X (or W X of all positions, if W is applied first), and the keys and values.
-        projected = {"none": 2 * length, "headwise": 2 * rows}.get(sizes.settings.sharing, rows)
+        pools = sizes.settings.is_pooling and sizes.settings.one_dim_per_layer  # whatever the sharing is
+        projected = rows if pools else {"none": 2 * length, "headwise": 2 * rows}.get(sizes.settings.sharing, rows)
         keys_values = length + projected + 2 * rows
     layer += width * keys_values * c
     if on_cpu and options.attention_dropout > 0:

@@ -99,7 +99,7 @@ def plan(config: DictConfig) -> Plan:
     # A batch of a task is as long as its longest example.
     longest = length if pretraining else float(sizes.n)
     memory = memory_of(config, sizes, batch, longest, masked)
-    disk = disk_of(config, sizes, epochs)
+    disk = disk_of(config, sizes, updates, epochs)
     found = [str(warning.message) for warning in of_settings]
     found += _warnings(config, data, sizes, memory, disk, sequences, length)
     return Plan(
@@ -190,9 +190,10 @@ def _warnings(
         lower = "run.tokens_per_batch" if not sizes.classes else "dataset.batch_size"
         found.append(f"{size_text(memory.total)} may not fit into {size_text(memory.device)}: lower {lower}")
     if disk.kept and not disk.suffices:
+        fewer = "lower" if config.checkpoint.keep_interval_updates > 0 else "set"
         found.append(
-            f"{disk.kept} checkpoints need {size_text(disk.kept * disk.checkpoint)}, but {disk.folder} has "
-            f"{size_text(disk.free)} free: choose another run.runs, or lower checkpoint.keep_interval_updates"
+            f"{disk.kept:,} checkpoints need {size_text(disk.kept * disk.checkpoint)}, but {disk.folder} has "
+            f"{size_text(disk.free)} free: choose another run.runs, or {fewer} checkpoint.keep_interval_updates"
         )
     if config.optimizer._name not in ("adam", "fused_adamw"):
         found.append(

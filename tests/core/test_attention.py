@@ -191,15 +191,19 @@ def test_the_order_with_the_fewest_multiplications_is_taken(sharing: str, length
     assert cheapest_order(settings, settings.dims[3], length) is order
 
 
-@pytest.mark.parametrize("sharing", ["headwise", "key_value", "layerwise"])
-def test_hooks_on_the_linear_maps_see_short_inputs_too(sharing: str) -> None:
-    layers, _ = _layers(f"{sharing}-linear")
+@pytest.mark.parametrize(
+    ("case", "rows"), [("headwise-linear", K), ("key_value-linear", K), ("layerwise-linear", K), ("none-mean_pool", 1)]
+)
+def test_hooks_on_the_linear_maps_see_short_inputs_too(case: str, rows: int) -> None:
+    layers, _ = _layers(case)
     x, seen = torch.randn(2, 3, WIDTH), []
     expected = layers[0](x)[0]
     for linear in (layers[0].k_proj, layers[0].v_proj):
         linear.register_forward_pre_hook(lambda module, args: seen.append(args[0].shape))
     torch.testing.assert_close(layers[0](x)[0], expected)
-    assert seen == [(2, K, WIDTH)] * 2, "quantisation noise is such a hook"
+    assert seen == [(2, rows, WIDTH)] * 2, "quantisation noise is such a hook"
+    layers[0].k_proj = torch.nn.Sequential(layers[0].k_proj)  # as LoRA and others put a module in its place
+    torch.testing.assert_close(layers[0](x)[0], expected)
 
 
 @pytest.mark.parametrize("register", ["register_full_backward_hook", "register_full_backward_pre_hook"])

@@ -168,6 +168,8 @@ def test_options_go_there_and_back() -> None:
     back = options.to_fairseq(options.to_transformers(args, 45, None))
     assert {name: getattr(args, name) for name in back} == back
     assert {"pooler_dropout", "projected_dim", "activation_fn", "row_weights"} <= back.keys()
+    args.projected_dim = "[[8, 4], [4, 2]]"  # from a command line
+    assert options.to_transformers(args, 45, None)["projected_dim"] == [[8, 4], [4, 2]]
     with pytest.raises(ValueError, match="'silu'"):
         options.to_fairseq({"hidden_act": "silu"})
 
@@ -248,6 +250,17 @@ def test_a_classifier_goes_there_and_back(finetuned: tuple[Path, Path], tmp_path
     before = torch.load(checkpoint, weights_only=False)["model"]
     assert all(torch.equal(before[name], tensor) for name, tensor in again.model.state_dict().items())
     assert (tmp_path / "back/label/dict.txt").read_text() == "bad 1\ngood 1\n"
+
+
+def test_a_model_without_a_head_is_imported(finetuned: tuple[Path, Path], tmp_path: Path) -> None:
+    export_folder(str(finetuned[0]), tmp_path / "hf")
+    model = LinformerModel.from_pretrained(tmp_path / "hf").eval()
+    model.save_pretrained(tmp_path / "saved")
+    import_folder(tmp_path / "saved", tmp_path / "back", tmp_path / "hf")
+    again = LinformerRobertaModel.from_pretrained(tmp_path / "back").eval()
+    tokens = again.encode(["the value", "a list of the given value is empty"])
+    with torch.no_grad():
+        close(model(tokens).last_hidden_state, again.extract_features(tokens), tokens)
 
 
 @pytest.mark.parametrize("files", ["one", "shards"])

@@ -25,6 +25,7 @@ BATCH, MASKED = 4, 4
 LINFORMER, ROBERTA = "linformer_roberta", "roberta"
 SHARINGS = ("none", "headwise", "key_value", "layerwise")
 CASES = [(ROBERTA, {}), *((LINFORMER, {"projected_dim": 8, "sharing": s}) for s in SHARINGS)]
+CASES.append((LINFORMER, {"projected_dim": 8, "projection": "mean_pool", "sharing": "none"}))
 
 
 def on_cpu(config, **common):
@@ -198,7 +199,13 @@ def test_the_device_is_known_from_the_machine_or_from_the_config(small, monkeypa
 def test_checkpoints_that_are_there_at_once(small, options, epochs, kept):
     config = with_defaults(small(ROBERTA))
     config.checkpoint.update({"save_interval_updates": 1000, "keep_interval_updates": 2, **options})
-    assert checkpoints_kept(config, epochs) == kept
+    assert checkpoints_kept(config, config.optimization.max_update, epochs) == kept
+
+
+def test_checkpoints_of_a_run_that_ends_before_max_update(small):
+    config = with_defaults(small(ROBERTA))
+    config.checkpoint.update({"save_interval_updates": 1000, "keep_interval_updates": -1})
+    assert checkpoints_kept(config, 2500, None) == 3 + 3
 
 
 @pytest.mark.slow

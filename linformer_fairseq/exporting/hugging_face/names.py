@@ -8,6 +8,8 @@ from torch import Tensor
 
 from linformer_fairseq.files.weight_names import ENCODER, HEADS, LM_HEAD, OUTPUT, OUTPUT_BIAS
 
+BODY = "linformer."
+"""The part without a head; a file of ``LinformerModel`` alone has its names without this."""
 VERSION = f"{ENCODER}version"
 """A buffer of fairseq's encoders; always `VERSION_NUMBER`."""
 VERSION_NUMBER = 3.0
@@ -16,7 +18,7 @@ VERSION_NUMBER = 3.0
 def _table(head: str) -> list[tuple[str, str]]:
     """(fairseq, transformers): beginnings of names; the first one that fits counts, in both directions."""
     return [
-        (ENCODER, "linformer."),
+        (ENCODER, BODY),
         (OUTPUT, "lm_head.decoder.weight"),
         (OUTPUT_BIAS, "lm_head.decoder.bias"),
         (LM_HEAD, "lm_head."),
@@ -40,6 +42,8 @@ def to_transformers(weights: Mapping[str, Tensor], head: str, tied: bool) -> dic
 
 def to_fairseq(weights: Mapping[str, Tensor], head: str) -> dict[str, Tensor]:
     """Renames the weights of transformers' model; ``head`` is the name of its classification head in fairseq."""
+    if not any(name.startswith(BODY) for name in weights):
+        weights = {f"{BODY}{name}": tensor for name, tensor in weights.items()}
     table = [(new, old) for old, new in _table(head)]
     return {_renamed(name, table): tensor for name, tensor in weights.items()}
 

@@ -6,6 +6,7 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from linformer_fairseq.core import parse_projected_dim
 from linformer_fairseq.files.dictionary import BOS, EOS, PAD
 
 MODEL_TYPE = "linformer"
@@ -67,6 +68,7 @@ def to_transformers(options: Namespace, vocabulary: int, labels: Sequence[str] |
         "tie_word_embeddings": not options.untie_weights_roberta,
         **{name: getattr(options, option) for option, name in _NAMES.items()},
     }
+    config["projected_dim"] = parse_projected_dim(config["projected_dim"])  # fairseq's parser leaves it as text
     for option, name in _ACTIVATIONS.items():
         function = getattr(options, option)
         config[name] = _SAME_FUNCTION.get(function, function)
