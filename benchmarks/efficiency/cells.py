@@ -60,6 +60,14 @@ def rival_of(result: Result, **wanted: Any) -> Cell | None:
     return min(cells, key=lambda cell: cell["seconds"] or math.inf, default=None)
 
 
+def leaner_rival_of(result: Result, by_batch: bool, **wanted: Any) -> Cell | None:
+    """The cell of the dense rival in the form that needs less memory, which need not be the faster one."""
+    cells = [cell for name in DENSE_FORMS for cell in cells_of(result, model=name, **wanted)]
+    if by_batch:
+        return max(cells, key=lambda cell: cell["batch"] or 0, default=None)
+    return min(cells, key=lambda cell: cell["peak_bytes_per_token"] or math.inf, default=None)
+
+
 def both_forms(result: Result) -> bool:
     """Whether the dense rival was measured in both forms: only then is its faster form known."""
     return all(cells_of(result, model=name) for name in DENSE_FORMS)
