@@ -155,6 +155,18 @@ def test_the_faster_form_of_the_dense_rival_counts_and_leads(tmp_path):
     assert text.index("than the dense rival**") < text.index("than Hugging Face's RoBERTa**")
 
 
+def test_memory_is_held_against_the_dense_rival_that_needs_less(tmp_path):
+    cells = [
+        cell("roberta_sdpa_core", 512, None, 2.0, 4096),  # the faster one
+        cell("roberta_sdpa_core_blocks", 512, None, 3.0, 1536),
+        cell("linformer", 512, 128, 1.0, 1024),
+    ]
+    (tmp_path / "a.json").write_text(json.dumps(result(cells)))
+    assert main(["report", "--results", str(tmp_path)]) == 0
+    memory = (tmp_path / "README.md").read_text().split("Times less memory than the dense rival")[1]
+    assert memory.splitlines()[4] == "| 512 | 1.5 |"
+
+
 def test_short_inputs_say_from_which_length_a_linformer_pays(tmp_path):
     cells = []
     for length, seconds in ((16, 1.5), (64, 1.2), (128, 0.9), (256, 0.5)):
