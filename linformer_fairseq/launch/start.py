@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 from omegaconf import DictConfig
 
 from linformer_fairseq.checkpoints.dictionaries import check_same
+from linformer_fairseq.checkpoints.folder import last_checkpoint
 from linformer_fairseq.files.dictionary import find_dictionary
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.training.resuming import RESETS
 
 _LAST = "checkpoint_last.pt"
 """fairseq's default of ``restore_file``, which is in the run folder."""
 _REMOTE = "://"
 """In paths that fairseq reads by iopath."""
+
+logger = logging.getLogger(__name__)
 
 
 def begin_with(config: DictConfig, pretrained: Path) -> None:
@@ -52,3 +57,20 @@ def check_start(config: DictConfig) -> None:
         dict_txt = find_dictionary(Path(config.task.data.split(":")[0]))
         if dict_txt is not None and not config.pretrained:  # that of `pretrained` has been compared
             check_same(path, dict_txt)
+
+
+def resume_own(config: DictConfig) -> None:
+    """Let a run that began with a checkpoint of another folder (``restore_file``) resume from its own, if it has one:
+    fairseq would begin with the other one again.
+
+    Args:
+        config: of the run, after `check_start`.
+    """
+    options = config.checkpoint
+    folder = Path(options.save_dir).absolute()
+    elsewhere = options.restore_file != _LAST and not Path(options.restore_file).is_relative_to(folder)
+    own = last_checkpoint(folder, options.checkpoint_suffix)
+    if elsewhere and own.is_file():
+        logger.info("%s: the run resumes from this; it began with %s", own, options.restore_file)
+        options.restore_file = _LAST
+        options.update(dict.fromkeys(RESETS, False))

@@ -218,6 +218,8 @@ def load_hub_interface(
         raise ValueError(f"bpe={bpe!r}: expected auto, None or one of {', '.join(sorted(BPE_REGISTRY))}")
     if (dict_txt := find_dictionary(data_folder)) is not None:
         read_symbols(dict_txt)  # its errors name file and line, fairseq's do not
+    if "data" in overrides:
+        raise ValueError(f"data={overrides['data']!r}: give the folder of the data as the third argument")
     given = set(overrides)
     if bpe == "auto":
         overrides = {**_tokenizer([data_folder, data_folder / "input0", model_folder]), **overrides}

@@ -27,6 +27,7 @@ from linformer_fairseq.patches import (
     float32_weights,
     fresh_masks,
     log_file,
+    loss_scale,
     lost_process,
     not_finite,
     not_learning,
@@ -53,6 +54,7 @@ PATCHES: tuple[ModuleType, ...] = (
     other_dictionary,
     broadcast_state,
     float32_weights,
+    loss_scale,
     # data
     fresh_masks,
     epoch_position,
@@ -61,10 +63,10 @@ PATCHES: tuple[ModuleType, ...] = (
     numpy_long,
     byte_pieces,
     # the run
-    bf16_devices,
     padded_attention,
     torchrun_processes,
     spawned_processes,
+    bf16_devices,
     log_file,
     batching,
     ema_buffers,
@@ -76,8 +78,9 @@ PATCHES: tuple[ModuleType, ...] = (
 )
 """All patches, in the order in which they are installed.
 
-A later patch of a function wraps an earlier one. This order matters only for `stopping`: it ends the process after
-``validate_and_save``, so it must wrap `not_learning`, whose warning would otherwise be lost.
+A later patch of a function wraps an earlier one. This order matters for two: `stopping` ends the process after
+``validate_and_save``, so it must wrap `not_learning`, whose warning would otherwise be lost; and `bf16_devices` must
+wrap `spawned_processes`, because fairseq starts no processes for a TPU.
 """
 
 _MARK = "_linformer_patches"

@@ -1,9 +1,11 @@
-"""An average of the parameters (``--store-ema``) leaves counters and signatures as they are.
+"""An average of the parameters (``--store-ema``) leaves integers as they are, and goes on after a resume.
 
 What fairseq does: it multiplies every entry of the model's state by the decay, and fails with "result type Float can't
 be cast to the desired output type Long" at the first one with integers, such as the signature of our attention.
+With ``--ema-update-freq`` it counts updates from 0 after each resume.
 
-The patch: entries that are not floating-point numbers are copied from the model.
+The patch: entries that are not floating-point numbers are copied from the model, and the count is that of the run's
+updates.
 """
 
 import functools
@@ -12,6 +14,7 @@ from typing import Any
 
 import torch
 from fairseq.models.ema.ema import EMA
+from fairseq.trainer import Trainer
 
 
 def _of_numbers_only(start: Callable[..., None]) -> Callable[..., None]:
@@ -27,4 +30,18 @@ def _of_numbers_only(start: Callable[..., None]) -> Callable[..., None]:
     return start_average
 
 
-REPLACED = ((EMA, "__init__", _of_numbers_only),)
+def _counting_on(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(load_checkpoint)
+    def load(self: Trainer, *args: Any, **kwargs: Any) -> Any:
+        extra_state = load_checkpoint(self, *args, **kwargs)
+        if (settings := self.cfg.ema).store_ema:
+            self.ema.update_freq_counter = self.get_num_updates() % max(1, settings.ema_update_freq)
+        return extra_state
+
+    return load
+
+
+REPLACED = (
+    (EMA, "__init__", _of_numbers_only),
+    (Trainer, "load_checkpoint", _counting_on),
+)

@@ -8,14 +8,15 @@ the last one is left out, and the epoch begins again.
 
 The patch: the number of batches of the epoch and the number of processes are stored, too. If the epoch has as many
 batches as before, the position is exact: the run continues with the batch after the last one. Otherwise the same
-fraction of the epoch counts as done, rounded down. The updates of an epoch are counted from its end.
+fraction of the epoch counts as done, rounded down. The updates of an epoch are counted from its end. Iterators over
+several data sets (GroupedEpochBatchIterator), whose batches are in groups, are left to fairseq.
 """
 
 import functools
 from collections.abc import Callable
 from typing import Any
 
-from fairseq.data.iterators import EpochBatchIterator, GroupedIterator
+from fairseq.data.iterators import EpochBatchIterator, GroupedEpochBatchIterator, GroupedIterator
 
 _BATCHES, _SHARDS = "batches_in_epoch", "processes"
 
@@ -23,7 +24,10 @@ _BATCHES, _SHARDS = "batches_in_epoch", "processes"
 def _with_length(state_dict: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
     @functools.wraps(state_dict)
     def state(self: EpochBatchIterator) -> dict[str, Any]:
-        return {**state_dict(self), _BATCHES: len(self.frozen_batches), _SHARDS: self.num_shards}
+        result = state_dict(self)
+        if not isinstance(self, GroupedEpochBatchIterator):
+            result |= {_BATCHES: len(self.frozen_batches), _SHARDS: self.num_shards}
+        return result
 
     return state
 

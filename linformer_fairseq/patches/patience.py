@@ -3,8 +3,8 @@
 What fairseq does: it counts the validations without improvement in memory. A run that is stopped more often than every
 ``patience`` validations never ends.
 
-The patch: the count and the best score are stored in the checkpoint, and restored if fairseq restores the best score of
-``checkpoint_best.pt``.
+The patch: the count and the best score are stored in the checkpoint, and restored when a run resumes, as fairseq does
+with the best score of ``checkpoint_best.pt``; not when another run begins with its weights (``--finetune-from-model``).
 """
 
 import functools
@@ -47,7 +47,8 @@ def _restored(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(load_checkpoint)
     def load(cfg: Any, trainer: Trainer, **more: Any) -> Any:
         extra_state, iterator = load_checkpoint(cfg, trainer, **more)
-        if extra_state is not None and not cfg.reset_optimizer and not cfg.reset_meters:
+        resumes = trainer.get_num_updates() > 0  # else only the weights were loaded
+        if extra_state is not None and resumes and not cfg.reset_meters:
             _counted.update(extra_state.get(KEY, {}))
         return extra_state, iterator
 

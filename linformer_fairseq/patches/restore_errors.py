@@ -3,12 +3,14 @@
 What fairseq does: ``Trainer.load_checkpoint`` replaces every error of ``load_state_dict`` by "Cannot load model
 parameters from checkpoint ...; please ensure that the architectures match." The reason (which matrix has which
 size, which option differs) is only in an earlier traceback. The error of ``load_model_ensemble_and_task``, which the
-hub interface uses, has the reason without the file.
+hub interface uses, has the reason without the file. A run that is resumed in another precision ends with an assertion
+about the classes of optimizers.
 
-The patch: one error with both.
+The patch: one error with both, which says what to do.
 """
 
 import functools
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,6 +22,7 @@ from linformer_fairseq.checkpoints.reading import CheckpointError
 # torch's message, and that of our attention for differences that shapes do not show.
 _MODELS_SAY = ("Error(s) in loading state_dict", "the checkpoint does not fit the model")
 _FAIRSEQ_SAYS = "Cannot load model parameters from checkpoint"
+_ANOTHER = re.compile("(Criterion|Optimizer) does not match; [^.]*. (.+) vs (.+)")
 
 
 def _with_reason(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
@@ -27,6 +30,16 @@ def _with_reason(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
     def load(self: Trainer, filename: str, *args: Any, **kwargs: Any) -> Any:
         try:
             return load_checkpoint(self, filename, *args, **kwargs)
+        except AssertionError as error:
+            if (found := _ANOTHER.fullmatch(str(error))) is None:
+                raise
+            kind, theirs, ours = found.groups()
+            of = ", which depends on the precision" if kind == "Optimizer" else ""
+            raise CheckpointError(
+                f"{filename}: was saved by a run with another {kind.lower()}{of}: {theirs}, not {ours}; continue with "
+                "the same, or begin to count updates anew with checkpoint.reset_optimizer=true (fairseq-train: "
+                "--reset-optimizer)"
+            ) from error
         except Exception as error:
             reason = error.__context__
             if not str(error).startswith(_FAIRSEQ_SAYS) or not isinstance(reason, Exception):

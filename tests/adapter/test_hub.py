@@ -175,6 +175,8 @@ def test_missing_files_are_named(folders: tuple[Path, Path], tmp_path: Path) -> 
             call()
     with pytest.raises(FileNotFoundError, match=r"absent.pt: no such file; .* the folder has: model.pt"):
         LinformerRobertaModel.from_pretrained(str(model), "absent.pt", str(data))
+    with pytest.raises(ValueError, match="data='x': give the folder of the data as the third argument"):
+        LinformerRobertaModel.from_pretrained(str(model), "model.pt", str(data), data="x")
     with pytest.raises(ValueError, match="checkpoint_file=model.pt:model.pt: expected the name of one file"):
         LinformerRobertaModel.from_pretrained(str(model), "model.pt:model.pt", str(data))
     with pytest.raises(FileNotFoundError, match="nowhere does not exist; expected a folder"):

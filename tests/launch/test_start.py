@@ -8,7 +8,7 @@ import pytest
 from omegaconf import DictConfig, OmegaConf
 
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.launch.start import begin_with, check_start
+from linformer_fairseq.launch.start import begin_with, check_start, resume_own
 from tests.data_prep.small_tokenizers import make_sentencepiece
 from tests.models import write_checkpoint
 
@@ -65,3 +65,23 @@ def test_one_of_two_is_not_ignored(work: Path) -> None:
     for _ in range(2):
         begin_with(given, work / "model.pt")
         assert given.checkpoint.finetune_from_model == str(work / "model.pt")
+
+
+def test_a_run_resumes_from_its_own_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def start(restored: str) -> tuple[str, bool]:
+        options = {"save_dir": "run", "restore_file": restored, "checkpoint_suffix": "", "reset_meters": True}
+        options |= {"reset_optimizer": False, "reset_lr_scheduler": True, "reset_dataloader": False}
+        given = OmegaConf.create({"checkpoint": options})
+        resume_own(given)
+        return given.checkpoint.restore_file, given.checkpoint.reset_meters
+
+    other = str(tmp_path / "other.pt")
+    earlier = str(tmp_path / "run" / "checkpoint_1_500.pt")  # going back within the run is the user's choice
+    assert start(other) == (other, True)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "checkpoint_last.pt").touch()
+    assert start(other) == ("checkpoint_last.pt", False)
+    assert start(earlier) == (earlier, True)
+    assert start("checkpoint_last.pt") == ("checkpoint_last.pt", True)

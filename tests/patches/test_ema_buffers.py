@@ -32,8 +32,12 @@ def test_parameters_are_averaged_and_integers_are_not(
 
 
 @pytest.mark.slow
-def test_a_resumed_run_has_the_same_average(train: Callable[..., str], tiny_settings: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("every", [1, 3])
+def test_a_resumed_run_has_the_same_average(
+    train: Callable[..., str], tiny_settings: Any, tmp_path: Path, every: int
+) -> None:
     settings = {
+        "ema.ema_update_freq": every,
         **tiny_settings,
         "dataset.disable_validation": True,
         "ema.store_ema": True,

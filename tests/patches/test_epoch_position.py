@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from fairseq.data.iterators import EpochBatchIterator, GroupedIterator
+from fairseq.data.iterators import EpochBatchIterator, GroupedEpochBatchIterator, GroupedIterator
 
 import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
 
@@ -94,3 +94,18 @@ def test_checkpoints_without_the_length_are_read_as_ever() -> None:
     state = _stopped_after(5, shards=2)
     del state["batches_in_epoch"], state["processes"]
     assert len(_rest(state)) == 25
+
+
+def test_iterators_over_groups_of_batches_are_left_to_fairseq() -> None:
+    def grouped(shards: int) -> GroupedEpochBatchIterator:
+        batches = [[[number] for number in range(60)], [[number] for number in range(60, 120)]]
+        return GroupedEpochBatchIterator(_Numbers(), list, batches, seed=1, num_shards=shards, num_workers=0)
+
+    iterator = grouped(2)
+    epoch = iterator.next_epoch_itr()
+    for _ in range(20):
+        next(epoch)
+    state = iterator.state_dict()
+    other = grouped(1)
+    other.load_state_dict(state)
+    assert other.next_epoch_itr().n == state["iterations_in_epoch"] == 20

@@ -16,7 +16,7 @@ def program(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A module like fairseq's, and a trainer and loader without their other duties."""
     monkeypatch.setattr(patience, "_counted", {})
     program: Any = SimpleNamespace(state_dict=lambda trainer: {"extra_state": {}})
-    program.load_checkpoint = lambda cfg, state: (state and state["extra_state"], None)
+    program.load_checkpoint = lambda cfg, trainer: (trainer.extra_state, None)
 
     def should_stop_early(cfg: Any, loss: float | None) -> bool:
         here = program.should_stop_early
@@ -30,7 +30,11 @@ def program(monkeypatch: pytest.MonkeyPatch) -> Any:
     return program
 
 
-CFG = SimpleNamespace(patience=2, reset_optimizer=False, reset_meters=False)
+CFG = SimpleNamespace(patience=2, reset_meters=False)
+
+
+def trainer(extra_state: Any, updates: int = 1) -> Any:
+    return SimpleNamespace(extra_state=extra_state, get_num_updates=lambda: updates)
 
 
 def test_a_restart_counts_on(program: Any) -> None:
@@ -39,18 +43,19 @@ def test_a_restart_counts_on(program: Any) -> None:
     saved = program.state_dict(None)
     patience._counted.clear()
     vars(program.should_stop_early).update(best=0.0, num_runs=0)
-    program.load_checkpoint(CFG, saved)
+    program.load_checkpoint(CFG, trainer(saved["extra_state"]))
     assert program.should_stop_early(CFG, 5.5)
 
 
 def test_what_is_reset_is_not_restored(program: Any) -> None:
-    saved = {"extra_state": {patience.KEY: {"best": 1.0, "num_runs": 1}}}
-    program.load_checkpoint(SimpleNamespace(reset_optimizer=False, reset_meters=True), saved)
+    saved = {patience.KEY: {"best": 1.0, "num_runs": 1}}
+    program.load_checkpoint(SimpleNamespace(reset_meters=True), trainer(saved))
+    program.load_checkpoint(CFG, trainer(saved, updates=0))  # the weights of another run
     assert not program.should_stop_early(CFG, 5.0)
 
 
 def test_a_run_without_a_checkpoint_begins_to_count(program: Any) -> None:
-    program.load_checkpoint(CFG, None)
+    program.load_checkpoint(CFG, trainer(None, updates=0))
     assert not program.should_stop_early(CFG, 5.0)
 
 

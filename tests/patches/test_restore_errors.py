@@ -1,5 +1,9 @@
 """A checkpoint that does not fit: the last line says why."""
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from linformer_fairseq.checkpoints.reading import CheckpointError
@@ -23,7 +27,16 @@ def test_reason_is_said_last() -> None:
 
 def test_other_errors_pass() -> None:
     def fails(self: object, filename: str) -> None:
-        raise AssertionError("Optimizer does not match")
+        raise AssertionError("something else")
 
-    with pytest.raises(AssertionError, match="Optimizer does not match"):
+    with pytest.raises(AssertionError, match="something else"):
         _with_reason(fails)(object(), "x.pt")
+
+
+def test_another_precision_is_said(make_trainer: Callable[..., Any], tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path, {"common.bf16": True})
+    trainer.consolidate_optimizer()
+    path = tmp_path / "checkpoint_last.pt"
+    trainer.save_checkpoint(str(path), {"train_iterator": {"epoch": 1, "iterations_in_epoch": 1}})
+    with pytest.raises(CheckpointError, match="last.pt: .* optimizer, .* precision: FP16Optimizer, not FairseqAdam; "):
+        make_trainer(tmp_path, {}).load_checkpoint(str(path))

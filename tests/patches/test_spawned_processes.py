@@ -13,9 +13,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
+from fairseq.distributed import utils
 
+import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
 from linformer_fairseq.checkpoints.reading import read_checkpoint
 from linformer_fairseq.patches.spawned_processes import _handing_on
+from tests.fairseq_config import parse
 from tests.messages import says
 
 # fairseq starts a process for each GPU: here there are said to be two, and the run is on the CPU nevertheless.
@@ -79,3 +83,22 @@ def test_one_that_starts_none_handles_its_own_signals() -> None:
     before = signal.getsignal(signal.SIGTERM)
     call = _handing_on(lambda cfg, main: signal.getsignal(signal.SIGTERM) is before)
     assert call(_config(distributed_init_method="env://", distributed_no_spawn=True), None)
+
+
+@pytest.mark.parametrize("flags", [[], ["--fp16"], ["--bf16"]], ids=str)
+def test_the_signal_is_handed_on_in_any_precision(
+    tiny_corpus: Path, monkeypatch: pytest.MonkeyPatch, flags: list[str]
+) -> None:
+    handlers = []
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    for name in ("RANK", "WORLD_SIZE", "SLURM_NODELIST", "SLURM_STEP_NODELIST"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(
+        torch.multiprocessing, "spawn", lambda **given: handlers.append(signal.getsignal(signal.SIGTERM))
+    )
+    words = ["--task", "masked_lm", "--arch", "roberta", "--batch-size", "1", "--optimizer", "adam"]
+    before = signal.getsignal(signal.SIGTERM)
+    utils.call_main(
+        parse(tiny_corpus, *words, "--criterion", "masked_lm", "--distributed-world-size", "2", *flags), None
+    )
+    assert len(handlers) == 1 and handlers[0] not in (before, signal.SIG_DFL)
