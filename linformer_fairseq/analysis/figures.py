@@ -7,6 +7,7 @@ from typing import Any
 
 from matplotlib import pyplot as plt
 
+from linformer_fairseq.analysis.spectrum import projected_rows
 from linformer_fairseq.results.drawing import save
 
 Record = dict[str, Any]
@@ -22,7 +23,8 @@ def describe(record: Record) -> str:
     """The model, the length of the blocks and what they are of."""
     settings, encoder = record["settings"], record["encoder"]
     size = f"{encoder['layers']} layers, {encoder['heads']} heads"
-    rows = "" if encoder["is_dense"] else f" ({encoder['singular_values']:,} projected rows)"
+    found = [f"{rows:,}" for rows in projected_rows(record)]
+    rows = "" if encoder["is_dense"] else f" ({' to '.join([*found[:1], *found[1:][-1:]])} projected rows)"
     blocks = f"{settings['sentences']:,} blocks of {settings['length']:,} tokens{rows} of {settings['data']}"
     return f"{settings['model']} ({encoder['kind']}, {size}), {blocks}"
 

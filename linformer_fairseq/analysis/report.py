@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from linformer_fairseq.analysis import approximations, insertion, limits, spectrum, theory
 from linformer_fairseq.analysis.figures import describe, matrix_name
 from linformer_fairseq.analysis.insertion_report import insertion_section
 from linformer_fairseq.analysis.limits_report import limits_section
 from linformer_fairseq.analysis.proofs import LENGTH
 from linformer_fairseq.analysis.record import origin_line, read_record
-from linformer_fairseq.analysis.spectrum import CURVES, SHARES, curves_of, default_index
+from linformer_fairseq.analysis.spectrum import CURVES, SHARES, default_index, share_name, values_at
 from linformer_fairseq.analysis.spectrum_figure import NAMES
 from linformer_fairseq.analysis.theorem1 import EPSILON
 from linformer_fairseq.analysis.theorem2 import METHODS
@@ -77,11 +79,12 @@ LEGEND = (
 )
 
 
-def spectrum_table(record: Record, index: int) -> list[str]:
+def spectrum_table(record: Record, index: int | None) -> list[str]:
     """The model beside the controls."""
-    rows = [["", f"share of the {index} largest", *(f"for {_percent(share)}" for share in SHARES)]]
+    rows = [["", share_name(index), *(f"for {_percent(share)}" for share in SHARES)]]
     for name in CURVES:
-        values = curves_of(record, name)[..., index - 1].flatten()
+        values = values_at(record, name, index)
+        values = values[~np.isnan(values)]
         counts = [record["needed"][name][f"{share:g}"] for share in SHARES]
         rows.append([NAMES[name], _spread(values.tolist(), ".3f"), *(_spread(_flat(count), ".0f") for count in counts)])
     return markdown_table(rows)
@@ -249,7 +252,9 @@ def approximations_table(record: Record) -> list[str]:
     inputs, dims = (list(dict.fromkeys(column)) for column in zip(*cells, strict=True))
     rows = [[f"n = {length:,}", "", *(f"k = {k:,} ({_percent(2 * k / length)})" for k in sorted(dims))]]
     for method in approximations.METHODS:
-        counts = [str(cells[inputs[0], k]["rows"][method]) for k in sorted(dims)]
+        counts = [  # of landmarks, there can be fewer for inputs of another width
+            " or ".join(dict.fromkeys(str(cells[name, k]["rows"][method]) for name in inputs)) for k in sorted(dims)
+        ]
         rows.append(["rows, features, landmarks", METHOD_NAMES[method], *counts])
     for name in inputs:
         for method in approximations.METHODS:

@@ -91,7 +91,7 @@ def measure(
 
 def count_values(encoder: Encoder, length: int) -> int:
     """How many singular values P has for ``length`` tokens, in the layer that has most; by computing one input."""
-    return max(map(max, _columns(encoder, torch.full((1, length), encoder.last))))
+    return min(length, max(map(max, _columns(encoder, torch.full((1, length), encoder.last)))))
 
 
 def _accumulate(name: str, encoder: Encoder, sums: Sums, batch: int) -> None:
@@ -154,6 +154,7 @@ def _found(encoder: Encoder, settings: Settings, sums: Sums) -> dict[str, Any]:
         "encoder": {
             **encoder.described(),
             "singular_values": means["checkpoint"].shape[-1],
+            "projected_rows": columns,
         },
         "available_blocks": sums.about["available"],
         "logit_deviation": {name: found.round(_DIGITS).tolist() for name, found in deviations.items()},
@@ -169,6 +170,33 @@ def curves_of(record: dict[str, Any], name: str) -> Floats:
     return np.array(record[f"curves_{name}"])
 
 
-def default_index(record: dict[str, Any]) -> int:
-    """A quarter of the singular values; the paper's 128 of 512."""
-    return max(1, record["encoder"]["singular_values"] // 4)
+def projected_rows(record: dict[str, Any]) -> list[int]:
+    """The different numbers of rows that heads attend to, in order."""
+    most = record["encoder"]["singular_values"]  # of all heads, in results without the numbers of each
+    return sorted({rows for layer in record["encoder"].get("projected_rows", [[most]]) for rows in layer})
+
+
+def default_index(record: dict[str, Any]) -> int | None:
+    """A quarter of the singular values, the paper's 128 of 512; None if heads differ in their number: each then has a
+    quarter of its own."""
+    most: int = record["encoder"]["singular_values"]
+    return max(1, most // 4) if len(projected_rows(record)) == 1 else None
+
+
+def values_at(record: dict[str, Any], name: str, index: int | None) -> Floats:
+    """The curve of each layer and head at an index, from 1, (L, H); (1, 1) for ``uniform``.
+
+    NaN where a head has fewer singular values. Without an index, it is a quarter of those of the head.
+    """
+    curves, length = curves_of(record, name), record["settings"]["length"]
+    most = curves.shape[-1]
+    rows = np.array(record["encoder"].get("projected_rows", [[most]])).clip(max=length)
+    counts = np.broadcast_to(rows if name != "uniform" else most, curves.shape[:2])
+    places = np.maximum(1, counts // 4) if index is None else np.full(counts.shape, index)
+    found: Floats = np.take_along_axis(curves, places[..., None] - 1, axis=-1)[..., 0]
+    return np.where(places <= counts, found, np.nan)
+
+
+def share_name(index: int | None) -> str:
+    """What `values_at` has."""
+    return f"share of the {index} largest" if index else "share of the largest quarter"

@@ -11,7 +11,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
 from linformer_fairseq.analysis.figures import FONT, Record, describe, matrix_name, save_both
-from linformer_fairseq.analysis.spectrum import curves_of
+from linformer_fairseq.analysis.spectrum import curves_of, share_name, values_at
 
 _CHARACTERS = 12
 """Characters of a title for each inch of the figure's width."""
@@ -25,12 +25,12 @@ _CONTROLS = {
 NAMES = {"checkpoint": "model", **{name: label for name, (label, _, _) in _CONTROLS.items()}}
 
 
-def draw_spectrum(record: Record, index: int, folder: Path) -> list[Path]:
+def draw_spectrum(record: Record, index: int | None, folder: Path) -> list[Path]:
     """Figure 1 of the paper: curves of each layer, and heat maps of the value at an index.
 
     Args:
         record: of `spectrum`.
-        index: which singular value, from 1.
+        index: which singular value, from 1; None: a quarter of those of each head.
         folder: for ``spectrum_curves`` and ``spectrum_heat_map``, each as .png and .svg.
 
     Returns:
@@ -43,7 +43,7 @@ def draw_spectrum(record: Record, index: int, folder: Path) -> list[Path]:
         return [*_draw_curves(record, index, folder), *_draw_heat_maps(record, index, folder)]
 
 
-def _draw_curves(record: Record, index: int, folder: Path) -> list[Path]:
+def _draw_curves(record: Record, index: int | None, folder: Path) -> list[Path]:
     canvas, axes = plt.subplots(figsize=(8, 5), layout="constrained")
     layers = curves_of(record, "checkpoint").mean(axis=1)
     places = np.arange(1, layers.shape[-1] + 1)
@@ -53,8 +53,9 @@ def _draw_curves(record: Record, index: int, folder: Path) -> list[Path]:
     for name, (label, colour, dashes) in _CONTROLS.items():
         curve = curves_of(record, name).mean(axis=(0, 1))
         axes.plot(places, curve, dashes, color=colour, linewidth=1.6, label=label)
-    axes.axvline(index, color="#bbbbbb", linewidth=0.8, zorder=0)
-    axes.text(index, 0.01, f" {index}", color="#777777", fontsize=8)
+    if index is not None:
+        axes.axvline(index, color="#bbbbbb", linewidth=0.8, zorder=0)
+        axes.text(index, 0.01, f" {index}", color="#777777", fontsize=8)
     axes.set_xlim(1, places[-1])
     axes.set_ylim(0, 1.02)
     axes.set_xlabel(f"number of singular values of {matrix_name(record)}, largest first")
@@ -66,11 +67,11 @@ def _draw_curves(record: Record, index: int, folder: Path) -> list[Path]:
     return save_both(canvas, folder / "spectrum_curves")
 
 
-def _draw_heat_maps(record: Record, index: int, folder: Path) -> list[Path]:
+def _draw_heat_maps(record: Record, index: int | None, folder: Path) -> list[Path]:
     names = ("checkpoint", "untrained", "random_logits")
-    values = {name: curves_of(record, name)[..., index - 1] for name in names}
+    values = {name: values_at(record, name, index) for name in names}
     layers, heads = values["checkpoint"].shape
-    low = min(float(value.min()) for value in values.values())
+    low = min(float(np.nanmin(value)) for value in values.values())
     size = (1.6 + len(names) * max(2.4, 0.45 * heads), 1.6 + max(1.6, 0.36 * layers))
     canvas, grid = plt.subplots(1, len(names), figsize=size, layout="constrained", sharey=True)
     for axes, name in zip(grid, names, strict=True):
@@ -83,12 +84,14 @@ def _draw_heat_maps(record: Record, index: int, folder: Path) -> list[Path]:
             _annotate(axes, values[name], low)
     grid[0].set_ylabel("layer")
     canvas.colorbar(image, ax=grid, shrink=0.9)
-    title = f"Share of the {index} largest singular values; {describe(record)}"
+    title = f"{share_name(index).capitalize()} singular values; {describe(record)}"
     canvas.suptitle(textwrap.fill(title, int(_CHARACTERS * size[0])), fontsize=9)
     return save_both(canvas, folder / "spectrum_heat_map")
 
 
 def _annotate(axes: Axes, values: np.ndarray, low: float) -> None:
     for (layer, head), value in np.ndenumerate(values):
+        if np.isnan(value):
+            continue
         colour = "white" if value < (low + 1) / 2 else "black"
         axes.text(head, layer, f"{value:.2f}", ha="center", va="center", fontsize=7, color=colour)

@@ -50,7 +50,7 @@ class Sums:
             head = json.loads(str(stored.pop("head")))
             sums = cls(path, head["settings"], stored.pop("blocks"), head["about"])
             sums._sums = stored, head["counts"]
-        except (OSError, ValueError, KeyError, BadZipFile) as error:
+        except (OSError, EOFError, ValueError, KeyError, TypeError, BadZipFile) as error:
             raise UserError(f"{path}: damaged ({error}); remove it to begin again") from None
         return sums
 

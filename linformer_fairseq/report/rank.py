@@ -21,7 +21,7 @@ def figure1(results: Path) -> Iterator[Part]:
     found = set[tuple[int, int]]()
 
     def section(record: dict[str, Any], where: Path) -> Iterator[str]:
-        if record["encoder"]["is_dense"]:
+        if record["encoder"]["is_dense"] and record["encoder"]["kind"].endswith("RoBERTa"):
             found.add((record["encoder"]["layers"], record["settings"]["length"]))
         return spectrum_section(record, where)
 

@@ -15,6 +15,8 @@ from linformer_fairseq.analysis import sums
 from linformer_fairseq.analysis.blocks import choose_blocks
 from linformer_fairseq.analysis.encoder import Attention
 from linformer_fairseq.analysis.fairseq_encoder import FairseqEncoder, load_fairseq
+from linformer_fairseq.analysis.figures import describe
+from linformer_fairseq.analysis.spectrum import values_at
 from linformer_fairseq.core import parse_projected_dim
 from linformer_fairseq.prediction.inputs import open_source
 from tests.conversion.sources import N
@@ -125,6 +127,32 @@ def test_the_control_has_as_many_rows_as_each_head(sample: Path, tmp_path: Path)
     needed = np.array(record["needed"]["random_logits"]["0.99"])
     assert (needed <= k).all() and (needed >= np.array(k) - 1).all()
     assert (np.array(record["needed"]["checkpoint"]["0.99"]) <= k).all()
+
+
+def test_heads_with_another_k_have_a_quarter_of_their_own(
+    sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    k = [[4, 8], [16, 4]]
+    make_pretrained(tmp_path, "--projection", "linear", "--sharing", "none", "--projected-dim", str(k))
+    words = (tmp_path / "model", sample, tmp_path / "out", "--sentences", 2)
+    record = analyse(*words)
+    curves = np.array(record["curves_checkpoint"])
+    expected = [[curves[layer, head, k[layer][head] // 4 - 1] for head in range(2)] for layer in range(2)]
+    np.testing.assert_array_equal(values_at(record, "checkpoint", None), expected)
+    assert "share of the largest quarter" in capsys.readouterr().out
+    assert "(4 to 16 projected rows)" in describe(record)
+    at = values_at(record, "random_logits", 6)
+    assert np.isnan(at).tolist() == [[True, False], [False, True]]  # two heads have four singular values
+    analyse(*words, "--index", 6)
+    assert "nan" not in capsys.readouterr().out
+
+
+def test_an_index_is_one_of_the_singular_values(
+    sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_pretrained(tmp_path, "--projection", "linear", "--sharing", "none", "--projected-dim", "16")
+    analyse(tmp_path / "model", sample, tmp_path / "out", "--length", 8, "--index", 9, status=1)
+    assert "--index 9: expected 1 to 8" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
