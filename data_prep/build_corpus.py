@@ -16,7 +16,7 @@ Options are appended to a source, as in wiki/,format=wikiextractor,weight=2:
     format=F             text, jsonl, parquet or wikiextractor, if the file name does not determine it
     field=NAME           column or key with the text (default: text)
     lines=join           for wrapped text: the lines of a block form one paragraph (default: each line is a paragraph)
-    group=N              join N records to one document
+    group=N              join N records to one document (with lines=join: to one paragraph)
     license=L            licence of the text, for the manifest and for model cards (a data set of the hub names its own)
     config=, split=, revision=    of a data set on the hub
 

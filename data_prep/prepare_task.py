@@ -75,7 +75,7 @@ def main(argv: list[str] | None = None, prog: str | None = None) -> None:
     if args.cut is not None and args.max_positions is None:
         raise UserError(f"--cut {args.cut}: cuts nothing without --max-positions; give the number of tokens to keep")
     limit = Limit(args.max_positions, args.cut or CUTS[0])
-    source = open_source(task, [Path(path) for path in args.source], args.errors)
+    source = open_source(task, args.source, args.errors)
     options = {"max_positions": args.max_positions, "cut": limit.how, "errors": args.errors}
     manifest, examples = prepare(task, source, args.tokenizer, args.out, limit, args.strict, options)
     for line in summary(manifest, examples, limit):

@@ -225,7 +225,7 @@ def main(argv: list[str] | None = None, prog: str | None = None) -> None:
     )
     parser.add_argument("--seed", type=int, default=defaults.seed, help="seed of the sample (%(default)s)")
     args = parser.parse_args(argv)
-    if not math.isfinite(args.sample_mb):
+    if not math.isfinite(args.sample_mb * 1e6):
         raise UserError(f"--sample-mb {args.sample_mb}: expected a number above 0")
     options = TrainingOptions(
         args.vocab_size, args.algorithm, args.normalization, round(args.sample_mb * 1e6), args.seed

@@ -68,6 +68,9 @@ for file in "${text[@]}"; do
 done
 
 open_output "${output:-$repo/quickstart}"
+for file in "${text[@]}"; do # a step empties its folder before it is done again
+    [[ $file != "$out"/* ]] || die "--text $file: is in the output folder $out; move it to another one"
+done
 
 if [[ -z $environment ]]; then
     stoppable "$repo/scripts/setup.sh"

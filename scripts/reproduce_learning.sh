@@ -219,6 +219,7 @@ length() {
     local -A k=([256]=64 [512]=64 [2048]=128)
     python -m scripts.reproduce_tools.authors --books "$data/corpus/books.txt.xz" --list "$data/corpus/books.list.tsv" --out authors
     bag_of_words imdb imdb "$data/aclImdb.tar.xz"
+    check_source authors corpus/books.list.tsv
     bag_of_words authors tsv authors/train.tsv authors/valid.tsv
     for n in 256 512 2048; do
         cut_task imdb aclImdb.tar.xz "$n" "imdb_$n"

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from data_prep.sources.formats import ReadOptions
@@ -70,6 +71,32 @@ def hub_units(name: str, given: dict[str, str], spec: str, limits: Limits) -> li
     return [HubUnit(file, builder, options, shape, wanted) for file in files]
 
 
+def _joined(lines: Iterator[Record], limits: Limits) -> Iterator[Record]:
+    """Runs of lines between blank ones, each as one record."""
+    run: list[Record] = []
+    size = 0
+    for line in lines:
+        if line.text.strip():
+            run.append(line)
+            size += len(line.text.encode()) + 1
+            if size > limits.max_document_bytes:
+                most = f"{limits.max_document_bytes:,} bytes"
+                raise UserError(
+                    f"{run[0].where}: the document that begins here is longer than {most}; raise --max-document-bytes "
+                    "if it really is one"
+                )
+        elif run:
+            yield _one(run)
+            run, size = [], 0
+    if run:
+        yield _one(run)
+
+
+def _one(lines: list[Record]) -> Record:
+    text = "\n".join(line.text for line in lines)
+    return Record(text, lines[0].where, any(line.replaced for line in lines))
+
+
 class HubUnit(Unit):
     """The documents of one data file of a repository."""
 
@@ -96,7 +123,13 @@ class HubUnit(Unit):
     def documents(self, errors: Errors = "strict", skip: int = 0) -> Iterator[Record]:
         """The documents in the order of the file; the skipped ones are fetched, too."""
         self._position = 0
-        return self._shape.apply(self._records, errors, skip)
+        # of plain text, `datasets` makes a row of each line
+        read = self._blocks if self._builder == "text" else self._records
+        return self._shape.apply(read, errors, skip)
+
+    def _blocks(self, errors: Errors, skip: int) -> Iterator[Record]:
+        """Runs of lines between blank lines, as of a text file, without the first ``skip``."""
+        return islice(_joined(self._records(errors, 0), self._options.limits), skip, None)
 
     def _records(self, errors: Errors, skip: int) -> Iterator[Record]:
         import datasets

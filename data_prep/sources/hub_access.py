@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from linformer_fairseq.files.errors import UserError
 
@@ -74,10 +75,11 @@ def explained(label: str, repository: str, revision: str, by_hand: Callable[[], 
         by_hand: how to do without the hub, as a sentence.
     """
     import pyarrow
+    from datasets import exceptions
     from huggingface_hub import constants, errors
 
     # httpx2's, httpx's or requests' HTTPError, by the version of huggingface_hub; what cannot connect is one of them.
-    network = errors.HfHubHTTPError.__bases__
+    network: Any = errors.HfHubHTTPError.__bases__
     place = f"{label}: {repository} at {constants.ENDPOINT}"
     try:
         yield
@@ -92,7 +94,14 @@ def explained(label: str, repository: str, revision: str, by_hand: Callable[[], 
         ) from None
     except errors.RevisionNotFoundError:
         raise UserError(f"{place}: it has no revision {revision!r}; see its page for those it has") from None
-    except (*network, OSError, pyarrow.ArrowException) as error:
+    except exceptions.DataFilesNotFoundError as error:
+        raise UserError(f"{place}: has no data files that `datasets` reads ({_first_line(error)})") from None
+    except pyarrow.ArrowException as error:
+        raise UserError(
+            f"{place}: its data are damaged, or not what they are named as ({_first_line(error)}); after an "
+            "interrupted transfer, run the same command again"
+        ) from None
+    except (*network, OSError) as error:
         # A full disk or a cache that may not be written has a number; the network's errors have not.
         if isinstance(error, OSError) and error.errno is not None and not isinstance(error, ConnectionError):
             raise
@@ -123,12 +132,18 @@ def resolve(wanted: Wanted) -> tuple[str, list[HubFile]]:
         commit = info.sha
         assert commit is not None
         converted = wanted.revision == CONVERTED
-        builder = datasets.load_dataset_builder(
-            wanted.repository,
-            None if converted else wanted.config,
-            data_dir=wanted.config if converted else None,
-            revision=commit,
-        )
+        try:
+            builder = datasets.load_dataset_builder(
+                wanted.repository,
+                None if converted else wanted.config,
+                data_dir=wanted.config if converted else None,
+                revision=commit,
+            )
+        except RuntimeError as error:  # a script that would make the data, which `datasets` no longer runs
+            raise UserError(
+                f"source {wanted.spec!r}: {wanted.repository}: {_first_line(error)}; for many data sets, the hub has "
+                f"parquet files: revision={CONVERTED},config=FOLDER"
+            ) from None
     splits = builder.config.data_files or {}
     if wanted.split not in splits:
         raise UserError(

@@ -9,6 +9,8 @@ from data_prep.sources.lines import MAX_DOCUMENT_BYTES, Limits
 from data_prep.sources.source import Errors, Record
 from linformer_fairseq.files.errors import UserError
 
+_LARGEST_GROUP = 10**9
+
 LINES = ("paragraphs", "join")
 _BLANK_LINES = re.compile(r"\n[ \t]*\n\s*")
 
@@ -18,7 +20,8 @@ class Shape:
     """How records become documents."""
 
     lines: str = "paragraphs"
-    """``paragraphs``: each line is one; ``join``: the lines between two blank lines are one."""
+    """``paragraphs``: each line is one; ``join``: the lines between two blank lines are one, and so are all lines of
+    ``group`` records."""
     group: int = 1
     """So many records in a row make one document."""
     max_document_bytes: int = MAX_DOCUMENT_BYTES
@@ -56,8 +59,10 @@ def join_lines(text: str) -> str:
 def shape_of(spec: str, given: dict[str, str], limits: Limits, group: int = 1) -> Shape:
     """``lines=`` and ``group=``, with the default ``group``."""
     if "group" in given:
-        if not given["group"].isdecimal() or int(given["group"]) < 1:
-            raise UserError(f"source {spec!r}: group={given['group']}: expected a number of records, at least 1")
+        if not given["group"].isdecimal() or not 1 <= int(given["group"]) <= _LARGEST_GROUP:
+            raise UserError(
+                f"source {spec!r}: group={given['group']}: expected a number of records, 1 to {_LARGEST_GROUP:,}"
+            )
         group = int(given["group"])
     lines = choice(spec, "lines", given, LINES, LINES[0])
     assert lines is not None

@@ -18,6 +18,8 @@ _MAGIC = (
     (b"\xff\xfe", "UTF-16 text"),
     (b"\xfe\xff", "UTF-16 text"),
 )
+_SKIPPABLE = b"\x2a\x4d\x18"
+"""After a byte of 0x50 to 0x5f: a frame of Zstandard without text, with which some programs' files begin (RFC 8878)."""
 HEAD = 8
 """Number of bytes that :func:`kind_of` needs."""
 
@@ -32,4 +34,6 @@ def kind_of(head: bytes) -> str | None:
     # A text could begin with "BZh", but not with the magic number of a block or of the end of the stream after it.
     if head.startswith(b"BZh") and head[4:8] not in (b"1AY&", b"\x17rE8"):
         return None
+    if head[1:4] == _SKIPPABLE and head[0] >> 4 == 5:
+        return "Zstandard"
     return next((kind for magic, kind in _MAGIC if head.startswith(magic)), None)

@@ -1,6 +1,6 @@
 """Converts the files of a task to a data folder for fairseq-train."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +23,20 @@ from linformer_fairseq.files.names import check_name
 HUB = "hub"
 
 
-def open_source(task: Task, paths: list[Path], errors: str) -> Source:
-    """Open the source given by the user: files, or the Hugging Face hub.
+def open_source(task: Task, given: Sequence[str], errors: str) -> Source:
+    """Open the source given by the user: files, or `HUB`; ``./hub`` is a folder.
 
     Raises:
         UserError: a file does not exist or does not belong to the task, or its name is not UTF-8.
     """
+    paths = [Path(one) for one in given]
     for path in paths:
         check_name(path)
     if task.name == "tsv":
         return TsvSource(paths, errors)
     if len(paths) != 1:
         raise UserError(f"--from: {task.name} is one folder or file, {len(paths)} were given")
-    if str(paths[0]) == HUB:
+    if given[0] == HUB:
         return HubSource(task, None)
     if paths[0].is_dir() and any(paths[0].glob("train-*.parquet")):
         return HubSource(task, paths[0])

@@ -39,7 +39,7 @@ find_data() { # sets data
 # Checks that the data exist, sets up the environment, and creates and locks the output folder; exits on an error.
 open_study() { # open_study TASK_SOURCE...
     local path
-    for path in "${text[@]}" "${@/#/$data/}"; do
+    for path in "${text[@]}" "${@/#/"$data/"}"; do
         [[ -r $path ]] || die "$path: not there, or not readable; --help lists what is expected"
     done
     check_path --out "$out"

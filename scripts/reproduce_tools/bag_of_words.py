@@ -68,7 +68,7 @@ def scores(task: Task, paths: list[Path], data: Path | None = None) -> dict[str,
     """
     truncated = read_data(data, len(task.texts)) if data else None
     whole = {split: Examples([], []) for split in SPLITS}
-    for row in open_source(task, paths, "strict").rows():
+    for row in open_source(task, [str(path) for path in paths], "strict").rows():
         if isinstance(row, Row) and row.split in whole and row.label is not None:
             whole[row.split].texts.append(row.texts)
             whole[row.split].labels.append(row.label)

@@ -127,6 +127,17 @@ def test_wrong_options_are_said(tmp_path: Path, arguments: list[str], message: s
     assert (tmp_path / "other" / "precious.txt").read_text() == "mine"
 
 
+def test_text_in_the_output_folder_is_not_lost(tmp_path: Path) -> None:
+    novel = tmp_path / "out" / "text" / "novel.txt"
+    novel.parent.mkdir(parents=True)
+    novel.write_text("mine")
+    (tmp_path / "out" / ".linformer-quickstart").touch()
+    words = [SCRIPT, "--text", novel, "--out", tmp_path / "out"]
+    result = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 1 and f"--text {novel}: is in the output folder" in result.stderr
+    assert novel.read_text() == "mine"
+
+
 def test_help_says_what_it_does(tmp_path: Path) -> None:
     result = subprocess.run([SCRIPT, "--help"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert result.returncode == 0 and result.stderr == ""

@@ -54,6 +54,12 @@ def test_wrong_use_is_said_before_anything_is_done(words: list[str], message: st
     assert process.returncode == 1 and said.count("\n") == 1 and message in said
 
 
+def test_data_in_a_folder_with_an_ampersand(tmp_path: Path) -> None:
+    (tmp_path / "R&D").mkdir()
+    process = start(data=tmp_path / "R&D")
+    assert f"{tmp_path}/R&D/corpus/books.txt.xz: not there" in process.communicate(timeout=30)[0]
+
+
 def test_without_data(tmp_path: Path) -> None:
     process = start(data=None)
     assert "LINFORMER_DATA is not set" in process.communicate(timeout=30)[0] and process.returncode == 1

@@ -28,6 +28,8 @@ def zstd(data: bytes) -> bytes:
 
 
 COMPRESS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".zst": zstd}
+# as pzstd writes them: a frame without text comes first
+SKIPPABLE = b"\x50\x2a\x4d\x18\x04\x00\x00\x00abcd"
 FORMATS = {
     "a.txt": PLAIN,
     "a.jsonl": "".join(json.dumps({"text": text}) + "\n" for text in TEXTS).encode(),
@@ -43,6 +45,12 @@ def only(spec: object, **more: int) -> Unit:
 
 def texts(spec: object, skip: int = 0) -> list[str]:
     return [record.text for record in only(spec).documents(skip=skip)]
+
+
+def test_zstandard_that_begins_with_a_frame_without_text(tmp_path: Path) -> None:
+    (tmp_path / "a.txt.zst").write_bytes(SKIPPABLE + zstd(PLAIN))
+    (tmp_path / "a.txt").write_bytes(PLAIN)
+    assert texts(tmp_path / "a.txt.zst") == texts(tmp_path / "a.txt")
 
 
 @pytest.mark.parametrize("ending", ["", *COMPRESS])
@@ -302,7 +310,8 @@ def test_places_with_nothing_to_read(tmp_path: Path) -> None:
         (",weight=two", "weight=two: expected a number above 0"),
         (",format=csv", "format=csv: expected one of text, jsonl, wikiextractor, parquet"),
         (",lines=all", "lines=all: expected one of paragraphs, join"),
-        (",group=0", "group=0: expected a number of records, at least 1"),
+        (",group=0", "group=0: expected a number of records, 1 to 1,000,000,000"),
+        (f",group={10**20}", f"group={10**20}: expected a number of records, 1 to 1,000,000,000"),
         (",field=", "field= has no value"),
         (",group=2,group=3", "group= is given twice"),
     ],

@@ -49,6 +49,9 @@ _REPOSITORIES = {
         "test.jsonl": b'{"body": "three"}\n',
     },
     "datasets/me/broken": {"train.parquet": parquet_bytes({"text": SENTENCES})[:-50]},
+    "datasets/me/text": {"train.txt": b"First line.\nsecond line.\n\n \nNext document.\n\nThird.\n"},
+    "datasets/me/script": {"README.md": b"", "script.py": b"a loading script, which nobody runs"},
+    "datasets/me/bad": {"train.jsonl": b'{"text": "one"}\n{"text": \n'},
     "datasets/me/nulls": {"train.parquet": parquet_bytes({"text": ["a", None]})},
 }
 
@@ -90,6 +93,10 @@ ASKED = (
     ("hub:me/records,split=dev", 0),
     ("hub:me/broken", 0),
     ("hub:me/nulls", 0),
+    ("hub:me/text", 0),
+    ("hub:me/text", 2),
+    ("hub:me/bad", 0),
+    ("hub:me/script", 0),
     ("hub:nobody/nothing", 0),
     ("hub:wikipedia,revision=v9", 0),
     ("hub:wikipedia,config=20231101.xx", 0),
@@ -153,6 +160,8 @@ def test_bookcorpus_comes_from_the_conversion_and_its_commit_is_recorded(read: A
 def test_other_formats_and_splits(read: Any) -> None:
     assert texts(read["hub:me/records,field=body", 1]) == [["two"]]
     assert texts(read["hub:me/records,field=body,split=test", 0]) == [["three"]]
+    assert texts(read["hub:me/text", 0]) == [["First line.\nsecond line.", "Next document.", "Third."]]
+    assert texts(read["hub:me/text", 2]) == [["Third."]]
 
 
 @pytest.mark.parametrize(
@@ -160,7 +169,9 @@ def test_other_formats_and_splits(read: Any) -> None:
     [
         ("hub:me/records", "hub:me/records/train.jsonl: no column 'text'; it has: body; name the column: field="),
         ("hub:me/records,split=dev", "no split 'dev'; it has ['test', 'train']; name one: split=NAME"),
-        ("hub:me/broken", "cannot be read (ArrowInvalid: Parquet magic bytes not found in footer."),
+        ("hub:me/broken", "its data are damaged, or not what they are named as (ArrowInvalid: Parquet magic bytes"),
+        ("hub:me/bad", "its data are damaged, or not what they are named as (ArrowInvalid: JSON parse error"),
+        ("hub:me/script", "no longer supported, but found script.py; for many data sets, the hub has parquet files: "),
         ("hub:me/nulls", "hub:me/nulls/train.parquet, row 2: 'text' is null"),
         ("hub:nobody/nothing", "no such repository, or a private one; check OWNER/NAME"),
         ("hub:wikipedia,revision=v9", "it has no revision 'v9'"),

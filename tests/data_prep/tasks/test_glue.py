@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 from data_prep.tasks import glue as glue_module
+from data_prep.tasks.definitions import TASKS
+from data_prep.tasks.glue import GlueSource
+from data_prep.tasks.prepare import open_source
 from linformer_fairseq.files.errors import UserError
 from tests.archives import zipped
 from tests.messages import says
@@ -40,6 +43,14 @@ def test_fairseq_reads_what_the_tables_say(prepare: Prepare, sst2: Path, read_ba
 def test_the_folder_itself_is_taken_too(prepare: Prepare, sst2: Path, tmp_path: Path) -> None:
     one, two = prepare("sst2", sst2), prepare("sst2", sst2 / "SST-2", out=tmp_path / "two")
     assert manifest(one)["sha256"] == manifest(two)["sha256"]
+
+
+def test_a_folder_of_the_hub_s_name_is_taken_by_its_path(
+    sst2: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "hub").symlink_to(sst2)
+    assert isinstance(open_source(TASKS["sst2"], ["./hub"], "strict"), GlueSource)
 
 
 def test_pairs_and_quotes_and_line_ends(

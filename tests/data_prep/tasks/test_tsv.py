@@ -37,7 +37,7 @@ def test_labels_are_those_of_the_first_file(
 def test_a_name_that_is_not_utf8_is_refused_first(tmp_path: Path) -> None:
     path = tmp_path / os.fsdecode(b"caf\xe9.tsv")
     with pytest.raises(UserError, match=r"caf\\xe9.tsv: .* not UTF-8"):
-        open_source(TASKS["tsv"], [path], "strict")
+        open_source(TASKS["tsv"], [str(path)], "strict")
 
 
 @pytest.mark.parametrize(
