@@ -120,7 +120,10 @@ class Step:
             raise UserError(f"{self.out}: this folder holds other files; {_HINT}")
         manifest = read_object(path, _HINT)
         if manifest.get("key") != self._digest:
-            raise UserError(f"{self.out}: holds finished data of other inputs or options; {_HINT}")
+            raise UserError(
+                f"{self.out}: holds finished data of other inputs or options (a file that was moved or written again is "
+                f"another one); {_HINT}"
+            )
         files = _files(path, manifest)
         if self._redo:
             present = {str(path.relative_to(self.out)) for path in self.out.rglob("*") if not path.is_dir()}
