@@ -121,8 +121,8 @@ class Step:
         manifest = read_object(path, _HINT)
         if manifest.get("key") != self._digest:
             raise UserError(
-                f"{self.out}: holds finished data of other inputs or options (a file that was moved or written again is "
-                f"another one); {_HINT}"
+                f"{self.out}: holds finished data of other inputs or options (a file that was moved or written again "
+                f"is another one); {_HINT}"
             )
         files = _files(path, manifest)
         if self._redo:
