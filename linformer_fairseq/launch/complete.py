@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fairseq.data.data_utils import raise_if_valid_subsets_unintentionally_ignored
 from fairseq.utils import get_available_activation_fns
 from omegaconf import DictConfig, open_dict
 
@@ -90,6 +91,13 @@ def complete(config: DictConfig) -> DictConfig:
     check_schedule(full)
     check_metric(full)
     _check_model(full)
+    try:
+        raise_if_valid_subsets_unintentionally_ignored(full)
+    except ValueError as error:
+        raise UserError(
+            f"task.data: {str(error).partition(' Set ')[0]} Name them in dataset.valid_subset, or set "
+            "dataset.combine_valid_subsets=true or dataset.ignore_unused_valid_subsets=true"
+        ) from None
     if config.run.stage == "pretraining":
         check_sentences(Path(config.task.data.split(":")[0]), full)
     return config

@@ -138,6 +138,8 @@ def _as_hydra_takes_them(stage: str, given: Sequence[Override], folder: Path) ->
     for override in given:
         name, word = override.key_or_group, str(override.input_line)
         if override not in choices and not name.startswith("hydra."):
+            if name in COMPONENTS:
+                raise UserError(f"{word}: give its name with {name}._name={override.value()}")
             if name not in known:
                 raise no_such_option(name, known | groups, config)
             word = _forced(word)

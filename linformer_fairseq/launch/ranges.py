@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Any
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
@@ -109,6 +110,7 @@ def check_numbers(config: DictConfig) -> None:
     _check_betas(config.optimizer)
     _check_batch(config)
     _check_precision(config)
+    _check_processes(config)
 
 
 def _check_task(task: DictConfig) -> None:
@@ -152,6 +154,18 @@ def _check_precision(config: DictConfig) -> None:
             raise UserError(
                 f"common.{option}=true: fused_adamw needs float32 parameters; set optimizer._name=adam, too"
             )
+
+
+def _check_processes(config: DictConfig) -> None:
+    """Raise for what several processes on CPUs, or this installation, cannot do."""
+    distributed = config.distributed_training
+    if config.common.cpu and distributed.distributed_world_size > 1:
+        if distributed.distributed_backend == "nccl":
+            raise UserError("distributed_training.distributed_backend=nccl is for GPUs; on CPUs, use gloo")
+        if distributed.ddp_backend in ("c10d", "pytorch_ddp"):
+            raise UserError(f"distributed_training.ddp_backend={distributed.ddp_backend} is for GPUs; use legacy_ddp")
+    if config.checkpoint.write_checkpoints_asynchronously and find_spec("iopath") is None:
+        raise UserError("checkpoint.write_checkpoints_asynchronously=true: needs iopath; install it, or leave this out")
 
 
 def _check_batch(config: DictConfig) -> None:

@@ -40,6 +40,8 @@ def check_same_run(path: Path, record: Mapping[str, Any], facts: Mapping[str, An
     record = {_START: facts.get(_START), **record}  # run.json of earlier versions lacks it
     if record.get("data_bytes") == facts["data_bytes"]:  # the same data in another place
         record = {**record, "data": facts["data"]}
+    else:
+        _check_sizes(path, record, facts)
     for (key, ours), (_, theirs) in zip(_identity(facts, options), _identity(record, options), strict=True):
         if ours != theirs:
             fixed = key in {f"model.{option}" for option in with_role(Role.MODEL)}  # its checkpoints are of no use then
@@ -86,6 +88,18 @@ def check_same_model(path: Path, config: DictConfig) -> None:
         if not same_value(key, ours.get(key), theirs[key]):
             raise UserError(
                 f"{last} has model.{key} {theirs[key]!r}, but this run has {ours.get(key)!r}; choose another run.name"
+            )
+
+
+def _check_sizes(path: Path, record: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
+    """Raise if files of the same data have other sizes by now; other splits may have been added."""
+    if record.get("data") != facts["data"] or "data_bytes" not in record:
+        return
+    for before, now in zip(record["data_bytes"], facts["data_bytes"], strict=True):
+        if changed := next((name for name in before.keys() & now.keys() if before[name] != now[name]), None):
+            raise UserError(
+                f"{path} holds a run on data of {facts['data']} with {before[changed]:,} bytes in {changed}, which has "
+                f"{now[changed]:,} by now; choose another run.name, or move its run.json away to continue with these"
             )
 
 

@@ -2,10 +2,11 @@
 
 What fairseq does: it multiplies every entry of the model's state by the decay, and fails with "result type Float can't
 be cast to the desired output type Long" at the first one with integers, such as the signature of our attention.
-With ``--ema-update-freq`` it counts updates from 0 after each resume.
+With ``--ema-update-freq`` it counts updates from 0 after each resume. A run that begins with, or resumes from, a
+checkpoint without an average ends with ``KeyError: 'model'``.
 
-The patch: entries that are not floating-point numbers are copied from the model, and the count is that of the run's
-updates.
+The patch: entries that are not floating-point numbers are copied from the model, the count is that of the run's
+updates, and without an average, it begins with the weights of the checkpoint, as fairseq intends.
 """
 
 import functools
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from fairseq import checkpoint_utils
 from fairseq.models.ema.ema import EMA
 from fairseq.trainer import Trainer
 
@@ -30,12 +32,29 @@ def _of_numbers_only(start: Callable[..., None]) -> Callable[..., None]:
     return start_average
 
 
+def _with_average(read: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(read)
+    def read_with_average(*args: Any, **kwargs: Any) -> Any:
+        state = read(*args, **kwargs)
+        if (extra := state.get("extra_state")) is not None and "ema" not in extra:
+            extra["ema"] = dict(state["model"])  # fairseq deletes the other reference before it would use it
+        return state
+
+    return read_with_average
+
+
 def _counting_on(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(load_checkpoint)
     def load(self: Trainer, *args: Any, **kwargs: Any) -> Any:
-        extra_state = load_checkpoint(self, *args, **kwargs)
-        if (settings := self.cfg.ema).store_ema:
-            self.ema.update_freq_counter = self.get_num_updates() % max(1, settings.ema_update_freq)
+        if not (settings := self.cfg.ema).store_ema:
+            return load_checkpoint(self, *args, **kwargs)
+        read = checkpoint_utils.load_checkpoint_to_cpu
+        checkpoint_utils.load_checkpoint_to_cpu = _with_average(read)
+        try:
+            extra_state = load_checkpoint(self, *args, **kwargs)
+        finally:
+            checkpoint_utils.load_checkpoint_to_cpu = read
+        self.ema.update_freq_counter = self.get_num_updates() % max(1, settings.ema_update_freq)
         return extra_state
 
     return load

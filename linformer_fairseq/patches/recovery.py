@@ -1,8 +1,9 @@
 """A run resumes from a valid checkpoint, or fails with the reason.
 
-What fairseq does: it loads ``checkpoint_last.pt`` without a check. If it is damaged, every restart fails, even if there
-are valid checkpoints; if it, or a ``--restore-file``, does not exist, training starts from the beginning without a
-warning.
+What fairseq does: it loads ``checkpoint_last.pt`` without a check. If it is damaged, every restart fails, even if
+there are valid checkpoints; if it, or a ``--restore-file``, does not exist, training starts from the beginning
+without a warning. From one without the optimizer's state (``--no-save-optimizer-state``), it counts updates from 0
+again, so that a run which is stopped often never ends.
 
 The patch: the checksum of the file is verified first. Instead of a damaged or missing ``checkpoint_last.pt``, the
 newest valid one of the folder is used, and the damaged file is renamed. Files that the user named are never replaced by
@@ -44,9 +45,16 @@ def _from_sound_file(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
             return load_checkpoint(cfg, trainer, **more)
         prepared = on_first_rank(lambda: prepare(cfg, trainer.checkpoint_suffix), CheckpointError) or Prepared()
         whole, updates_last = prepared.whole, not (cfg.no_save or cfg.no_last_checkpoints)
+        own = last_checkpoint(Path(cfg.save_dir), trainer.checkpoint_suffix)
+        resumes = cfg.restore_file == _DEFAULT and own.is_file()
         try:
             with already_checked(whole.path, whole.found) if whole else contextlib.nullcontext():
                 loaded = load_checkpoint(cfg, trainer, **more)
+            if resumes and not cfg.reset_optimizer and _counts_anew(trainer):
+                raise CheckpointError(
+                    f"{own}: has no optimizer state (no_save_optimizer_state), and without it fairseq counts updates "
+                    "from 0 again; set checkpoint.reset_optimizer=true (fairseq-train: --reset-optimizer) for that"
+                )
             if not updates_last:
                 wait()
         finally:
@@ -56,6 +64,11 @@ def _from_sound_file(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
         return loaded
 
     return load
+
+
+def _counts_anew(trainer: Any) -> bool:
+    """Whether a checkpoint after some updates was loaded without their number."""
+    return not trainer.get_num_updates() and any(last.get("num_updates") for last in trainer._optim_history[-1:])
 
 
 def _in_parts(trainer: Any) -> bool:

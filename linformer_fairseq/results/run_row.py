@@ -95,7 +95,7 @@ def read_run(folder: Path, seen: dict[Path, Row] | None = None) -> Row:
         finished=finished,
         status=last.status,
         updates=updates,
-        max_update=record.max_update,
+        max_update=_wanted(record, updates, finished),
         tokens_per_update=record.tokens_per_update,
         tokens=log.tokens,
         curve=[[update, p if math.isfinite(p) else None] for update, p in sorted(log.perplexity.items())],
@@ -162,20 +162,26 @@ def _pretraining(folder: Path, record: Record, seen: dict[Path, Row]) -> tuple[R
     return None, Pretrained(name, "") if name else None
 
 
+def _wanted(record: Record, updates: int, finished: bool) -> int:
+    """The number of updates of the whole run; with max_epoch alone, it is known when the run has finished."""
+    return record.max_update or (updates if finished else 0)
+
+
 def _scale(record: Record, model: Model, updates: int, finished: bool) -> Scale:
     size = f"{model.layers} layers x {model.width}"
     if record.stage == "finetuning":
         return Scale(model.layers, model.width, None, None, None, False, f"{size}, pretraining unknown")
-    done = "" if finished and updates >= record.max_update else f"{updates:,} of "
+    wanted = _wanted(record, updates, finished)
+    done = "" if finished and updates >= wanted else f"{updates:,} of "
     tokens = f" of {record.tokens_per_update:,} tokens" if record.tokens_per_update else ""
     return Scale(
         layers=model.layers,
         width=model.width,
-        max_update=record.max_update,
+        max_update=wanted,
         updates=updates,
         tokens_per_update=record.tokens_per_update,
         paper=(model.layers, model.width) == (PAPER_LAYERS, PAPER_WIDTH) and finished and updates >= PAPER_UPDATES,
-        label=f"{size}, {done}{record.max_update:,} updates{tokens}",
+        label=f"{size}, {done}{wanted:,} updates{tokens}",
     )
 
 

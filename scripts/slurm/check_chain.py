@@ -14,11 +14,18 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from omegaconf import OmegaConf, open_dict
+
 from linformer_fairseq.files.dictionary import read_vocabulary, without_padding
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch import compose, resolved
 from linformer_fairseq.launch.complete import complete
 from linformer_fairseq.launch.data import check_lengths, check_task_data, check_task_name
+from linformer_fairseq.launch.metrics import check_metric
+from linformer_fairseq.launch.options import with_defaults
+from linformer_fairseq.launch.pretrained import Pretrained, all_options
+from linformer_fairseq.launch.ranges import check_numbers
+from linformer_fairseq.launch.schedule import check_schedule
 from linformer_fairseq.launch.train import check_run_folder
 
 
@@ -39,20 +46,36 @@ def check(
     config = complete(compose("pretraining", words))
     check_run_folder(config, words)
     n = config.model.get("max_positions") or config.task.tokens_per_sample
+    for key in ("checkpoint.no_save", "dataset.disable_validation", "checkpoint.checkpoint_suffix"):
+        if value := OmegaConf.select(config, key):
+            raise UserError(
+                f"{key}={value}: the pretraining would write no checkpoint_best.pt to finetune; leave it out"
+            )
     checkpoint = Path(config.checkpoint.save_dir) / "checkpoint_best.pt"
     symbols = without_padding(read_vocabulary(Path(config.task.data.split(":")[0]) / "dict.txt"))
     os.environ["SLURM_NTASKS"] = "1"
     rates, seeds = (os.environ[name].split() for name in ("LINFORMER_LRS", "LINFORMER_SEEDS"))
     grid = [[f"lr={rate}", f"common.seed={seed}"] for rate in rates for seed in seeds]
     folders = [checkpoint.parent]
+    model = OmegaConf.to_container(config.model, enum_to_str=True)
+    options = all_options(str(config.model._name), {**model, "max_positions": n})  # type: ignore[dict-item]
+    pretrained = Pretrained(checkpoint, str(config.model._name), options, n, len(symbols))
     for task, data in (word.split("=", 1) for word in tasks):
         own = ["run_config=srun", f"task={task}", f"task.data={data}", f"pretrained={checkpoint}", *finetuning]
         configs = [resolved(compose("finetuning", [*own, *keys])) for keys in grid]
         parents = dict.fromkeys(Path(one.checkpoint.save_dir).absolute().parent for one in configs)
         folders += [one for one in parents if not any(one.is_relative_to(folder) for folder in folders)]
-        check_task_data(Path(data))
+        labels = check_task_data(Path(data))
         check_task_name(task, Path(data))
         check_lengths(Path(data), configs[0], n)
+        for one in configs:  # as `complete` would, if the checkpoint were there
+            with open_dict(one):
+                one.model = pretrained.model_options(one.model or {})
+                one.task.max_positions, one.task.num_classes = n, labels
+            full = with_defaults(one)
+            check_numbers(full)
+            check_schedule(full)
+            check_metric(full)
         if without_padding(read_vocabulary(Path(data) / "input0" / "dict.txt")) != symbols:
             raise UserError(
                 f"{task}={data}: its dictionary is not that of {config.task.data}; prepare the task with the tokenizer "

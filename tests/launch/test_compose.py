@@ -146,6 +146,7 @@ def test_what_is_wrong_is_said(monkeypatch: pytest.MonkeyPatch, words: list[str]
         ("dataset.valid_subset=nope", "dataset.valid_subset=nope: "),
         ("dataset.train_subset=nope", "dataset.train_subset=nope: "),
         ("task.mask_whole_words=true", "task.mask_whole_words=true: "),
+        ("lr_scheduler=cosine", "lr_scheduler=cosine: give its name with lr_scheduler._name=cosine"),
     ],
 )
 def test_values_that_would_train_nothing_useful_are_refused(own_data: Path, word: str, message: str) -> None:
@@ -172,6 +173,33 @@ def test_a_batch_without_room_for_a_block_is_refused(own_data: Path, words: list
     ]
     with pytest.raises(UserError, match=f"^{re.escape(message)}"):
         complete(compose("pretraining", words))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["distributed_training.distributed_backend=nccl"],
+            "distributed_training.distributed_backend=nccl is for GPUs",
+        ),
+        (["distributed_training.ddp_backend=pytorch_ddp"], "distributed_training.ddp_backend=pytorch_ddp is for GPUs"),
+    ],
+)
+def test_what_several_processes_on_cpus_cannot_do_is_refused(own_data: Path, words: list[str], message: str) -> None:
+    words = [f"task.data={own_data}", "run_config=cpu", "distributed_training.distributed_world_size=2", *words]
+    with pytest.raises(UserError, match=f"^{re.escape(message)}"):
+        complete(compose("pretraining", words))
+
+
+def test_validation_data_that_would_be_ignored_are_named(own_data: Path) -> None:
+    for suffix in ("bin", "idx"):
+        (own_data / f"valid1.{suffix}").write_bytes((own_data / f"valid.{suffix}").read_bytes())
+    words = [f"task.data={own_data}", "run_config=cpu"]
+    with pytest.raises(UserError, match="task.data: .*valid1.*dataset.combine_valid_subsets=true"):
+        complete(compose("pretraining", words))
+    for word in ("dataset.combine_valid_subsets=true", "dataset.ignore_unused_valid_subsets=true"):
+        complete(compose("pretraining", [*words, word]))
+    complete(compose("pretraining", [*words, "dataset.valid_subset='valid,valid1'"]))
 
 
 @pytest.mark.parametrize("name", ["linformer_paragraphs", "roberta_small_batches"])

@@ -93,6 +93,7 @@ def test_how_a_model_is_computed_may_change(option: str) -> None:
         ),
         ({"seed": 2}, "holds a run with seed 1, but this one has 2"),
         ({"task": "sst2"}, "holds a run with task None, but this one has 'sst2'"),
+        ({"data_bytes": [{"train.bin": 10, "train.idx": 24}]}, "with 20 bytes in train.idx, which has 24 by now"),
         ({"data": "/other", "data_bytes": []}, "holds a run with data '/data', but this one has '/other'"),
         ({"dictionaries": {"tokens": "cd34"}}, "runs/a .*other dictionaries than .* /data"),
         ({"model": {**FACTS["model"], "projection": "mean_pool"}}, "model.projection 'linear', but .* 'mean_pool'"),
@@ -120,3 +121,7 @@ def test_nobody_is_told_to_continue_with_another_model(option: str, moved: bool)
 def test_a_run_that_is_older_than_a_fact_goes_on(fact: str, value: Any) -> None:
     older = {name: value for name, value in FACTS.items() if name != fact}
     check_same_run(Path("runs/a"), older, {**FACTS, fact: value})
+
+
+def test_another_split_may_be_added() -> None:
+    check_same_run(Path("runs/a"), FACTS, {**FACTS, "data_bytes": [{**FACTS["data_bytes"][0], "test.bin": 5}]})

@@ -51,3 +51,20 @@ def test_a_resumed_run_has_the_same_average(
     torch.testing.assert_close(once["extra_state"]["ema"], twice["extra_state"]["ema"], rtol=0, atol=0)
     weights = ("encoder.sentence_encoder.layers.0.fc1.weight", "encoder.sentence_encoder.layers.0.fc1.bias")
     assert any(not torch.equal(once["model"][name], once["extra_state"]["ema"][name]) for name in weights)
+
+
+@pytest.mark.parametrize("fp32", [False, True])
+def test_it_begins_with_the_weights_of_a_checkpoint_without_an_average(
+    make_trainer: Callable[..., Any], tmp_path: Path, fp32: bool
+) -> None:
+    plain = make_trainer(tmp_path, {})
+    with torch.no_grad():
+        for parameter in plain.model.parameters():
+            parameter.add_(1)
+    plain.consolidate_optimizer()
+    path = tmp_path / "checkpoint_last.pt"
+    plain.save_checkpoint(str(path), {"train_iterator": {"epoch": 1, "iterations_in_epoch": 1}})
+    trainer = make_trainer(tmp_path, {"ema.store_ema": True, "ema.ema_decay": 0.75, "ema.ema_fp32": fp32})
+    trainer.load_checkpoint(str(path))
+    average, expected = trainer.ema.get_model().state_dict(), plain.model.state_dict()
+    assert all(torch.equal(average[name], expected[name]) for name in average if "version" not in name)

@@ -1,6 +1,7 @@
 """What a run goes on from: the last checkpoint, the newest valid one in its place, or an error."""
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 
+import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
 from linformer_fairseq.checkpoints import folder as folder_module
 from linformer_fairseq.checkpoints.folder import State, examine
 from linformer_fairseq.checkpoints.reading import CheckpointError
@@ -249,8 +251,26 @@ def test_a_run_that_keeps_no_last_one_does_not_go_back(folder: Path, option: str
         load_checkpoint=load,
         get_train_iterator=lambda **_: SimpleNamespace(epoch=1),
         lr_step=lambda epoch: None,
-        get_num_updates=lambda: 0,
+        get_num_updates=lambda: 6,
     )
     checkpoint_utils.load_checkpoint(cfg, trainer)
     assert loaded == [(f"{folder}/checkpoint_last.pt", True)]
     assert "checkpoint_last.pt" not in _names(folder)
+
+
+def test_a_run_does_not_resume_without_the_state_of_its_optimizer(
+    make_trainer: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Its updates would be counted from 0 again, however often it is stopped."""
+    settings = {"checkpoint.no_save_optimizer_state": True}
+    trainer = make_trainer(tmp_path, settings)
+    trainer.set_num_updates(3)
+    trainer.save_checkpoint(
+        str(tmp_path / "checkpoint_last.pt"),
+        {"train_iterator": {"epoch": 1, "iterations_in_epoch": 1}, "val_loss": None},
+    )
+    other = make_trainer(tmp_path, settings)
+    with pytest.raises(CheckpointError, match="checkpoint_last.pt: has no optimizer state .*reset_optimizer=true"):
+        checkpoint_utils.load_checkpoint(other.cfg.checkpoint, other)
+    other.cfg.checkpoint.reset_optimizer = True
+    checkpoint_utils.load_checkpoint(other.cfg.checkpoint, other)

@@ -17,6 +17,12 @@ LOG = [training(10), validation(10, ppl=70.5), training(20), validation(20, ppl=
 
 
 @pytest.mark.slow
+def test_a_run_that_ends_by_its_epochs_wanted_what_it_made(tmp_path: Path) -> None:
+    row = read_run(run_folder(tmp_path / "run", LOG, max_update=0))
+    assert row.finished and row.updates == row.max_update == row.scale.max_update == 20
+    assert ", 20 updates" in row.scale.label
+
+
 def test_a_real_run(real_run: Path) -> None:
     row = read_run(real_run)
     assert (row.name, row.stage, row.seed, row.task) == ("linformer_base_n32_k8_layerwise_s1", "pretraining", 1, None)

@@ -55,8 +55,13 @@ def test_the_folders_of_finetunings_elsewhere(
         (["run.tokens_per_update=768"], "", [], "run.tokens_per_update is 768"),
         ([], "absent", [], "absent: no such folder"),
         ([], "", ["sst3=x"], "sst3"),
+        ([], "", ["model.projected_dim=4"], "model.projected_dim=4, but .*checkpoint_best.pt was pretrained with"),
+        ([], "", ["optimization.clip_norm=-1.0"], "optimization.clip_norm=-1.0: expected"),
+        ([], "", ["checkpoint.best_checkpoint_metric=acuracy"], "best_checkpoint_metric=acuracy"),
+        (["dataset.disable_validation=true"], "", [], "dataset.disable_validation=True: .*checkpoint_best.pt"),
+        (["checkpoint.checkpoint_suffix=-x"], "", [], "checkpoint_suffix=-x: .*checkpoint_best.pt"),
     ],
-    ids=["data", "experiment", "processes", "task", "key"],
+    ids=["data", "experiment", "processes", "task", "key", "model", "number", "metric", "validation", "suffix"],
 )
 def test_what_is_wrong_is_said(
     keys: list[str], task_data: Path, more: list[str], task: str, finetuning: list[str], said: str
