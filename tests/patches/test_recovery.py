@@ -251,7 +251,8 @@ def test_a_run_that_keeps_no_last_one_does_not_go_back(folder: Path, option: str
         load_checkpoint=load,
         get_train_iterator=lambda **_: SimpleNamespace(epoch=1),
         lr_step=lambda epoch: None,
-        get_num_updates=lambda: 6,
+        get_num_updates=lambda: 0,
+        _optim_history=[],
     )
     checkpoint_utils.load_checkpoint(cfg, trainer)
     assert loaded == [(f"{folder}/checkpoint_last.pt", True)]
