@@ -238,10 +238,12 @@ def _model(options: Any) -> dict[str, Any]:
 def _tokens_per_update(config: DictConfig) -> int | None:
     """Of a pretraining, with padding: by fairseq's options, which may have been set beside run.tokens_per_update.
 
-    None of another stage, or if fairseq, which then refuses to begin, has been given no size of a batch.
+    None of another stage, of single lines in batches of a number of lines, or if fairseq, which then refuses to begin,
+    has been given no size of a batch.
     """
     data, length = config.dataset, config.task.get("tokens_per_sample")
-    sizes = (data.max_tokens, data.batch_size and length and data.batch_size * length)
+    full = config.task.get("sample_break_mode") != "eos"  # else a batch has lines of any length
+    sizes = (data.max_tokens, full and data.batch_size and length and data.batch_size * length)
     batch = min(filter(None, sizes), default=None)
     if config.run.tokens_per_update is None or batch is None:
         return None

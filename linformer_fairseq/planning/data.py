@@ -28,7 +28,7 @@ class Data:
     tokens: int | None
     """Tokens of the training split; those of a task as fairseq reads it: truncated to n, with separators."""
     sequences: int | None
-    """Examples of a task; None in pretraining, which cuts the text into blocks."""
+    """Examples of a task, or lines for ``sample_break_mode=eos``; None if the text is cut into blocks."""
     problem: str | None = None
     """Why the tokens could not be counted."""
 
@@ -52,6 +52,10 @@ def data_of(config: DictConfig) -> Data:
     try:
         if classifies:
             lengths = np.minimum(example_lengths(folders[0], split, config.task), config.task.max_positions)
+            return Data(vocabulary, source, int(lengths.sum()), len(lengths))
+        if config.task.get("sample_break_mode") == "eos":
+            lengths = np.concatenate([open_dataset(folder / split).sizes + 1 for folder in folders])  # <s>
+            lengths = lengths[lengths <= config.task.tokens_per_sample]  # fairseq skips the others
             return Data(vocabulary, source, int(lengths.sum()), len(lengths))
         tokens = sum(int(open_dataset(folder / split).sizes.sum(dtype=np.int64)) for folder in folders)
         return Data(vocabulary, source, tokens, None)

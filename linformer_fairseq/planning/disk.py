@@ -47,13 +47,15 @@ def disk_of(config: DictConfig, sizes: Sizes, updates: int, epochs: float | None
 
 
 def checkpoint_bytes(config: DictConfig, sizes: Sizes) -> int:
-    """Size of one checkpoint: fairseq writes parameters and Adam's moments, all in fp32."""
+    """Size of one checkpoint: fairseq writes parameters, their averages (EMA) and Adam's moments, all in fp32."""
     model = sizes.parameters + sizes.frozen
     half, on_gpu = is_half(config), not config.common.cpu
     if not sizes.options.untie_weights_roberta and (is_memory_efficient(config) if half else on_gpu):
         # The output layer is tied to the embedding, but copied to the CPU as fp32 they become two tensors; float32
         # copies of weights in half precision are stored once (patches.float32_weights).
         model += sizes.vocabulary * sizes.width
+    if config.ema.store_ema:
+        model *= 3 if config.ema.ema_fp32 else 2
     moments = 0 if config.checkpoint.no_save_optimizer_state else ADAM_MOMENTS * sizes.parameters
     return 4 * (model + moments)
 

@@ -64,8 +64,9 @@ def memory_of(config: DictConfig, sizes: Sizes, batch: float, length: float, mas
     on_cpu = bool(config.common.cpu)
     sequence = _activations(sizes, length, masked, width, on_cpu)
     device, name = _device(config)
+    averages = (width + 4 * config.ema.ema_fp32) * count if config.ema.store_ema else 0
     return Memory(
-        parameters=float(width * (count + sizes.frozen)),
+        parameters=float(width * (count + sizes.frozen) + averages),
         gradients=float(width * count * copies),
         optimizer=float(master + 4 * ADAM_MOMENTS * count),
         # The optimizer step comes after the backward pass and needs temporary tensors as large as the fp32 parameters.

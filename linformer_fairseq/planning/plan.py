@@ -84,7 +84,7 @@ def plan(config: DictConfig) -> Plan:
         warnings.simplefilter("always")
         sizes = sizes_of(config, data.vocabulary)
     pretraining = not sizes.classes
-    # Blocks of pretraining are full; examples of a task have their mean length, if known.
+    # Blocks of pretraining are full; examples of a task, and single lines, have their mean length, if known.
     length: float = config.task.tokens_per_sample if pretraining else sizes.n
     if data.sequences:
         assert data.tokens is not None
@@ -96,8 +96,8 @@ def plan(config: DictConfig) -> Plan:
     updates = _updates(config, data, length, sequences)
     flops = flops_of(sizes, length, masked)
     epochs = _epochs(data, length, sequences * updates)
-    # A batch of a task is as long as its longest example.
-    longest = length if pretraining else float(sizes.n)
+    # A batch of examples or lines is as long as its longest one.
+    longest = length if pretraining and not data.sequences else float(sizes.n)
     memory = memory_of(config, sizes, batch, longest, masked)
     disk = disk_of(config, sizes, updates, epochs)
     found = [str(warning.message) for warning in of_settings]

@@ -63,10 +63,10 @@ def _per_token(plan: Plan) -> str:
 
 
 def _sequences(plan: Plan) -> str:
-    if not plan.sizes.classes:
-        return f"sequences of {plan.length:,.0f}"
     if plan.data.sequences:
         return f"sequences of {plan.length:,.1f} on average"
+    if not plan.sizes.classes:
+        return f"sequences of {plan.length:,.0f}"
     return f"sequences of at most {plan.length:,.0f}"
 
 

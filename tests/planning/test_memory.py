@@ -202,6 +202,17 @@ def test_checkpoints_that_are_there_at_once(small, options, epochs, kept):
     assert checkpoints_kept(config, config.optimization.max_update, epochs) == kept
 
 
+@pytest.mark.parametrize("fp32", [False, True])
+def test_an_average_of_the_weights_is_stored_beside_them(small, fp32):
+    plain, averaged = with_defaults(small(ROBERTA)), with_defaults(small(ROBERTA))
+    averaged.ema.update({"store_ema": True, "ema_fp32": fp32})
+    sizes = sizes_of(plain, SYMBOLS)
+    weights = checkpoint_bytes(plain, sizes) - 8 * sizes.parameters
+    assert checkpoint_bytes(averaged, sizes) - checkpoint_bytes(plain, sizes) == (2 if fp32 else 1) * weights
+    more = [memory_of(one, sizes, 1, N, MASKED).parameters for one in (plain, averaged)]
+    assert more[1] > more[0]
+
+
 def test_checkpoints_of_a_run_that_ends_before_max_update(small):
     config = with_defaults(small(ROBERTA))
     config.checkpoint.update({"save_interval_updates": 1000, "keep_interval_updates": -1})

@@ -68,6 +68,14 @@ def test_a_batch_in_tokens_counts_whole_sequences(run):
         run(**{**options, "dataset.max_tokens": None})
 
 
+def test_single_lines_are_counted_as_they_are(run, tmp_path):
+    write_split(tmp_path / "train", [N // 4 - 1] * 20 + [N + 5])  # the last one does not fit
+    options = {"task.data": str(tmp_path), "task.sample_break_mode": "eos", "dataset.batch_size": 4}
+    found, text = run(**options, **{"optimization.max_update": 100, "optimization.max_epoch": 3})
+    assert (found.updates, found.tokens_per_update, found.data.sequences) == (15, N, 20)
+    assert "20 examples" in text and found.epochs == 3
+
+
 def test_a_task_whose_cost_is_not_known_is_named(run):
     with pytest.raises(ValueError, match="task._name=language_modeling: .* masked_lm, sentence_prediction"):
         run(**{"task._name": "language_modeling"})
