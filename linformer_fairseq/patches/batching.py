@@ -13,6 +13,7 @@ from typing import Any
 from fairseq import checkpoint_utils
 from fairseq.trainer import Trainer
 
+from linformer_fairseq.training.resuming import resumed
 from linformer_fairseq.training.run_report import LOG
 
 KEY = "linformer_batching"
@@ -109,9 +110,7 @@ def _compared(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(load_checkpoint)
     def load(cfg: Any, trainer: Trainer, **more: Any) -> Any:
         extra_state, iterator = load_checkpoint(cfg, trainer, **more)
-        # Finetuning loads only parameters: it begins at update 0 and resumes nothing.
-        resumed = extra_state is not None and trainer.get_num_updates() > 0 and not cfg.reset_dataloader
-        if resumed and KEY in extra_state:
+        if resumed(extra_state, trainer) and not cfg.reset_dataloader and KEY in extra_state:
             told = difference(extra_state[KEY], batching_of(trainer.cfg), iterator.epoch)
             if told is not None:
                 LOG.warning(told)

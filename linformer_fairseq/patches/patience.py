@@ -14,6 +14,8 @@ from typing import Any
 from fairseq import checkpoint_utils
 from fairseq.trainer import Trainer
 
+from linformer_fairseq.training.resuming import resumed
+
 KEY = "linformer_patience"
 """Name of the record in a checkpoint's ``extra_state``."""
 
@@ -47,8 +49,7 @@ def _restored(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(load_checkpoint)
     def load(cfg: Any, trainer: Trainer, **more: Any) -> Any:
         extra_state, iterator = load_checkpoint(cfg, trainer, **more)
-        resumes = trainer.get_num_updates() > 0  # else only the weights were loaded
-        if extra_state is not None and resumes and not cfg.reset_meters:
+        if resumed(extra_state, trainer) and not cfg.reset_meters:
             _counted.update(extra_state.get(KEY, {}))
         return extra_state, iterator
 

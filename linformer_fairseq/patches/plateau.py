@@ -15,6 +15,8 @@ from fairseq import checkpoint_utils
 from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
 from fairseq.trainer import Trainer
 
+from linformer_fairseq.training.resuming import resumed
+
 KEY = "linformer_validation"
 """In a checkpoint's ``extra_state``: the loss of the validation after its update, if there was one before it was saved.
 The loss that fairseq stores is missing from a checkpoint that `stopping` saves."""
@@ -50,12 +52,11 @@ def _showing_it(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(load_checkpoint)
     def load(cfg: Any, trainer: Trainer, **more: Any) -> Any:
         extra_state, epoch_itr = load_checkpoint(cfg, trainer, **more)
-        resumes = extra_state is not None and trainer.get_num_updates() > 0 and not cfg.reset_lr_scheduler
-        if not resumes or not isinstance(trainer.lr_scheduler, ReduceLROnPlateauLRSchedule):
-            return extra_state, epoch_itr
-        loss = extra_state.get(KEY, extra_state.get("val_loss"))
-        if loss is not None and extra_state["train_iterator"]["iterations_in_epoch"] == 0:
-            trainer.lr_step(epoch_itr.epoch, loss)
+        goes_on = resumed(extra_state, trainer) and not cfg.reset_lr_scheduler
+        if goes_on and isinstance(trainer.lr_scheduler, ReduceLROnPlateauLRSchedule):
+            loss = extra_state.get(KEY, extra_state.get("val_loss"))
+            if loss is not None and extra_state["train_iterator"]["iterations_in_epoch"] == 0:
+                trainer.lr_step(epoch_itr.epoch, loss)
         return extra_state, epoch_itr
 
     return load

@@ -1,4 +1,4 @@
-"""The command that resumes a run, for messages."""
+"""What resuming a run is: whether a checkpoint does it, and the command for it, for messages."""
 
 from __future__ import annotations
 
@@ -6,6 +6,14 @@ from typing import Any
 
 RESETS = ("reset_optimizer", "reset_lr_scheduler", "reset_meters", "reset_dataloader")
 """fairseq's options with which a run begins anew in some way."""
+
+
+def resumed(extra_state: Any, trainer: Any) -> bool:
+    """Whether fairseq's ``load_checkpoint``, which has returned ``extra_state``, resumed a run.
+
+    With ``finetune_from_model`` or without the optimizer's state, it loads only parameters, and updates begin at 0.
+    """
+    return extra_state is not None and trainer.get_num_updates() > 0
 
 
 def command_to_resume(cfg: Any) -> str:
