@@ -27,7 +27,7 @@ from linformer_fairseq.launch.data import (
 )
 from linformer_fairseq.launch.metrics import check_metric
 from linformer_fairseq.launch.options import check_types, import_user_dir, resolved_model, switches, with_defaults
-from linformer_fairseq.launch.pretrained import all_options, read_pretrained
+from linformer_fairseq.launch.pretrained import Pretrained, all_options, read_pretrained
 from linformer_fairseq.launch.ranges import check_numbers
 from linformer_fairseq.launch.schedule import check_schedule
 from linformer_fairseq.launch.start import begin_with, check_start
@@ -47,11 +47,13 @@ _PATHS = (
 _FORBIDDEN = ":"
 
 
-def complete(config: DictConfig) -> DictConfig:
+def complete(config: DictConfig, to_come: Pretrained | None = None) -> DictConfig:
     """Return the config for fairseq and for a dry run.
 
     Args:
         config: as composed; relative paths in it are relative to the working directory.
+        to_come: of a finetuning, what the checkpoint ``pretrained`` will contain, which another run is to write first.
+            Its dictionary is left to the caller.
 
     Raises:
         UserError: something is missing or contradictory; nothing was written or submitted.
@@ -63,7 +65,7 @@ def complete(config: DictConfig) -> DictConfig:
         raise UserError(f"run.name={config.run.name}: expected the name of a folder in {config.run.runs}")
     if not str(name).isprintable():  # it stands in tables
         raise UserError(f"run.name={str(name)!r}: expected a name without line breaks and other control characters")
-    if config.pretrained:
+    if config.pretrained and to_come is None:
         config.pretrained = find_weights(config.pretrained)
     for key in _PATHS:
         _make_absolute(config, key)
@@ -84,8 +86,8 @@ def complete(config: DictConfig) -> DictConfig:
         if config.pretrained:
             _continue_pretraining(config, folders[0])
     else:
-        _complete_finetuning(config)
-    check_start(config)
+        _complete_finetuning(config, to_come)
+    check_start(config, to_come.path if to_come else None)
     full = with_defaults(config)
     check_numbers(full)
     check_schedule(full)
@@ -178,13 +180,14 @@ def _continue_pretraining(config: DictConfig, data: Path) -> None:
         begin_with(config, checkpoint)
 
 
-def _complete_finetuning(config: DictConfig) -> None:
+def _complete_finetuning(config: DictConfig, to_come: Pretrained | None) -> None:
     folder = Path(config.task.data)
     checkpoint = Path(config.pretrained)
     splits = Splits.of(config.dataset)
     labels = check_task_data(folder, splits)
-    pretrained = read_pretrained(checkpoint)
-    pretrained.check_dictionary(folder / "input0" / "dict.txt")
+    pretrained = to_come or read_pretrained(checkpoint)
+    if to_come is None:
+        pretrained.check_dictionary(folder / "input0" / "dict.txt")
     check_task_examples(folder, splits)
     check_task_name(config.run.task, folder)
     given = config.task.max_positions

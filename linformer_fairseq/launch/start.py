@@ -11,10 +11,8 @@ from linformer_fairseq.checkpoints.dictionaries import check_same
 from linformer_fairseq.checkpoints.folder import last_checkpoint
 from linformer_fairseq.files.dictionary import find_dictionary
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.training.resuming import RESETS
+from linformer_fairseq.training.resuming import LAST, RESETS
 
-_LAST = "checkpoint_last.pt"
-"""fairseq's default of ``restore_file``, which is in the run folder."""
 _REMOTE = "://"
 """In paths that fairseq reads by iopath."""
 
@@ -33,24 +31,27 @@ def begin_with(config: DictConfig, pretrained: Path) -> None:
     config.checkpoint.finetune_from_model = str(pretrained)
 
 
-def check_start(config: DictConfig) -> None:
+def check_start(config: DictConfig, to_come: Path | None = None) -> None:
     """Raise unless the checkpoint that a run shall begin with is there, and fits its data; makes its path absolute.
 
     Args:
         config: of the run, after `begin_with`.
+        to_come: a file that another run is to write first.
 
     Raises:
         UserError: two checkpoints are given, or the file is missing, or its dictionary is another one.
     """
     options = config.checkpoint
     start, restored = options.finetune_from_model, options.restore_file
-    if restored != _LAST and start is not None:
+    if restored != LAST and start is not None:
         key = "pretrained" if config.pretrained else "checkpoint.finetune_from_model"
         raise UserError(f"checkpoint.restore_file={restored}, but {key}={start}: give one of them")
     for key, given in (("finetune_from_model", start), ("restore_file", restored)):
-        if given in (None, _LAST) or _REMOTE in given:
+        if given in (None, LAST) or _REMOTE in given:
             continue
         path = Path(given).absolute()
+        if path == to_come:
+            continue
         if not path.is_file():
             raise UserError(f"checkpoint.{key}={given}: no such file; expected a checkpoint")
         options[key] = str(path)
@@ -68,9 +69,9 @@ def resume_own(config: DictConfig) -> None:
     """
     options = config.checkpoint
     folder = Path(options.save_dir).absolute()
-    elsewhere = options.restore_file != _LAST and not Path(options.restore_file).is_relative_to(folder)
+    elsewhere = options.restore_file != LAST and not Path(options.restore_file).is_relative_to(folder)
     own = last_checkpoint(folder, options.checkpoint_suffix)
     if elsewhere and own.is_file():
         logger.info("%s: the run resumes from this; it began with %s", own, options.restore_file)
-        options.restore_file = _LAST
+        options.restore_file = LAST
         options.update(dict.fromkeys(RESETS, False))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+LAST = "checkpoint_last.pt"
+"""fairseq's default of ``restore_file``, which is in the run's folder."""
 RESETS = ("reset_optimizer", "reset_lr_scheduler", "reset_meters", "reset_dataloader")
 """fairseq's options with which a run begins anew in some way."""
 
@@ -22,6 +24,6 @@ def command_to_resume(cfg: Any) -> str:
     Args:
         cfg: fairseq's checkpoint options.
     """
-    without = [f"--restore-file {cfg.restore_file}"] if cfg.restore_file != "checkpoint_last.pt" else []
+    without = [f"--restore-file {cfg.restore_file}"] if cfg.restore_file != LAST else []
     without += [f"--{name.replace('_', '-')}" for name in RESETS if getattr(cfg, name)]
     return "the same command" + (f" without {', '.join(without)}" if without else "")

@@ -14,18 +14,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from omegaconf import OmegaConf, open_dict
+from omegaconf import OmegaConf
 
 from linformer_fairseq.files.dictionary import read_vocabulary, without_padding
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.launch import compose, resolved
+from linformer_fairseq.launch import compose
 from linformer_fairseq.launch.complete import complete
-from linformer_fairseq.launch.data import check_lengths, check_task_data, check_task_name
-from linformer_fairseq.launch.metrics import check_metric
-from linformer_fairseq.launch.options import with_defaults
 from linformer_fairseq.launch.pretrained import Pretrained, all_options
-from linformer_fairseq.launch.ranges import check_numbers
-from linformer_fairseq.launch.schedule import check_schedule
 from linformer_fairseq.launch.train import check_run_folder
 
 
@@ -62,20 +57,9 @@ def check(
     pretrained = Pretrained(checkpoint, str(config.model._name), options, n, len(symbols))
     for task, data in (word.split("=", 1) for word in tasks):
         own = ["run_config=srun", f"task={task}", f"task.data={data}", f"pretrained={checkpoint}", *finetuning]
-        configs = [resolved(compose("finetuning", [*own, *keys])) for keys in grid]
-        parents = dict.fromkeys(Path(one.checkpoint.save_dir).absolute().parent for one in configs)
+        configs = [complete(compose("finetuning", [*own, *keys]), pretrained) for keys in grid]
+        parents = dict.fromkeys(Path(one.checkpoint.save_dir).parent for one in configs)
         folders += [one for one in parents if not any(one.is_relative_to(folder) for folder in folders)]
-        labels = check_task_data(Path(data))
-        check_task_name(task, Path(data))
-        check_lengths(Path(data), configs[0], n)
-        for one in configs:  # as `complete` would, if the checkpoint were there
-            with open_dict(one):
-                one.model = pretrained.model_options(one.model or {})
-                one.task.max_positions, one.task.num_classes = n, labels
-            full = with_defaults(one)
-            check_numbers(full)
-            check_schedule(full)
-            check_metric(full)
         if without_padding(read_vocabulary(Path(data) / "input0" / "dict.txt")) != symbols:
             raise UserError(
                 f"{task}={data}: its dictionary is not that of {config.task.data}; prepare the task with the tokenizer "

@@ -58,10 +58,25 @@ def test_the_folders_of_finetunings_elsewhere(
         ([], "", ["model.projected_dim=4"], "model.projected_dim=4, but .*checkpoint_best.pt was pretrained with"),
         ([], "", ["optimization.clip_norm=-1.0"], "optimization.clip_norm=-1.0: expected"),
         ([], "", ["checkpoint.best_checkpoint_metric=acuracy"], "best_checkpoint_metric=acuracy"),
+        ([], "", ["common.log_file=absent/log"], "common.log_file=.*absent/log: there is no folder"),
+        ([], "", ["task.num_classes=7"], "task.num_classes=7, but .* has 3 classes"),
         (["dataset.disable_validation=true"], "", [], "dataset.disable_validation=True: .*checkpoint_best.pt"),
         (["checkpoint.checkpoint_suffix=-x"], "", [], "checkpoint_suffix=-x: .*checkpoint_best.pt"),
     ],
-    ids=["data", "experiment", "processes", "task", "key", "model", "number", "metric", "validation", "suffix"],
+    ids=[
+        "data",
+        "experiment",
+        "processes",
+        "task",
+        "key",
+        "model",
+        "number",
+        "metric",
+        "log",
+        "classes",
+        "validation",
+        "suffix",
+    ],
 )
 def test_what_is_wrong_is_said(
     keys: list[str], task_data: Path, more: list[str], task: str, finetuning: list[str], said: str
@@ -111,6 +126,7 @@ def test_a_task_of_another_tokenizer(keys: list[str], task_data: Path, tmp_path:
     (other / "label").symlink_to(task_data / "label")
     for file in (task_data / "input0").iterdir():
         (other / "input0" / file.name).write_bytes(file.read_bytes())
-    (other / "input0" / "dict.txt").write_text("other 1\n")
+    dict_txt = other / "input0" / "dict.txt"
+    dict_txt.write_text("".join(f"other{line}\n" for line in dict_txt.read_text().splitlines()))
     with pytest.raises(UserError, match="its dictionary is not that of"):
         check("2", keys, [f"sst2={other}"], [])
