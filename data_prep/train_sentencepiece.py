@@ -44,7 +44,7 @@ _THREADS = 2
 # sentencepiece is slow on long lines (quadratic in their length) and silently drops those over its limit. It works on
 # single words, so that cutting lines at spaces does not matter.
 _LONGEST_LINE = 1_000
-_CLEAN = "make clean text of it with data_prep.build_corpus"
+_CLEAN = "make clean text of it with linformer data corpus"
 
 
 @dataclass(frozen=True)

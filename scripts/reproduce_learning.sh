@@ -309,7 +309,6 @@ released() {
     run_all "finetuning" "${lines[@]}"
     rm -rf -- weights
     linformer checkpoint release "$runs/linformer_small_batches_s1/checkpoint_best.pt" --data bin --out weights/linformer-small
-    # The classifier in the package is older: trained at commit bd1cc59, released by the script of 6dc440d. This one is no better.
     linformer checkpoint release "$runs"/linformer_small_batches_s1/sst2_*_s1/checkpoint_best.pt --data sst2 --out weights/linformer-small-sst2
 }
 

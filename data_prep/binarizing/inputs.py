@@ -63,7 +63,7 @@ def check_text_files(paths: list[Path]) -> None:
         if (kind := kind_of(head)) in COMPRESSIONS.values():
             raise UserError(
                 f"{path}: is compressed ({kind}), plain text was expected; decompress it, or make a corpus of it with "
-                "data_prep.build_corpus, which reads .gz, .bz2, .xz and .zst"
+                "linformer data corpus, which reads .gz, .bz2, .xz and .zst"
             )
 
 
@@ -80,7 +80,7 @@ def _corpus(folder: Path) -> Inputs:
         found = sorted(path for path in folder.glob(f"{name}/*") if not path.name.startswith("."))
         for path in found:
             if path.suffix != ".txt" or not path.is_file():
-                raise UserError(f"{path}: expected nothing but .txt files there, as data_prep.build_corpus writes them")
+                raise UserError(f"{path}: expected nothing but .txt files there, as linformer data corpus writes them")
         if found:
             check_text_files(found)
             splits[name] = tuple(found)

@@ -1,4 +1,4 @@
 """File formats and file handling, each thing once: for this package, for ``data_prep`` and for ``benchmarks``.
 
-Needs numpy (`sentencepiece_model` sentencepiece, too), and nothing else of the project.
+Needs numpy (`sentencepiece_model` sentencepiece, `parquet` pyarrow, too), and nothing else of the project.
 """

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
-from .processor import processor_fields
+from linformer_fairseq.files.processor import processor_fields
 
 MANIFEST = "manifest.json"
 """The file in which a step of data preparation says what it made, and of what."""

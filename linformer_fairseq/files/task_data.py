@@ -1,4 +1,4 @@
-"""A folder that ``data_prep.prepare_task`` or fairseq-preprocess wrote: its labels, identifiers and manifest."""
+"""A folder that ``linformer data task`` or fairseq-preprocess wrote: its labels, identifiers and manifest."""
 
 from __future__ import annotations
 

@@ -29,4 +29,3 @@ def _without_plans(extract: Callable[..., Any]) -> Callable[..., Any]:
 
 
 REPLACED = ((RobertaEncoder, "extract_features", _without_plans),)
-"""No plans of cuDNN for padded batches."""

@@ -1,9 +1,9 @@
 """Reads the log that fairseq writes with ``common.log_format=json common.log_file=FILE``.
 
 One JSON object per line, with numbers as text, among other lines: training statistics every ``log_interval`` updates,
-``valid_*`` at validations, ``train_*`` at the end of an epoch. fairseq writes each line once more per epoch, and
-appends to the file: if a run is resumed, updates after its last checkpoint occur twice. The last line of an update
-counts; if the number of updates decreases, the values from there on are discarded.
+``valid_*`` at validations, ``train_*`` at the end of an epoch. Unless patched (`patches.log_file`), fairseq writes each
+line once more per epoch. It appends to the file: if a run is resumed, updates after its last checkpoint occur twice.
+The last line of an update counts; if the number of updates decreases, the values from there on are discarded.
 """
 
 from __future__ import annotations

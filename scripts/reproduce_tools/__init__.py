@@ -1,1 +1,3 @@
-"""Programs for reproducing results: a control, a task, perplexity by length, and the page about the small results."""
+"""Programs for reproducing results: controls, a task, a model to convert, many runs beside each other, and the page
+about the small results.
+"""
