@@ -312,7 +312,7 @@ def test_compressed_text_is_told_as_that(tokenizer: Path, tmp_path: Path, kind: 
     with pytest.raises(UserError) as caught:
         binarize([source], tokenizer, tmp_path / "out")
     assert f"{source}: is compressed ({kind}), plain text was expected" in str(caught.value)
-    assert "data_prep.build_corpus, which reads .gz" in str(caught.value)
+    assert "linformer data corpus, which reads .gz" in str(caught.value)
     assert not (tmp_path / "out").exists()
 
 
