@@ -163,30 +163,20 @@ def _text(text: str, second: str = "") -> Text:
     """A text, or a pair, as the model gets it.
 
     Raises:
-        ValueError: there is none, or it cannot be written as UTF-8.
+        ValueError: there is none.
     """
-    _check(text + second)
     return one_line((text, second) if second.strip() else text)
 
 
 def _lines(asked: Classify) -> list[Item]:
     if asked.second.strip():
         raise ValueError("a second text was given for lines; put it behind a tab in the line of the first one")
-    _check(asked.text)
     items = list(islice(open_source(None, io.BytesIO(asked.text.encode()), "tsv", []).items, TEXTS + 1))
     if not items:
         raise ValueError("no text")
     if len(items) > TEXTS:
         raise ValueError(f"more than {TEXTS:,} lines; `linformer predict` takes files of any size")
     return items
-
-
-def _check(text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        half = f"U+{ord(text[error.start]):04X}"
-        raise ValueError(f"character {error.start + 1:,} of the text is {half}, half of a surrogate pair") from None
 
 
 def _result(item: Item, found: Any) -> dict[str, object]:

@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 
 from linformer_fairseq import web
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.json_records import parse
 
 LARGEST = 2 << 20
 """Bytes of the largest request."""
@@ -232,9 +233,9 @@ class _Handler(BaseHTTPRequestHandler):
             raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Content-Type: expected {_JSON}")
         body = self._body()
         try:
-            value = json.loads(body)
-        except (ValueError, RecursionError):
-            raise Refusal(HTTPStatus.BAD_REQUEST, "the request is not JSON") from None
+            value = parse(body.decode())
+        except ValueError as error:
+            raise Refusal(HTTPStatus.BAD_REQUEST, f"the request is not JSON: {error}") from None
         try:
             return self.server.answer(path, value), _JSON
         except (ValueError, UserError) as error:

@@ -117,6 +117,7 @@ def test_values_and_answers(server: Server) -> None:
         ("POST", "/api/count", b"{", JSON, 400, "JSON"),
         ("POST", "/api/count", b"[" * 100_000, JSON, 400, "JSON"),
         ("POST", "/api/count", b"\xff", JSON, 400, "JSON"),
+        ("POST", "/api/count", b'["\\ud800"]', JSON, 400, "surrogate"),
         ("POST", "/api/count", b"[1]", {"Content-Type": "text/plain"}, 415, "application/json"),
         ("POST", "/api/count", b"[1]", {}, 415, "application/json"),
         ("POST", "/api/count", b"[1]", {**JSON, "Transfer-Encoding": "chunked"}, 411, "Content-Length"),
