@@ -17,18 +17,18 @@ from linformer_fairseq.files.progress import Progress
 from linformer_fairseq.models import LinformerRobertaModel
 
 STEPS = 100
+"""Batches; after the last one the first follows."""
 _RATE = 0.02
 """Learning rate at the beginning, as a share of the largest weight of a row; it falls to zero linearly."""
 
 
-def fit(dense: LinformerRobertaModel, model: LinformerRobertaModel, rows: Tensor, steps: int = STEPS) -> None:
+def fit(dense: LinformerRobertaModel, model: LinformerRobertaModel, rows: Tensor) -> None:
     """Fits E and F in place.
 
     Args:
         dense: the source, from `building.build_dense`.
         model: the Linformer, with the same n, E and F as they start.
         rows: (B, n) token ids.
-        steps: batches; after the last one the first follows.
 
     Raises:
         UserError: the model has no E and F.
@@ -43,9 +43,9 @@ def fit(dense: LinformerRobertaModel, model: LinformerRobertaModel, rows: Tensor
         weight.requires_grad_(True)
     groups = [{"params": [weight], "lr": _RATE * float(weight.detach().abs().max())} for weight in named.values()]
     optimizer = torch.optim.Adam(groups)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / steps)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / STEPS)
     parts = list(batches(rows))
-    order = [parts[step % len(parts)] for step in range(steps)]
+    order = [parts[step % len(parts)] for step in range(STEPS)]
     with Progress("least squares", sum(part.numel() for part in order), items="tokens") as progress:
         for part in order:
             optimizer.zero_grad()

@@ -59,7 +59,7 @@ def _from_sound_file(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
         finally:
             # If the run does not update the copy, a later start must not take it for the newest checkpoint.
             if prepared.copied and not updates_last:
-                last_checkpoint(Path(cfg.save_dir), trainer.checkpoint_suffix).unlink()
+                own.unlink()
         return loaded
 
     return load

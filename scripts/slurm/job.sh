@@ -20,9 +20,6 @@ run_linformer() { # run_linformer COMMAND...: runs it as the job's only step, an
 }
 
 set_environment() {
-    # Rank 0 listens on this port. It depends on the job's id, so that two jobs on a node use different ones, and is
-    # below the ports that the kernel uses for outgoing connections (32768 and up).
-    export MASTER_PORT="${MASTER_PORT:-$((20000 + SLURM_JOB_ID % 12000))}"
     # NCCL is silent by default: WARN names the cause of a failure. With error handling, a collective that fails or
     # times out ends its process, so that the job ends instead of hanging. The network interface that NCCL uses
     # (NCCL_SOCKET_IFNAME) differs from cluster to cluster and is left to the user.
