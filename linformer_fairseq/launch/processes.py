@@ -98,7 +98,7 @@ def _slurm(environment: Mapping[str, str]) -> RankInfo | None:
 
 def port_of(environment: Mapping[str, str]) -> int:
     """A port from the job's id: the same for all tasks of a job, seldom that of another job on the node, and below those
-    that the kernel uses for outgoing connections (32768 and up)."""
+    of the kernel for outgoing connections (32768 and up)."""
     return 20000 + int(environment["SLURM_JOB_ID"]) % 12000
 
 
