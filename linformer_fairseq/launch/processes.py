@@ -97,8 +97,8 @@ def _slurm(environment: Mapping[str, str]) -> RankInfo | None:
 
 
 def port_of(environment: Mapping[str, str]) -> int:
-    """A port from the job's id: the same for all tasks of a job, seldom that of another job on the node, and below those
-    of the kernel for outgoing connections (32768 and up)."""
+    """A port from the job's id: the same for all tasks of a job, seldom that of another job on the node, and below
+    those of the kernel for outgoing connections (32768 and up)."""
     return 20000 + int(environment["SLURM_JOB_ID"]) % 12000
 
 
