@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from linformer_fairseq.patches import (
+    amp_unscaling,
     atomic_copy,
     batching,
     bf16_devices,
@@ -64,6 +65,7 @@ PATCHES: tuple[ModuleType, ...] = (
     numpy_long,
     byte_pieces,
     # the run
+    amp_unscaling,
     padded_attention,
     torchrun_processes,
     spawned_processes,
