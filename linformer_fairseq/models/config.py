@@ -85,8 +85,7 @@ class LinformerRobertaConfig(FairseqDataclass):
     )
     offload_activations: bool = _option(
         False,
-        "store each layer's input in host memory and recompute the whole layer in the backward pass; implies "
-        "checkpoint_activations",
+        "move what checkpoint_activations stores to host memory, until the backward pass; implies it",
         Role.EXECUTION,
     )
     min_params_to_wrap: int = _option(

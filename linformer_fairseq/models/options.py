@@ -37,11 +37,6 @@ def resolve_options(cfg: Any, task: Any) -> Namespace:
     fill_defaults(args)
     if args.offload_activations:
         args.checkpoint_activations = True
-    if args.compile_encoder and args.offload_activations:
-        raise ValueError(
-            "compile_encoder and offload_activations do not go together: torch.compile cannot take fairseq's "
-            "offloading of activations; switch one of them off, or use checkpoint_activations alone"
-        )
     tokens_per_sample = getattr(getattr(task, "cfg", None), "tokens_per_sample", None)
     # In the same order as in fairseq's RoBERTa.
     fill(args, {"max_positions": getattr(args, "tokens_per_sample", None) or tokens_per_sample or task.max_positions()})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from argparse import Namespace
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -11,8 +12,8 @@ from fairseq.data import Dictionary
 from fairseq.distributed import fsdp_wrap
 from fairseq.models.transformer import TransformerConfig, TransformerEncoder
 from fairseq.modules import LearnedPositionalEmbedding
-from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from torch import Tensor, nn
+from torch.autograd.graph import save_on_cpu
 
 from linformer_fairseq.core import LinformerSettings, Projection, build_shared_projection, compile_layers
 
@@ -38,6 +39,7 @@ class LinformerEncoder(TransformerEncoder):
         self._layer_numbers = itertools.count()
         super().__init__(args, dictionary, embed_tokens)
         del self._layer_numbers
+        self._offloads = args.offload_activations
         self._compiled = args.compile_encoder
         if self._compiled:
             compile_layers(self.layers.children())  # iterating over the list itself drops layers (LayerDrop)
@@ -47,9 +49,7 @@ class LinformerEncoder(TransformerEncoder):
         if number == 0:
             self.proj_k = build_shared_projection(self.settings)
         cfg = TransformerConfig.from_namespace(args)
-        layer: nn.Module = FairseqEncoderLayer(cfg, self.settings, number, self.proj_k)
-        if cfg.offload_activations:
-            layer = checkpoint_wrapper(layer, offload_to_cpu=True)
+        layer = FairseqEncoderLayer(cfg, self.settings, number, self.proj_k)
         return fsdp_wrap(layer, min_num_params=0 if cfg.checkpoint_activations else cfg.min_params_to_wrap)
 
     def forward_embedding(self, src_tokens: Tensor, token_embedding: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -99,12 +99,13 @@ class LinformerEncoder(TransformerEncoder):
         kept = True  # x must not be overwritten: the first layer's input may be the caller's
         layers = list(self.layers)  # in training, without those that LayerDrop leaves out
         for layer in layers:
-            x = layer(
-                x,
-                encoder_padding_mask=mask,
-                overwrite=not (kept or layer._forward_pre_hooks),
-                first_only=first_only and layer is layers[-1],
-            )
+            with save_on_cpu(pin_memory=x.is_cuda) if self._offloads else nullcontext():
+                x = layer(
+                    x,
+                    encoder_padding_mask=mask,
+                    overwrite=not (kept or layer._forward_pre_hooks),
+                    first_only=first_only and layer is layers[-1],
+                )
             kept = return_all_hiddens or bool(layer._forward_hooks)
             if return_all_hiddens:
                 states.append(x.transpose(0, 1))

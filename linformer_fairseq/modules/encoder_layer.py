@@ -27,7 +27,7 @@ class FairseqEncoderLayer(TransformerEncoderLayerBase):
         self._attention = (settings, layer, shared)
         super().__init__(cfg)
         del self._attention
-        self.recompute = cfg.checkpoint_activations and not cfg.offload_activations
+        self.recompute = cfg.checkpoint_activations
         if cfg.activation_fn == "gelu":
             # fairseq's own gelu copies to fp32 and back; torch's rounds to the same values without copies.
             self.activation_fn = F.gelu

@@ -59,8 +59,6 @@ def flops_of(sizes: Sizes, length: float, masked: float) -> Flops:
         once = sum(products.once for products in by_layer)
         if not sizes.options.compile_encoder:  # compiled code runs as a whole, with fc2
             once += ffn / 2
-        if sizes.options.offload_activations:  # fairseq then recomputes whole layers
-            once = 0.0
     # LayerDrop drops each layer with this probability.
     share = 2.0 * (1 - sizes.options.encoder_layerdrop)
     # A classification head uses only the first position.

@@ -120,9 +120,10 @@ def _activations(sizes: Sizes, length: float, masked: float, width: int, on_cpu:
         # The input of each layer, and in a Linformer's the tensors up to the projected keys and values, the input of
         # one of the layer norms, and the last dropout's mask.
         kept = width * length
-        if sizes.settings is not None and not options.offload_activations:
+        if sizes.settings is not None:
             kept = width * (keys_values + length) + mask * length * (options.dropout > 0)
-        layers = sizes.layers * kept * c + 2 * layer
+        offloads = getattr(options, "offload_activations", False) and not on_cpu
+        layers = (0 if offloads else sizes.layers * kept * c) + 2 * layer
     # Logits, their fp32 log-probabilities, and the gradients of both.
     head = 0.0 if sizes.classes else masked * sizes.vocabulary * (2 * width + 8)
     return layers + head

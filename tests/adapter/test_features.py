@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 from omegaconf import OmegaConf
+from torch.autograd.graph import saved_tensors_hooks
+from torch.nn.parallel import DistributedDataParallel
 
 from linformer_fairseq.core import PROJECTIONS, SHARINGS, compiling, convolution
 from linformer_fairseq.core import layer as core_layer
+from linformer_fairseq.modules import encoder as encoders
 from linformer_fairseq.modules import encoder_layer as encoder_layers
 from tests.adapter.building import directly
 
@@ -174,7 +178,7 @@ def gradients(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 def test_activation_checkpointing_changes_no_gradient(
     sharing: str, option: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("linformer_fairseq.core.layer._block_size", lambda _: 8 if option.startswith("offload") else 99)
+    monkeypatch.setattr("linformer_fairseq.core.layer._block_size", lambda _: 99)
     plain = build(sharing=sharing, dropout=0.2, attention_dropout=0.2)
     saving = build(sharing=sharing, dropout=0.2, attention_dropout=0.2, **{option: True})
     saving.load_state_dict(plain.state_dict())
@@ -183,6 +187,37 @@ def test_activation_checkpointing_changes_no_gradient(
         assert expected.keys() == got.keys()
         for name in expected:
             torch.testing.assert_close(got[name], expected[name], msg=f"{name} differs")
+
+
+def test_offloading_moves_what_the_backward_pass_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    moved: list[torch.Size] = []
+
+    def spy(pin_memory: bool) -> Any:
+        return saved_tensors_hooks(lambda tensor: moved.append(tensor.shape) or tensor, lambda tensor: tensor)
+
+    monkeypatch.setattr(encoders, "save_on_cpu", spy)
+    gradients(build(checkpoint_activations=True).train())
+    assert not moved
+    gradients(build(offload_activations=True).train())
+    inputs = moved.count(torch.Size([2, 12, OPTIONS["encoder_embed_dim"]]))
+    assert inputs >= OPTIONS["encoder_layers"]
+
+
+@pytest.mark.parametrize("option", ["checkpoint_activations", "offload_activations"])
+def test_layers_that_share_e_can_be_recomputed_with_distributed_data_parallel(option: str) -> None:
+    """Each parameter is ready once in a backward pass, as torch's DDP requires."""
+    plain = build(sharing="layerwise")
+    saving = build(sharing="layerwise", **{option: True})
+    saving.load_state_dict(plain.state_dict())
+    expected = gradients(plain.train())
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        model = DistributedDataParallel(saving.train(), find_unused_parameters=True)
+        got = gradients(model)
+    finally:
+        dist.destroy_process_group()
+    for name, wanted in expected.items():
+        torch.testing.assert_close(got[f"module.{name}"], wanted, msg=f"{name} differs")
 
 
 def test_dropouts_are_each_their_own() -> None:
@@ -322,15 +357,14 @@ def test_compile_encoder_compiles_every_layer(monkeypatch: pytest.MonkeyPatch) -
     assert not any(layer.compiled for layer in build().encoder.sentence_encoder.layers.children())
     made = build(compile_encoder=True, encoder_layerdrop=0.5)
     assert [layer.compiled for layer in made.encoder.sentence_encoder.layers.children()] == [True] * 4
-    with pytest.raises(ValueError, match="compile_encoder and offload_activations"):
-        build(compile_encoder=True, offload_activations=True)
 
 
-def test_compiled_layers_may_compute_activations_again(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("option", ["checkpoint_activations", "offload_activations"])
+def test_compiled_layers_may_compute_activations_again(option: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiling, "_hide_blanks", lambda folder: None)
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
     core_layer._compiled.cache_clear()
-    plain, both = build(), build(compile_encoder=True, checkpoint_activations=True)
+    plain, both = build(), build(compile_encoder=True, **{option: True})
     both.load_state_dict(plain.state_dict())
     expected, got = gradients(plain.train()), gradients(both.train())
     for name in expected:

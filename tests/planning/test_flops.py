@@ -68,9 +68,7 @@ def counted(model, length, classes):
 
 
 @pytest.mark.parametrize(("name", "options"), CASES, ids=str)
-def test_operations_are_those_that_torch_counts(small, build, monkeypatch, name, options):
-    # offloading computes without gradients, and torch counts a convolution, but not a product and its sum
-    monkeypatch.setattr("linformer_fairseq.core.convolution._convolves_fast", lambda _: False)
+def test_operations_are_those_that_torch_counts(small, build, name, options):
     config = small(name, **options)
     sizes, model = sizes_of(with_defaults(config), SYMBOLS), build(config)
     for length in (N - 4, 5):
