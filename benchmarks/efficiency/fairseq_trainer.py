@@ -55,6 +55,7 @@ def command(job: Job, device: torch.device) -> list[str]:
         "total-num-update": 1_000_000,
         "log-format": "simple",
         "log-interval": 100,
+        "distributed-world-size": 1,  # fairseq's default is the number of GPUs
     }
     words = [word for key, value in (run | model).items() for word in (f"--{key}", str(value))]
     words += ["--no-save", "--disable-validation"]

@@ -20,21 +20,13 @@ def device_of(name: str) -> torch.device:
     """A device by its name.
 
     Raises:
-        UserError: torch does not know it, or it is not available.
+        UserError: it is neither cpu nor cuda, or it is not available.
     """
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise UserError(f"--device is {name!r}; expected cpu or cuda") from None
-    if device.type not in ("cpu", "cuda"):
-        raise UserError(f"--device is {name!r}; expected cpu or cuda")
-    if device.type == "cuda":
-        if not torch.cuda.is_available():
-            raise UserError(f"--device {name}: torch {torch.__version__} finds no CUDA device here; use cpu")
-        if (device.index or 0) >= torch.cuda.device_count():
-            raise UserError(f"--device {name}: there are {torch.cuda.device_count()} CUDA devices here")
-        torch.cuda.set_device(device.index or 0)  # torch refuses a device without an index
-    return device
+    if name not in ("cpu", "cuda"):
+        raise UserError(f"--device is {name!r}; expected cpu or cuda (CUDA_VISIBLE_DEVICES=N chooses a GPU)")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise UserError(f"--device {name}: torch {torch.__version__} finds no CUDA device here; use cpu")
+    return torch.device(name)
 
 
 def threads(number: int | None) -> int:

@@ -116,8 +116,14 @@ def cuda() -> Finding:
         return Finding(State.MISSING, note="this build of torch is for CPUs only")
     if not torch.cuda.is_available():
         return Finding(State.MISSING, torch.version.cuda, "torch sees no GPU; nvidia-smi tells whether the driver does")
-    names = ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
-    return Finding(State.OK, torch.version.cuda, names)
+    found, kernels = range(torch.cuda.device_count()), torch.cuda.get_arch_list()
+    for i in found:
+        major, minor = torch.cuda.get_device_capability(i)
+        runs = {f"sm_{major}{older}" for older in range(minor + 1)}
+        if not any(kernel in runs or kernel.startswith("compute_") for kernel in kernels):
+            note = f"{torch.cuda.get_device_name(i)} is sm_{major}{minor}; this torch has code for {', '.join(kernels)}"
+            return Finding(State.WRONG, torch.version.cuda, f"{note}: install another build of it")
+    return Finding(State.OK, torch.version.cuda, ", ".join(map(torch.cuda.get_device_name, found)))
 
 
 def bfloat16() -> Finding:
@@ -211,8 +217,19 @@ COMPONENTS = (
     Component("tiktoken", distribution("tiktoken"), "no data preparation"),
     Component("datasets", distribution("datasets"), "no corpora or tasks from the Hugging Face hub"),
     Component("pyarrow", distribution("pyarrow"), "no parquet files"),
+    Component("zstandard", distribution("zstandard"), "no .zst files"),
+    Component("safetensors", distribution("safetensors"), "no models that come with the package, no released ones"),
     Component("matplotlib", distribution("matplotlib"), "no figures"),
+    Component("markdown-it-py", distribution("markdown-it-py", module="markdown_it"), "no linformer report"),
     Component("tensorboard", distribution("tensorboard"), "no --tensorboard-logdir"),
+    *(
+        Component(name, distribution(name, "pip install '.[hf]' in the repository", module), "no transformers folders")
+        for name, module in (("transformers", None), ("tokenizers", None), ("protobuf", "google.protobuf"))
+    ),
+    *(
+        Component(name, distribution(name, "pip install '.[onnx]' in the repository"), "no linformer export onnx")
+        for name in ("onnx", "onnxruntime", "onnxscript")
+    ),
     Component("apex", apex, "no fused LayerNorm and Adam on GPUs; torch's own are used"),
     Component("torchaudio", torchaudio, "no speech tasks of fairseq; Linformer handles text"),
 )

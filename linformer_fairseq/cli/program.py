@@ -98,6 +98,7 @@ def run(argv: Sequence[str] | None = None) -> int:
         package = (error.name or "").partition(".")[0]
         if package in ("", "linformer_fairseq"):
             raise
+        package = {"google": "protobuf", "markdown_it": "markdown-it-py", "yaml": "pyyaml"}.get(package, package)
         found = "is not installed" if isinstance(error, ModuleNotFoundError) else f"cannot be imported ({error})"
         hint = "`linformer doctor` says how to get it"
         print(f"linformer {given.command}: error: {package} {found}; {hint}", file=sys.stderr)

@@ -157,13 +157,20 @@ def _check_precision(config: DictConfig) -> None:
 
 
 def _check_processes(config: DictConfig) -> None:
-    """Raise for what several processes on CPUs, or this installation, cannot do."""
+    """Raise for what several processes, or this installation, cannot do."""
     distributed = config.distributed_training
-    if config.common.cpu and distributed.distributed_world_size > 1:
+    several, of_torch = distributed.distributed_world_size > 1, distributed.ddp_backend in ("c10d", "pytorch_ddp")
+    if config.common.cpu and several:
         if distributed.distributed_backend == "nccl":
             raise UserError("distributed_training.distributed_backend=nccl is for GPUs; on CPUs, use gloo")
-        if distributed.ddp_backend in ("c10d", "pytorch_ddp"):
+        if of_torch:
             raise UserError(f"distributed_training.ddp_backend={distributed.ddp_backend} is for GPUs; use legacy_ddp")
+    drops = config.model.get("encoder_layerdrop")
+    if drops and several and of_torch and not distributed.find_unused_parameters:
+        raise UserError(
+            f"model.encoder_layerdrop={drops}: layers that are left out have no gradient, which torch's DDP has to "
+            "look for; set distributed_training.find_unused_parameters=true, too"
+        )
     if config.checkpoint.write_checkpoints_asynchronously and find_spec("iopath") is None:
         raise UserError("checkpoint.write_checkpoints_asynchronously=true: needs iopath; install it, or leave this out")
 

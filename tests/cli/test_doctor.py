@@ -14,6 +14,7 @@ import pytest
 from linformer_fairseq.cli import findings
 from linformer_fairseq.cli.findings import State
 from tests.messages import says
+from tests.test_imports import OUTSIDE, files, imported
 
 REPOSITORY = Path(findings.__file__).parents[2]
 HEALTHY_TORCH = "class version: cuda = None\n"
@@ -82,6 +83,41 @@ def test_torch_that_does_not_load(bare):
     row = bare.doctor()[1]["torch"]
     assert row[1] == "wrong (required)"
     assert "OSError: libcudart.so.13: cannot open" in row[2]
+
+
+@pytest.mark.parametrize(
+    ("capability", "kernels", "state"),
+    [
+        ((7, 0), ["sm_75", "sm_80"], "wrong"),
+        ((8, 9), ["sm_75", "sm_80"], "ok"),
+        ((10, 3), ["sm_90", "sm_100"], "ok"),
+        ((12, 0), ["sm_90", "compute_90"], "ok"),
+    ],
+)
+def test_a_gpu_that_torch_has_no_code_for(bare, capability, kernels, state):
+    fake = "class version: cuda = '13.0'\nfrom . import cuda\n"
+    gpu = "def is_available(): return True\ndef device_count(): return 1\ndef get_device_name(i): return 'Tesla'\n"
+    gpu += f"def get_device_capability(i): return {capability}\ndef get_arch_list(): return {kernels}\n"
+    bare.add("torch", "2.13.0", {"torch/__init__.py": fake, "torch/cuda.py": gpu})
+    row = bare.doctor()[1]["CUDA"]
+    assert row[1] == state and "Tesla" in row[2] and ("sm_70" in row[2]) == (state == "wrong")
+
+
+def test_every_package_that_a_command_can_lack_is_looked_for(bare):
+    """`linformer` says of each that the doctor knows how to get it."""
+    rows = bare.doctor()[1]
+    every = {module for path in files() for module in imported(path)} | {"onnx", "onnxscript"}  # torch.onnx needs these
+    names = {"google": "protobuf", "hydra": "hydra-core", "markdown_it": "markdown-it-py"}
+    packages = {name.partition(".")[0] for name in every} - sys.stdlib_module_names - OUTSIDE
+    brought = {
+        "_typeshed",
+        "fairseq_cli",
+        "huggingface_hub",
+        "linformer_fairseq",
+        "rich",
+        "yaml",
+    }  # by others, which are looked for
+    assert {names.get(name, name) for name in packages - brought} <= rows.keys()
 
 
 @pytest.mark.parametrize(

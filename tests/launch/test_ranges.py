@@ -100,6 +100,14 @@ def test_what_does_not_fit_together_is_refused(own_data: Path, words: list[str],
         complete(compose("pretraining", [f"task.data={own_data}", "run_config=cpu", *words]))
 
 
+def test_layerdrop_with_several_gpus_needs_a_search_for_gradients(own_data: Path) -> None:
+    words = [f"task.data={own_data}", "run_config=node", "model.encoder_layerdrop=0.1"]
+    with pytest.raises(UserError, match="model.encoder_layerdrop=0.1: .*find_unused_parameters=true"):
+        complete(compose("pretraining", words))
+    complete(compose("pretraining", [*words, "distributed_training.find_unused_parameters=true"]))
+    complete(compose("pretraining", [f"task.data={own_data}", "run_config=gpu", "model.encoder_layerdrop=0.1"]))
+
+
 def test_what_fairseq_gives_a_meaning_is_kept(own_data: Path) -> None:
     words = [
         *("checkpoint.keep_interval_updates=-1", "checkpoint.keep_interval_updates_pattern=-1"),
