@@ -79,7 +79,7 @@ class Convolution(WindowProjection):
             inside = torch.arange(taps, device=x.device) < own.view(-1, 1, 1)
             inside = inside & on_tokens(start, taps, length, padding)
             parts = gathered(x, start, inside, 0.0)
-            rows, sums = (parts * kernel.transpose(-1, -2).unsqueeze(1)).sum(dim=2), parts.sum(dim=2)
+            rows, means = (parts * kernel.transpose(-1, -2).unsqueeze(1)).sum(dim=2), parts.mean(dim=2)
         else:
             wide = _extended(x, taps, size)
             if not self._affine or (padding is None and length % size == 0 and self.strides == 1):
@@ -89,12 +89,15 @@ class Convolution(WindowProjection):
             if padding is None and not _convolves_fast(x):  # kernels of each row, the same for all sequences
                 each = inside[0].unsqueeze(1)
                 return _convolve(wide, affine(kernel * each, inside[0].sum(dim=-1)) * each, size)
-            rows, sums = _convolve(wide, kernel, size), _sums(wide, taps, size)
-        return rows + _missing(kernel, inside).to(rows.dtype) * sums if self._affine else rows
+            rows, means = _convolve(wide, kernel, size), _means(wide, taps, size)
+        return rows + _missing(kernel, inside).to(rows.dtype) * means if self._affine else rows
 
 
 def _missing(kernel: Tensor, inside: Tensor) -> Tensor:
-    """What to add to the weight of each tap on a token, so that the weights of a row sum to one: (B or 1, R, F).
+    """What to add to the weights of each row, so that they sum to one: (B or 1, R, F).
+
+    All taps on tokens share it. It is a factor of the mean over all taps, because in fp16 the sum over a window of some
+    thousand tokens overflows.
 
     Args:
         kernel: (F, s) or (B, F, s).
@@ -104,7 +107,7 @@ def _missing(kernel: Tensor, inside: Tensor) -> Tensor:
     device = "cpu" if kernel.is_meta else kernel.device.type  # torch.autocast does not know meta
     with torch.autocast(device, enabled=False):  # a difference of numbers near one
         missing = 1 - exact @ kernel.to(exact.dtype).transpose(-1, -2)
-    return missing / exact.sum(dim=-1, keepdim=True).clamp(min=1)
+    return missing * (inside.size(-1) / exact.sum(dim=-1, keepdim=True).clamp(min=1))
 
 
 def _extended(x: Tensor, taps: int, stride: int) -> Tensor:
@@ -134,13 +137,13 @@ def _convolve(x: Tensor, kernel: Tensor, stride: int) -> Tensor:
     return reduce(torch.add, [(blocks[:, i : i + count] * weights).sum(dim=2) for i, weights in enumerate(each)])
 
 
-def _sums(x: Tensor, taps: int, stride: int) -> Tensor:
-    """As `_convolve` with a kernel of ``taps`` ones."""
+def _means(x: Tensor, taps: int, stride: int) -> Tensor:
+    """As `_convolve` with a kernel of ``taps`` weights 1 / ``taps``."""
     if _convolves_fast(x):
-        return _convolve(x, x.new_ones(x.size(-1), taps), stride)
-    blocks = _blocks(x, stride).sum(dim=2)
-    others = taps // stride - 1
-    return reduce(torch.add, [blocks[:, i : blocks.size(1) - others + i] for i in range(others + 1)])
+        return _convolve(x, x.new_ones(x.size(-1), taps), stride) / taps
+    blocks = _blocks(x, stride).mean(dim=2)
+    count = taps // stride
+    return reduce(torch.add, [blocks[:, i : blocks.size(1) - count + 1 + i] / count for i in range(count)])
 
 
 def _blocks(x: Tensor, stride: int) -> Tensor:

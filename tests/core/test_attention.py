@@ -594,6 +594,19 @@ def test_autocast_gives_the_layer_one_dtype(grad: bool) -> None:
                 torch.testing.assert_close(out.float(), exact, atol=0.2, rtol=0.1, msg=case)
 
 
+@pytest.mark.parametrize("strides", [1, 2])
+@pytest.mark.parametrize("lengths", [(8000,), (8000, 8000), (8000, 6000)], ids=["whole", "padded", "two_sizes"])
+def test_long_windows_do_not_overflow_in_fp16(lengths: tuple[int, ...], strides: int) -> None:
+    n, largest = 8192, 40.0  # the sum over a window of 4,096 tokens is 163,840, and 65,504 the largest number in fp16
+    settings = LinformerSettings(16, 2, 1, n, 2, projection="convolution", kernel_strides=strides)
+    _, shared = build_attention_layers(settings)
+    assert shared is not None
+    mask = None if lengths == (8000,) else padding_mask(list(lengths), n)
+    x = torch.full((len(lengths), 8000 if mask is None else n, 16), largest, dtype=torch.float16)
+    rows = shared.half()(x if mask is None else x.masked_fill(mask.unsqueeze(-1), 0), mask)
+    torch.testing.assert_close(rows, torch.full_like(rows, largest), rtol=2e-3, atol=0)
+
+
 def test_k_above_n_is_allowed_with_a_warning() -> None:
     for projection in ("linear", "mean_pool", "max_pool", "convolution"):
         with pytest.warns(UserWarning, match="not below max_positions"):
