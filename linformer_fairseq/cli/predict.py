@@ -20,6 +20,8 @@ def run(arguments: argparse.Namespace) -> int:
         labels = hub.labels(head)
     except ValueError as error:
         raise UserError(str(error)) from error
+    if len(labels) < 2:
+        raise UserError(f"{arguments.checkpoint}: its head {head!r} has a single output, which is no class")
     results = stream.results(
         partial(hub.classify, head=head, long=arguments.long, batch_tokens=arguments.batch_tokens, keep_errors=True),
         "predicting",

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from linformer_fairseq.checkpoints.transformers_weights import INDEX
+from linformer_fairseq.cli import main
 from linformer_fairseq.core import LinformerSettings
 from linformer_fairseq.exporting.hugging_face import export_folder, import_folder, names, options
 from linformer_fairseq.exporting.hugging_face.configuration_linformer import LinformerConfig
@@ -281,6 +283,14 @@ def test_a_model_saved_by_transformers_is_imported(finetuned: tuple[Path, Path],
         assert again.model(tokens)[0].isfinite().all()
 
 
+@pytest.mark.parametrize("shape", [(2, 3), (1, 6), (2, 1), (2, 1, 1, 6)])
+def test_a_mask_of_another_shape_is_refused(finetuned: tuple[Path, Path], tmp_path: Path, shape: tuple[int]) -> None:
+    export_folder(str(finetuned[0]), tmp_path / "hf")
+    model = LinformerModel.from_pretrained(tmp_path / "hf").eval()
+    with pytest.raises(ValueError, match=r"expected \(B, T\) = \(2, 6\)"):
+        model(torch.full((2, 6), 5), torch.ones(shape, dtype=torch.long))
+
+
 def test_a_classifier_of_several_labels_is_not_imported(finetuned: tuple[Path, Path], tmp_path: Path) -> None:
     export_folder(str(finetuned[0]), tmp_path / "hf")
     config = tmp_path / "hf" / "config.json"
@@ -370,6 +380,86 @@ def test_folders_that_cannot_be_imported_are_refused(exported: Path, tmp_path: P
     with pytest.raises(UserError, match=r"8,\d\d\d symbols, but .*dict.txt makes"):
         import_folder(exported, out, make_sentencepiece(tmp_path / "other"))
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        ({"0": "a", "1": "a"}, "the label 'a' several times"),
+        ({"0": "a", "1": "b", "2": "c"}, "3 labels, but the classifier 2 outputs"),
+        ({"0": "a", "1": "<mask>"}, "the label '<mask>' has a meaning"),
+        ({"0": "<unk>", "1": "b"}, "the label '<unk>' has a meaning"),
+        ({"0": "a", "1": "madeupword0001"}, "the label 'madeupword0001' has a meaning"),
+        ({"0": "a", "1": "very good"}, "'very good' has a blank"),
+    ],
+)
+def test_labels_that_fairseq_cannot_have(
+    finetuned: tuple[Path, Path], tmp_path: Path, labels: dict[str, str], said: str
+) -> None:
+    export_folder(str(finetuned[0]), tmp_path / "hf")
+    config = tmp_path / "hf" / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"id2label": labels}))
+    with pytest.raises(UserError, match=f"config.json: .*{re.escape(said)}"):
+        import_folder(tmp_path / "hf", tmp_path / "back")
+    assert not (tmp_path / "back").exists()
+
+
+@pytest.mark.parametrize("change", ["missing", "foreign", "fewer_layers", "trained_otherwise"])
+def test_weights_that_do_not_fit_config_json(finetuned: tuple[Path, Path], tmp_path: Path, change: str) -> None:
+    export_folder(str(finetuned[0]), folder := tmp_path / "hf")
+    path, config = folder / "model.safetensors", json.loads((folder / "config.json").read_text())
+    weights = load_file(path)
+    if change == "missing":
+        del weights["linformer.layers.1.fc1.bias"]
+    elif change == "foreign":
+        weights["linformer.layers.1.fc3.bias"] = torch.ones(1)
+    elif change == "fewer_layers":
+        config["num_hidden_layers"] = 1
+    else:
+        config["short_inputs"] = "stretch" if config["short_inputs"] != "stretch" else "first_columns"
+    save_file(weights, path, {"format": "pt"})
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UserError, match=f"^{re.escape(str(folder))}: .*do not fit the model"):
+        import_folder(folder, tmp_path / "back")
+    assert not (tmp_path / "back").exists()
+
+
+def test_a_dictionary_with_other_ids_than_the_tokenizer(finetuned: tuple[Path, Path], tmp_path: Path) -> None:
+    export_folder(str(finetuned[0]), tmp_path / "hf")
+    shutil.copytree(tmp_path / "hf", tmp_path / "data")
+    lines = (tmp_path / "data" / "dict.txt").read_text().splitlines(keepends=True)
+    (tmp_path / "data" / "dict.txt").write_text("".join([*lines[:20], *lines[:19:-1]]))
+    (tmp_path / "hf" / "dict.txt").unlink()
+    with pytest.raises(UserError, match="data/dict.txt: gives .* the id [0-9]+, but .*hf/tokenizer.json gives it "):
+        import_folder(tmp_path / "hf", tmp_path / "back", tmp_path / "data")
+
+
+def test_a_classifier_with_its_own_matrix_of_outputs_for_tokens(finetuned: tuple[Path, Path], tmp_path: Path) -> None:
+    _, data = finetuned
+    options = ("--max-positions", "64", "--untie-weights-roberta")
+    export_folder(str(write_checkpoint(data, data / "untied.pt", *options, classes=2)), tmp_path / "hf")
+    LinformerForSequenceClassification.from_pretrained(tmp_path / "hf").save_pretrained(tmp_path / "saved")
+    import_folder(tmp_path / "saved", tmp_path / "back", tmp_path / "hf")
+    assert LinformerRobertaModel.from_pretrained(tmp_path / "back").model.args.untie_weights_roberta
+
+
+def test_a_single_output_is_a_number_unless_said_otherwise(
+    finetuned: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    export_folder(str(finetuned[0]), tmp_path / "hf")
+    model = LinformerForSequenceClassification.from_pretrained(
+        tmp_path / "hf", num_labels=1, problem_type=None, ignore_mismatched_sizes=True
+    )
+    model.save_pretrained(tmp_path / "saved")
+    import_folder(tmp_path / "saved", tmp_path / "back", tmp_path / "hf")
+    assert LinformerRobertaModel.from_pretrained(tmp_path / "back").task.cfg.regression_target is True
+    config = tmp_path / "saved" / "config.json"
+    one_class = {"problem_type": "single_label_classification"}
+    config.write_text(json.dumps(json.loads(config.read_text()) | one_class))
+    import_folder(tmp_path / "saved", tmp_path / "one", tmp_path / "hf")
+    (tmp_path / "texts.txt").write_text("a text\n")
+    assert main(["predict", str(tmp_path / "one"), str(tmp_path / "texts.txt")]) == 1
+    assert "has a single output" in capsys.readouterr().err
 
 
 @torch.no_grad()

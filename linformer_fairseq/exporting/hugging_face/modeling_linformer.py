@@ -138,7 +138,8 @@ class LinformerModel(LinformerPreTrainedModel):
             kwargs: ``output_hidden_states`` and ``return_dict``, as in other models.
 
         Raises:
-            ValueError: the input is longer than n or padded on the left, or an argument that is not taken was given.
+            ValueError: the input is longer than n, or padded on the left (which is not looked for in a graph of
+                torch.compile or CUDA), or the mask has another shape, or an argument that is not taken was given.
         """
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("expected either input_ids or inputs_embeds")
@@ -149,7 +150,7 @@ class LinformerModel(LinformerPreTrainedModel):
         length, n = x.size(1), self.config.max_position_embeddings
         if length > n:
             raise ValueError(f"the input has {length} tokens, but the model was built for at most {n}; shorten it")
-        padding = self._padding(input_ids, attention_mask)
+        padding = self._padding(input_ids, attention_mask, x)
         first = self.config.pad_token_id + 1
         x = x + self.embed_positions.weight[first : first + length]
         if self.layernorm_embedding is not None:
@@ -165,20 +166,21 @@ class LinformerModel(LinformerPreTrainedModel):
             x = self.layer_norm(x)
         return BaseModelOutput(last_hidden_state=x)
 
-    def _padding(self, input_ids: Tensor | None, attention_mask: Tensor | None) -> Tensor | None:
+    def _padding(self, input_ids: Tensor | None, attention_mask: Tensor | None, x: Tensor) -> Tensor | None:
         """True at padding, (B, T); None where there is none, unless a graph is being made, which must fit all."""
         if attention_mask is not None:
-            if attention_mask.dim() != 2:
-                shape = tuple(attention_mask.shape)
+            if attention_mask.shape != x.shape[:2]:
+                found, wanted = tuple(attention_mask.shape), tuple(x.shape[:2])
                 raise ValueError(
-                    f"attention_mask has shape {shape}; expected (B, T): single positions cannot be masked"
+                    f"attention_mask has shape {found}; expected (B, T) = {wanted}: single positions cannot be masked"
                 )
             padding = attention_mask == 0
         elif input_ids is not None:
             padding = input_ids == self.config.pad_token_id
         else:
             return None
-        if torch.compiler.is_compiling() or torch.jit.is_tracing():
+        captured = padding.is_cuda and torch.cuda.is_current_stream_capturing()
+        if captured or torch.compiler.is_compiling():
             return padding
         if not padding.any():
             return None

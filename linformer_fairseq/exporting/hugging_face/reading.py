@@ -11,27 +11,31 @@ from typing import Any
 import torch
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from tokenizers import Tokenizer
 from torch import Tensor
 
 from linformer_fairseq.checkpoints.dictionaries import check_tokens
+from linformer_fairseq.checkpoints.reading import CheckpointError
 from linformer_fairseq.checkpoints.released_folder import CHECKPOINT, TRANSFORMERS_CONFIG, find_weights
 from linformer_fairseq.checkpoints.transformers_weights import read_weights
 from linformer_fairseq.checkpoints.writing import write_checkpoint
 from linformer_fairseq.exporting.trained import find_vocabulary
 from linformer_fairseq.files import dictionary
 from linformer_fairseq.files.atomic import new_folder
-from linformer_fairseq.files.dictionary import BOS, EOS
+from linformer_fairseq.files.dictionary import BOS, EOS, SPECIAL, classes_of
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import read_object
 from linformer_fairseq.files.shipped import WEIGHTS
 from linformer_fairseq.files.tokenizers import files_of
 from linformer_fairseq.files.weight_names import LM_HEAD, OUTPUT, TOKENS, head_output
+from linformer_fairseq.models import LinformerRobertaModel
 from linformer_fairseq.models.architectures import MODEL
 from linformer_fairseq.models.config import LinformerRobertaConfig
 from linformer_fairseq.models.options import attention_settings, fill_defaults
 from linformer_fairseq.models.stored import check_sizes
 
 from . import names, options
+from .tokenizer import fast_tokenizer
 
 _HEAD = "sentence_classification_head"
 """fairseq's name of the head that sentence_prediction trains."""
@@ -66,6 +70,7 @@ def import_folder(folder: Path, out: Path, data: Path | None = None) -> list[Pat
         dict_txt, tokenizer = find_vocabulary(data or folder)
         state = _state(folder, config, weights)
         check_tokens(folder / WEIGHTS, state["model"][TOKENS].size(0), True, dict_txt)
+        _check_ids(folder / "tokenizer.json", tokenizer, dict_txt)
         write_checkpoint(state, temporary / CHECKPOINT)
         shutil.copyfile(dict_txt, temporary / dictionary.NAME)
         for path in files_of(tokenizer):
@@ -73,8 +78,10 @@ def import_folder(folder: Path, out: Path, data: Path | None = None) -> list[Pat
         if "num_classes" in state["cfg"]["task"]:
             (temporary / "input0").mkdir()
             shutil.copyfile(dict_txt, temporary / "input0" / dictionary.NAME)
-            labels = _labels(folder / TRANSFORMERS_CONFIG, config)
+            classes = state["cfg"]["task"]["num_classes"]
+            labels = _labels(folder / TRANSFORMERS_CONFIG, config, classes)
             dictionary.write(temporary / "label" / dictionary.NAME, ((label, 1) for label in labels))
+        _check_model(folder, temporary)
     return sorted(path for path in out.rglob("*") if path.is_file())
 
 
@@ -106,6 +113,7 @@ def _state(folder: Path, config: Mapping[str, Any], weights: Mapping[str, Tensor
     renamed[names.VERSION] = torch.tensor([names.VERSION_NUMBER])
     if not any(name.startswith(LM_HEAD) for name in renamed):
         renamed |= _initial_lm_head(embedding)
+        renamed[OUTPUT] = embedding.clone()
     if not model.untie_weights_roberta:
         renamed[OUTPUT] = embedding
     task: dict[str, Any] = {"_name": "masked_lm", "data": ".", "tokens_per_sample": model.max_positions}
@@ -120,6 +128,7 @@ def _state(folder: Path, config: Mapping[str, Any], weights: Mapping[str, Tensor
                 f"{folder / TRANSFORMERS_CONFIG}: problem_type is {str(problem)[:60]!r}, but in fairseq a text has one "
                 "class, or a number; only single_label_classification and regression can be imported"
             )
+        is_number = problem == "regression" or (problem is None and outputs.size(0) == 1)  # as in transformers
         task = {
             "_name": "sentence_prediction",
             "data": ".",
@@ -127,7 +136,7 @@ def _state(folder: Path, config: Mapping[str, Any], weights: Mapping[str, Tensor
             "init_token": BOS,
             "separator_token": EOS,
             "max_positions": model.max_positions,
-            "regression_target": problem == "regression",
+            "regression_target": is_number,
             "seed": 1,  # by default that of `common`, which this checkpoint does not have
         }
         criterion = {"_name": "sentence_prediction", "classification_head_name": _HEAD}
@@ -155,7 +164,8 @@ def _initial_lm_head(embedding: Tensor) -> dict[str, Tensor]:
     return {f"{LM_HEAD}{name}": tensor for name, tensor in head.items()}
 
 
-def _labels(path: Path, config: Mapping[str, Any]) -> Sequence[str]:
+def _labels(path: Path, config: Mapping[str, Any], classes: int) -> Sequence[str]:
+    """The labels as fairseq's dictionary will have them: of ``classes`` different ones."""
     named = config.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}  # two are transformers' default
     try:
         labels = [str(named[number]) for number in sorted(named, key=int)]
@@ -163,4 +173,35 @@ def _labels(path: Path, config: Mapping[str, Any]) -> Sequence[str]:
         raise UserError(f"{path}: id2label is {str(named)[:60]}; expected a label for each number") from None
     if wrong := next((label for label in labels if len(label.split()) != 1), None):
         raise UserError(f"{path}: the label {wrong!r} has a blank, which fairseq's dictionary cannot hold; rename it")
+    if len(labels) != classes:
+        raise UserError(f"{path}: id2label has {len(labels)} labels, but the classifier {classes} outputs")
+    if wrong := next((label for label in labels if labels.count(label) > 1), None):
+        raise UserError(f"{path}: id2label has the label {wrong!r} several times; rename one")
+    if wrong := next((label for label in labels if label in SPECIAL or label not in classes_of([label])), None):
+        raise UserError(f"{path}: the label {wrong!r} has a meaning in fairseq's dictionary; rename it")
     return labels
+
+
+def _check_ids(tokenizer_json: Path, files: dict[str, str], dict_txt: Path) -> None:
+    """Raise if the folder's tokenizer has other ids than a dictionary, of which there may be a copy elsewhere only."""
+    if not tokenizer_json.is_file():
+        return
+    try:
+        theirs = Tokenizer.from_file(str(tokenizer_json)).get_vocab()
+    except Exception as error:  # the library's
+        raise UserError(f"{tokenizer_json}: cannot be read: {error}") from None
+    for symbol, number in fast_tokenizer(files, dict_txt).get_vocab().items():
+        if (found := theirs.get(symbol)) != number:
+            what = "does not have it" if found is None else f"gives it {found}"
+            raise UserError(
+                f"{dict_txt}: gives {symbol!r} the id {number}, but {tokenizer_json} {what}; expected the dictionary "
+                "that the model was trained with"
+            )
+
+
+def _check_model(folder: Path, made: Path) -> None:
+    """Raise unless the checkpoint that was made can be loaded."""
+    try:
+        LinformerRobertaModel.from_pretrained(made)
+    except CheckpointError as error:
+        raise UserError(f"{folder}: {str(error).removeprefix(f'{made / CHECKPOINT}: ')}") from None

@@ -68,7 +68,9 @@ class Converted:
     def write_tokenizer(self, folder: Path, with_code: bool = False) -> None:
         """Write config.json and the files of the tokenizer; config.json names the code if it is in the folder."""
         _write_json(folder / TRANSFORMERS_CONFIG, self.config | ({"auto_map": options.AUTO_MAP} if with_code else {}))
-        fast_tokenizer(self.trained.tokenizer, self.trained.dict_txt).save(str(folder / "tokenizer.json"))
+        # Not its `save`, whose error on a full disk is no OSError.
+        tokenizer = fast_tokenizer(self.trained.tokenizer, self.trained.dict_txt)
+        (folder / "tokenizer.json").write_text(tokenizer.to_str(pretty=True), encoding="utf-8")
         _write_json(folder / "tokenizer_config.json", tokenizer_config(self.trained.options.max_positions))
 
 
