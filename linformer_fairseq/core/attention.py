@@ -31,6 +31,8 @@ class ProjectedSequence(NamedTuple):
     late: tuple[Tensor, Tensor] | None = None
     """E and F, if they are yet to be applied, each with an additional column of ones for the biases: (R, T + 1) or
     (H, R, T + 1); if they differ between sequences, (B, H or 1, R, T + 1)."""
+    padded: bool = False
+    """Whether there may be padding, so that the next batch has another shape."""
 
     def part(self, sequences: slice) -> ProjectedSequence:
         """The keys and values of some of the sequences."""
@@ -38,7 +40,7 @@ class ProjectedSequence(NamedTuple):
         late = self.late
         if late is not None and late[0].dim() == 4:
             late = late[0][sequences], late[1][sequences]
-        return ProjectedSequence(self.keys[sequences], self.values[sequences], mask, late)
+        return ProjectedSequence(self.keys[sequences], self.values[sequences], mask, late, self.padded)
 
 
 class LinformerSelfAttention(nn.Module):
@@ -140,7 +142,8 @@ class LinformerSelfAttention(nn.Module):
         live = first.live_rows(x, key_padding_mask)
         keys, values, late = self._keys_values(first, second, x, key_padding_mask)
         mask = None if live is None else live.unsqueeze(2)
-        return ProjectedSequence(self._split_heads(keys), self._split_heads(values), mask, late)
+        padded = key_padding_mask is not None
+        return ProjectedSequence(self._split_heads(keys), self._split_heads(values), mask, late, padded)
 
     def attend(self, x: Tensor, projected: ProjectedSequence) -> Tensor:
         """Computes the attention of any positions (B, t, C) of the sequences that ``projected`` was made from.
@@ -237,9 +240,11 @@ class LinformerSelfAttention(nn.Module):
     def _heads(self, x: Tensor, projected: ProjectedSequence, need_weights: bool) -> tuple[Tensor, Tensor | None]:
         """Outputs of the heads (B, H, t, D) for positions (B, t, C), and P (B, H, t, R) if requested."""
         scale = self.settings.head_dim**-0.5
-        attention = partial(dot_product_attention, scale=scale, dropout=self._dropout, stored=need_weights)
+        keys, values, mask, late, padded = projected
+        attention = partial(
+            dot_product_attention, scale=scale, dropout=self._dropout, stored=need_weights, padded=padded
+        )
         query = self._split_heads(self.q_proj(x))
-        keys, values, mask, late = projected
         if late is None:
             return attention(query, keys, values, mask)
         # Q (E K)^T = (Q K^T) E^T and P (F V) = (P F) V. For T < k, T x T scores are cheaper than k rows of keys.

@@ -30,6 +30,7 @@ def dot_product_attention(
     scale: float,
     dropout: float = 0.0,
     stored: bool = False,
+    padded: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     """softmax(Q K^T scale) V.
 
@@ -40,6 +41,7 @@ def dot_product_attention(
         scale: factor of the scores.
         dropout: probability of dropping an attention weight.
         stored: also return the attention probabilities P.
+        padded: sequences are padded, so that the next batch has another shape; with a mask, this is assumed.
 
     Returns:
         The output (B, H, t, D), and P (B, H, t, R) if ``stored``, at least in fp32.
@@ -52,7 +54,8 @@ def dot_product_attention(
     if in_steps:
         mixed, weights = _in_steps(query, keys, values, mask, scale, dropout, stored)
     else:
-        with nullcontext() if mask is None or torch.compiler.is_compiling() else without_cudnn():
+        varied = padded or mask is not None
+        with without_cudnn() if varied and not torch.compiler.is_compiling() else nullcontext():
             mixed = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask, dropout_p=dropout, scale=scale)
     if query.size(1) < heads:
         mixed = mixed.view(-1, heads, length, mixed.size(-1))
@@ -64,8 +67,8 @@ def dot_product_attention(
 def without_cudnn() -> Iterator[None]:
     """Keeps `scaled_dot_product_attention` from cuDNN's kernel, which makes a plan for every new shape of its input.
 
-    Padded batches nearly all have different shapes, and torch prefers this kernel for masked attention on NVIDIA Hopper
-    and Blackwell: it took up to 12 times as long as with another kernel (docs/performance.md, "On a GPU").
+    Padded batches nearly all have different shapes, and torch prefers this kernel on NVIDIA Hopper and Blackwell: it
+    took up to 12 times as long as with another kernel (docs/performance.md, "On a GPU").
     """
     # The setting is the process's, not the thread's: the first to enter turns it off, the last to leave restores it.
     with _cudnn:

@@ -22,6 +22,13 @@ from linformer_fairseq.checkpoints.reading import CheckpointError
 # torch's message, and that of our attention for differences that shapes do not show.
 _MODELS_SAY = ("Error(s) in loading state_dict", "the checkpoint does not fit the model")
 _FAIRSEQ_SAYS = "Cannot load model parameters from checkpoint"
+_TORCH_SAYS = "loaded state dict "
+"""Of an optimizer's parameters that are others in number or size."""
+_OF_PRECISION = ", which depends on the precision"
+_REMEDY = (
+    "continue with the same, or begin to count updates anew with checkpoint.reset_optimizer=true (fairseq-train: "
+    "--reset-optimizer)"
+)
 _ANOTHER = re.compile("(Criterion|Optimizer) does not match; [^.]*. (.+) vs (.+)")
 
 
@@ -34,12 +41,14 @@ def _with_reason(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
             if (found := _ANOTHER.fullmatch(str(error))) is None:
                 raise
             kind, theirs, ours = found.groups()
-            of = ", which depends on the precision" if kind == "Optimizer" else ""
-            raise CheckpointError(
-                f"{filename}: was saved by a run with another {kind.lower()}{of}: {theirs}, not {ours}; continue with "
-                "the same, or begin to count updates anew with checkpoint.reset_optimizer=true (fairseq-train: "
-                "--reset-optimizer)"
-            ) from error
+            of = _OF_PRECISION if kind == "Optimizer" else ""
+            other = f"another {kind.lower()}{of}: {theirs}, not {ours}"
+            raise CheckpointError(f"{filename}: was saved by a run with {other}; {_REMEDY}") from error
+        except ValueError as error:
+            if not str(error).startswith(_TORCH_SAYS):
+                raise
+            other = f"another optimizer{_OF_PRECISION} (fp16 joins parameters, bf16 does not)"
+            raise CheckpointError(f"{filename}: was saved by a run with {other}; {_REMEDY}") from error
         except Exception as error:
             reason = error.__context__
             if not str(error).startswith(_FAIRSEQ_SAYS) or not isinstance(reason, Exception):

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from linformer_fairseq.core import (
+    PROJECTIONS,
     LinformerEncoderLayer,
     LinformerSettings,
     build_attention_layers,
@@ -99,12 +100,11 @@ def test_whole_layers_run_in_blocks_and_compiled_without_a_host_sync(
     torch._dynamo.reset()
 
 
-def test_padded_batches_are_not_left_to_cudnn() -> None:
+@pytest.mark.parametrize("projection", PROJECTIONS)
+def test_padded_batches_are_not_left_to_cudnn(projection: str) -> None:
     """It makes a plan for each new shape. It takes heads of this width."""
-    settings = LinformerSettings(embed_dim=128, num_heads=2, num_layers=1, max_positions=64, projected_dim=32)
-    shared = build_shared_projection(settings)
-    assert shared is not None
-    layer = LinformerEncoderLayer(settings, 0, shared.to("cuda", torch.bfloat16), 8).to("cuda", torch.bfloat16)
+    settings = LinformerSettings(128, 2, 1, max_positions=64, projected_dim=32, sharing="none", projection=projection)
+    layer = LinformerEncoderLayer(settings, 0, None, 8).to("cuda", torch.bfloat16)
     x = torch.randn(2, 64, 128, device="cuda", dtype=torch.bfloat16)
     with torch.profiler.profile() as profile:
         layer(x, padding_mask([64, 50], 64).cuda())

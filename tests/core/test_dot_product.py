@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from unittest.mock import Mock
 
 import pytest
@@ -10,7 +12,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from linformer_fairseq.core import PROJECTIONS, LinformerSelfAttention, LinformerSettings, dot_product
 from linformer_fairseq.core.dot_product import _LARGEST_IN_INFERENCE, dot_product_attention, without_cudnn
+from tests.core.cases import padding_mask
 
 B, H, D = 2, 3, 8
 SCALE = 0.3
@@ -160,3 +164,24 @@ def test_threads_leave_cudnn_as_it_was() -> None:
     finally:
         leave.set()
         torch.backends.cuda.enable_cudnn_sdp(before)
+
+
+@pytest.mark.parametrize("projection", PROJECTIONS)
+def test_padded_batches_of_every_projection_are_computed_without_cudnn(
+    projection: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entered: list[str] = []
+
+    @contextmanager
+    def spy() -> Iterator[None]:
+        entered.append(projection)
+        yield
+
+    monkeypatch.setattr(dot_product, "without_cudnn", spy)
+    settings = LinformerSettings(16, 2, 1, max_positions=12, projected_dim=4, sharing="none", projection=projection)
+    attention = LinformerSelfAttention(settings)
+    x = torch.randn(2, 12, 16)
+    attention(x)
+    assert not entered
+    attention(x, padding_mask([12, 9], 12))
+    assert entered == [projection]

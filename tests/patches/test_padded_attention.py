@@ -10,12 +10,14 @@ from tests.fairseq_config import parse
 
 
 @pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize("recomputed", [True, False])
 def test_padded_batches_are_computed_without_cudnn(
-    enabled: bool, tiny_corpus: Path, monkeypatch: pytest.MonkeyPatch
+    enabled: bool, recomputed: bool, tiny_corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ["--task", "masked_lm", "--arch", "roberta", "--batch-size", "1", "--criterion", "masked_lm"]
     size = ["--encoder-layers", "1", "--encoder-embed-dim", "8", "--encoder-attention-heads", "2"]
     config = parse(tiny_corpus, *words, *size)
+    config.model.checkpoint_activations = recomputed  # an option of fairseq's RoBERTa in Hydra alone
     task = tasks.setup_task(config.task)
     model = task.build_model(config.model)
     seen: list[bool] = []
@@ -30,9 +32,9 @@ def test_padded_batches_are_computed_without_cudnn(
     before = torch.backends.cuda.cudnn_sdp_enabled()
     torch.backends.cuda.enable_cudnn_sdp(enabled)
     try:
-        model(torch.tensor([[0, 5, 2], [0, 2, pad]]), features_only=True)
-        model(torch.tensor([[0, 5, 2], [0, 6, 2]]), features_only=True)
+        for row in ([0, 2, pad], [0, 6, 2]):
+            model(torch.tensor([[0, 5, 2], row]), features_only=True)[0].sum().backward()
         assert torch.backends.cuda.cudnn_sdp_enabled() == enabled
     finally:
         torch.backends.cuda.enable_cudnn_sdp(before)
-    assert seen == [False, enabled]
+    assert seen == ([False, False, enabled, enabled] if recomputed else [False, enabled])

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from linformer_fairseq.checkpoints.reading import CheckpointError
 from linformer_fairseq.patches.restore_errors import _with_reason
@@ -40,3 +41,17 @@ def test_another_precision_is_said(make_trainer: Callable[..., Any], tmp_path: P
     trainer.save_checkpoint(str(path), {"train_iterator": {"epoch": 1, "iterations_in_epoch": 1}})
     with pytest.raises(CheckpointError, match="last.pt: .* optimizer, .* precision: FP16Optimizer, not FairseqAdam; "):
         make_trainer(tmp_path, {}).load_checkpoint(str(path))
+
+
+def test_fp16_after_bf16_and_the_other_way_round(
+    make_trainer: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both are fairseq's FP16Optimizer, with its parameters in one tensor on a GPU, or in one each."""
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: None)  # where that tensor is made
+    trainers = [make_trainer(tmp_path, {f"common.{precision}": True}) for precision in ("fp16", "bf16")]
+    for saved, resumed in (trainers, reversed(trainers)):
+        saved.consolidate_optimizer()
+        path = tmp_path / "checkpoint_last.pt"
+        saved.save_checkpoint(str(path), {"train_iterator": {"epoch": 1, "iterations_in_epoch": 1}})
+        with pytest.raises(CheckpointError, match="last.pt: .* another optimizer, which depends on the precision"):
+            resumed.load_checkpoint(str(path))

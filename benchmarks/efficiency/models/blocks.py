@@ -50,7 +50,7 @@ class RowsSelfAttention(HeadMaps):
 
     def attend(self, x: Tensor, projected: ProjectedSequence) -> Tensor:
         """Attention of any positions (B, t, C) to all: (B, t, C)."""
-        keys, values, mask, _ = projected
+        keys, values, mask, *_ = projected
         query = self.split(self.q_proj(x))
         scale, dropout = query.size(-1) ** -0.5, self.dropout if self.training else 0.0
         mixed, _ = dot_product_attention(query, keys, values, mask, scale=scale, dropout=dropout)
