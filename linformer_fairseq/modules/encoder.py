@@ -40,8 +40,7 @@ class LinformerEncoder(TransformerEncoder):
         super().__init__(args, dictionary, embed_tokens)
         del self._layer_numbers
         self._offloads = args.offload_activations
-        self._compiled = args.compile_encoder
-        if self._compiled:
+        if args.compile_encoder:
             compile_layers(self.layers.children())  # iterating over the list itself drops layers (LayerDrop)
 
     def build_encoder_layer(self, args: Namespace) -> nn.Module:
@@ -78,7 +77,7 @@ class LinformerEncoder(TransformerEncoder):
         """The output of fairseq's encoder.
 
         As in fairseq, the host waits once for a GPU, to look for padding: without any, windows are projected by far
-        fewer operations. A graph of torch.compile or CUDA masks always.
+        fewer operations. A graph of the whole encoder, of torch.compile or CUDA, masks always.
 
         Args:
             src_tokens: (B, T), padded on the right.
@@ -136,7 +135,7 @@ class LinformerEncoder(TransformerEncoder):
     def _masks_always(self, device: torch.device) -> bool:
         """Whether to mask without looking for padding, which would break a graph."""
         captured = device.type == "cuda" and torch.cuda.is_current_stream_capturing()
-        return captured or self._compiled or torch.compiler.is_compiling()
+        return captured or torch.compiler.is_compiling()
 
     def _check_length(self, length: int) -> None:
         n = self.settings.max_positions
