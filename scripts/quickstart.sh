@@ -15,7 +15,7 @@ usage() {
     cat <<EOF
 usage: scripts/quickstart.sh [--text FILE...] [--out DIR] [options]
 
-Sets up .venv, then: builds train and valid text, trains a sentencepiece model, binarises, pretrains a small
+Sets up .venv, then: builds train and valid text, trains a sentencepiece model, binarizes, pretrains a small
 Linformer and a RoBERTa of the same size, and finetunes both on a classification task. Then it finetunes
 $shipped, which comes with the package, on the same task, prints a table, and fills masks.
 The text is part of every CPython: pydoc_data.topics and the docstrings of the standard library. The task is

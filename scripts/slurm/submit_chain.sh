@@ -11,7 +11,7 @@ usage: scripts/slurm/submit_chain.sh [OPTION...] experiment=NAME task.data=DIR [
 
 Submits a pretraining (pretrain.sbatch); for each task an array of finetunings of its best checkpoint
 (finetune_array.sbatch), once it has finished; and, once they have ended, a job that writes a row for each run to
-results/runs.jsonl (`linformer results collect`). Prints the id of each job. TASK is sst2, qnli, qqp or imdb; the
+results/runs.jsonl (`linformer results collect`). Prints the id of each job. TASK is a config in configs/task, such as sst2; the
 keys before -- are for the pretraining, those after it for every finetuning. Paths are relative to the current folder.
 
   scripts/slurm/submit_chain.sh --all "--partition=gpu --account=nlp" --finetune --time=6:00:00 \

@@ -97,10 +97,12 @@ def test_examples_that_are_longer_than_n(keys: list[str], task_data: Path) -> No
         check("2", [*keys, "model.max_positions=8", "task.tokens_per_sample=8"], [f"sst2={task_data}"], [])
 
 
-def test_the_folder_of_another_run(keys: list[str], task_data: Path, tmp_path: Path) -> None:
-    record = {"schema": 1, "stage": "pretraining", "name": "tiny", "seed": 5, "paper": {}, "commit": None}
+@pytest.mark.parametrize("of", ["tiny", "tiny/sst2_lr0.0001_s1"], ids=["pretraining", "finetuning"])
+def test_the_folder_of_another_run(keys: list[str], task_data: Path, tmp_path: Path, of: str) -> None:
+    stage = "finetuning" if "/" in of else "pretraining"
+    record = {"schema": 1, "stage": stage, "name": of, "seed": 5, "paper": {}, "commit": None}
     record |= {"versions": {}, "model": {}, "max_update": 1, "attempts": [], "overrides": []}
-    folder = tmp_path / "runs" / "tiny"
+    folder = tmp_path / "runs" / of
     folder.mkdir(parents=True)
     (folder / "run.json").write_text(json.dumps(record))
     with pytest.raises(UserError, match=f"{folder} holds a run with "):

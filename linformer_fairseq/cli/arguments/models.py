@@ -45,7 +45,7 @@ def card(parser: argparse.ArgumentParser) -> None:
         "--license",
         type=_of_form(r"[a-z0-9][a-z0-9.+-]*", "an identifier of the hub, such as mit or apache-2.0"),
         metavar="ID",
-        help="license of the model, in the words of the hub (not verified): mit, apache-2.0, ...",
+        help="licence of the model, in the words of the hub (not verified): mit, apache-2.0, ...",
     )
     parser.add_argument(
         "--language",
