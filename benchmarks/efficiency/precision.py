@@ -19,6 +19,7 @@ from benchmarks.efficiency.models.registry import FAIRSEQ, check_names
 from benchmarks.efficiency.store import Store
 from benchmarks.efficiency.timing import in_rounds, quartiles, seconds_of, times_faster
 from benchmarks.measuring import RESULTS, said
+from linformer_fairseq.checkpoints.released_folder import ONNX
 from linformer_fairseq.files.dictionary import PAD
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.markdown import markdown_table
@@ -151,7 +152,7 @@ def in_onnx(checkpoint: str, data: Path, folder: Path, count: int) -> dict[str, 
     try:
         import onnxruntime
 
-        from linformer_fairseq.exporting.onnx import INT8, MODEL, export_onnx
+        from linformer_fairseq.exporting.onnx import INT8, export_onnx
     except ModuleNotFoundError as error:
         raise UserError(f"{error.name} is not installed; pip install '.[onnx]'") from None
     export_onnx(checkpoint, folder / "onnx", data, int8=True)
@@ -168,7 +169,7 @@ def in_onnx(checkpoint: str, data: Path, folder: Path, count: int) -> dict[str, 
 
         return model
 
-    return {"ONNX Runtime, float32": load(MODEL), "ONNX Runtime, int8": load(INT8)}
+    return {"ONNX Runtime, float32": load(ONNX), "ONNX Runtime, int8": load(INT8)}
 
 
 def table(result: dict[str, Any]) -> list[str]:

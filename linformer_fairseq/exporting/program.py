@@ -9,7 +9,9 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
+from torch.fx import GraphModule
 
+from linformer_fairseq.checkpoints.released_folder import GRAPH
 from linformer_fairseq.core import prepare_export
 from linformer_fairseq.files.atomic import new_folder
 from linformer_fairseq.files.dictionary import EOS
@@ -17,7 +19,6 @@ from linformer_fairseq.files.dictionary import EOS
 from .hugging_face import convert
 from .hugging_face.modeling_linformer import LinformerPreTrainedModel
 
-PROGRAM = "model.pt2"
 INPUTS = ("input_ids", "attention_mask")
 
 
@@ -43,7 +44,7 @@ def export_program(model: str, out: Path, data: Path | None = None) -> list[Path
         converted.write_tokenizer(folder)
         content = io.BytesIO()  # torch aborts the process if it cannot write a file
         torch.export.save(program_of(converted.model()), content)
-        (folder / PROGRAM).write_bytes(content.getbuffer())
+        (folder / GRAPH).write_bytes(content.getbuffer())
     return sorted(out.iterdir())
 
 
@@ -61,6 +62,10 @@ def program_of(model: LinformerPreTrainedModel) -> ExportedProgram:
     mask[1, -1] = 0
     sizes = {0: Dim("batch"), 1: Dim("length", min=2, max=n)}
     with torch.no_grad():
-        return torch.export.export(
+        program = torch.export.export(
             _Logits(model), (tokens, mask), dynamic_shapes=dict.fromkeys(INPUTS, sizes), strict=False
         )
+    for module in program.graph_module.modules():
+        for node in module.graph.nodes if isinstance(module, GraphModule) else ():
+            node.meta.pop("stack_trace", None)  # paths of this machine, which may have somebody's name in them
+    return program

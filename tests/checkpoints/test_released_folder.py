@@ -125,6 +125,12 @@ def test_the_package_s_models_have_names(
     assert released_folder.existing_weights("small") == shipped, "the name, not a folder of transformers"
     with pytest.raises(UserError, match=r"\./small: is a folder of Hugging Face's transformers"):
         released_folder.existing_weights("./small")
+    (tmp_path / "small").rename(tmp_path / "a blank")
+    with pytest.raises(UserError, match="`linformer import hf 'a blank' OUT`"):
+        released_folder.existing_weights("a blank")
+    (tmp_path / "a blank" / "model.onnx").touch()
+    with pytest.raises(UserError, match=r"is an exported graph \(model.onnx\)"):
+        released_folder.existing_weights("a blank")
     capsys.readouterr()
     assert main(["evaluate", "small", str(folders[0]), "--device", "cpu"]) == 0
     assert "accuracy" in capsys.readouterr().out

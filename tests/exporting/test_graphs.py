@@ -10,8 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from linformer_fairseq.checkpoints.released_folder import GRAPH, ONNX
 from linformer_fairseq.core import build_attention_layers, prepare_export
-from linformer_fairseq.exporting.program import PROGRAM, export_program, program_of
+from linformer_fairseq.exporting.program import export_program, program_of
 from tests.core.cases import EVERY_CASE, padding_mask, randomise, settings_of
 from tests.exporting.test_models import in_both, options_of, padded
 
@@ -78,6 +79,10 @@ def reference(exported: Path) -> Any:
     return LinformerForMaskedLM.from_pretrained(exported).eval()
 
 
+def mentions(path: Path, folder: Path) -> bool:
+    return str(folder).encode() in path.read_bytes()
+
+
 def batches() -> list[tuple[Tensor, Tensor]]:
     """linformer-small's k is 256, 128 and 64, and its n 512."""
     shapes = (((512, 300), 512), ((130, 7, 129), 130), ((40,), 40), ((2, 5), 5))
@@ -91,7 +96,8 @@ def test_the_shipped_model_as_a_program(reference: Any, tmp_path: Path) -> None:
     export_program("linformer-small", tmp_path / "out")
     config = json.loads((tmp_path / "out/config.json").read_text())
     assert config["model_type"] == "linformer" and "auto_map" not in config  # which names code that is not there
-    program = torch.export.load(tmp_path / "out" / PROGRAM).module()
+    assert not mentions(tmp_path / "out" / GRAPH, Path.cwd())
+    program = torch.export.load(tmp_path / "out" / GRAPH).module()
     for tokens, mask in batches():
         expected = reference(tokens, mask).logits[mask]
         torch.testing.assert_close(program(tokens, mask.long())[mask], expected, atol=1e-4, rtol=0)
@@ -99,13 +105,18 @@ def test_the_shipped_model_as_a_program(reference: Any, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @torch.no_grad()
-def test_the_shipped_model_in_onnx(reference: Any, tmp_path: Path) -> None:
+def test_the_shipped_model_in_onnx(reference: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     runtime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
-    from linformer_fairseq.exporting.onnx import INT8, MODEL, export_onnx
+    from linformer_fairseq.exporting.onnx import INT8, export_onnx
 
     export_onnx("linformer-small", tmp_path / "out", int8=True)
-    session, int8 = (runtime.InferenceSession(tmp_path / "out" / name) for name in (MODEL, INT8))
+    assert capfd.readouterr() == ("", "")
+    for name in (ONNX, INT8):
+        assert not mentions(tmp_path / "out" / name, Path.cwd())
+    session, int8 = (runtime.InferenceSession(tmp_path / "out" / name) for name in (ONNX, INT8))
+    assert [given.shape for given in session.get_inputs()] == [["batch", "length"]] * 2
+    assert [given.shape for given in session.get_outputs()] == [["batch", "length", 8002]]
     for tokens, mask in batches():
         inputs = {"input_ids": tokens.numpy(), "attention_mask": mask.long().numpy()}
         expected = reference(tokens, mask).logits[mask]
@@ -113,4 +124,4 @@ def test_the_shipped_model_in_onnx(reference: Any, tmp_path: Path) -> None:
         torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
         rough = torch.from_numpy(int8.run(None, inputs)[0])[mask]
         assert torch.corrcoef(torch.stack([rough.flatten(), expected.flatten()]))[0, 1] > 0.99
-    assert (tmp_path / "out" / INT8).stat().st_size < (tmp_path / "out" / MODEL).stat().st_size / 2
+    assert (tmp_path / "out" / INT8).stat().st_size < (tmp_path / "out" / ONNX).stat().st_size / 2
