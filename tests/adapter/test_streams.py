@@ -71,6 +71,17 @@ def test_long_texts_are_truncated_or_divided(hub: Any) -> None:
     assert not short.long and short.windows == 1
 
 
+@pytest.mark.parametrize("long", ["tail", "head+tail", "windows"])
+def test_no_end_of_a_text_is_lost(hub: Any, long: str) -> None:
+    """Texts are encoded in pieces of 10,000 characters."""
+    text = f"{LONG} " * (12_000 // len(LONG)) + "the list is empty"
+    (found,) = hub.classify([text], long=long)
+    rows = fit([hub.encode(text)[1:-1].numpy()], Frame(0, 2), N, long).rows
+    expected = one_by_one(hub, *map(torch.from_numpy, rows)).mean(axis=0)
+    np.testing.assert_allclose(found.probabilities, expected, atol=1e-5)
+    assert found.windows == len(rows) and (long != "windows" or len(rows) > 12_000 / 10 / N)
+
+
 def test_embeddings_are_pooled_features(hub: Any) -> None:
     hub.eval()
     with torch.no_grad():

@@ -29,6 +29,7 @@ from linformer_fairseq.core.flops import (
     orders_of,
 )
 from linformer_fairseq.core.reference import dense_attention, reference_attention
+from linformer_fairseq.core.row_weights import stretched
 from tests.core.cases import (
     ALL_MODES,
     EVERY_CASE,
@@ -592,6 +593,14 @@ def test_autocast_gives_the_layer_one_dtype(grad: bool) -> None:
                         out, _ = layers[0](x, mask)
                 assert out.dtype == torch.bfloat16, case
                 torch.testing.assert_close(out.float(), exact, atol=0.2, rtol=0.1, msg=case)
+
+
+@pytest.mark.parametrize("length", [511, 300])
+def test_a_long_e_is_stretched_without_loss_of_precision(length: int) -> None:
+    """Sums over columns of a matrix in bf16 are differences of sums over many."""
+    weight = (torch.rand(3, 512, generator=torch.Generator().manual_seed(1)) + 0.5).bfloat16()
+    expected = stretched(weight.double(), length, None)
+    torch.testing.assert_close(stretched(weight, length, None).double(), expected, rtol=0.01, atol=0)
 
 
 @pytest.mark.parametrize("strides", [1, 2])

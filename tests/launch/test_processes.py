@@ -86,6 +86,18 @@ def test_only_slurm_shows_each_process_its_own_gpu(
             train._meet(config, rank)
 
 
+@pytest.mark.parametrize("environment", [TORCHRUN, SRUN])
+def test_each_process_has_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]) -> None:
+    monkeypatch.setattr(train.torch.cuda, "device_count", lambda: 4)
+    monkeypatch.setattr(train.torch.cuda, "set_device", lambda device: None)
+    monkeypatch.setattr(train, "join", lambda *_: ["a", "b"])
+    config = compose("pretraining", ["task.data=x", "run_config=gpu"])
+    rank = detect_rank(environment, 4)
+    assert rank is not None
+    train._meet(config, rank)
+    assert config.distributed_training.device_id == rank.local_rank == 1
+
+
 @pytest.mark.parametrize(
     ("environment", "world_size", "message"),
     [

@@ -1,5 +1,6 @@
 """The loss scale of a run in fp16, over its restarts."""
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,35 @@ def test_a_resumed_run_raises_it_when_an_uninterrupted_one_does(
         resumed.load_state_dict(optimizer.state_dict())
         optimizer = resumed
     assert twice == once
+
+
+@pytest.mark.parametrize("overflows", [(4, 6, 12), (4, 7, 12)])
+def test_a_resumed_run_counts_overflows_on(
+    make_trainer: Callable[..., Trainer], tmp_path: Path, overflows: tuple[int, ...]
+) -> None:
+    """After two overflows among few updates, the scale is lowered by more than after one."""
+    settings = {**FP16, "common.fp16_scale_window": 8, "common.fp16_scale_tolerance": 0.25}
+
+    def go(scaler: Any, updates: range) -> list[float]:
+        found = []
+        for update in updates:
+            if update in overflows:
+                with contextlib.suppress(OverflowError):
+                    scaler.check_overflow(float("inf"))
+            scaler.update()
+            found.append(scaler.loss_scale)
+        return found
+
+    def fresh() -> Any:
+        return make_trainer(tmp_path, settings).optimizer
+
+    once = go(fresh().scaler, range(24))
+    for stop in (5, 9):
+        optimizer, resumed = fresh(), fresh()
+        first = go(optimizer.scaler, range(stop))
+        resumed.load_state_dict(optimizer.state_dict())
+        assert first + go(resumed.scaler, range(stop, 24)) == once, stop
+    assert len(set(once)) > 1
 
 
 def test_a_checkpoint_without_its_counters_can_be_loaded(make_trainer: Callable[..., Trainer], tmp_path: Path) -> None:

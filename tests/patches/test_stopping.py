@@ -62,3 +62,29 @@ def test_a_run_whose_epochs_are_done_is_finished(program: Any) -> None:
 def test_a_run_without_updates_is_not(program: Any) -> None:
     program.load_checkpoint(None, _trainer(0))
     assert not PROGRESS.trained
+
+
+def test_a_finished_run_makes_no_update(program: Any) -> None:
+    assert program.train(CFG, _trainer(100), None, None) == ([None], True)
+    assert PROGRESS.complete and PROGRESS.last == 100
+
+
+@pytest.mark.parametrize(("first", "status"), [(True, 85), (False, 0)])
+def test_a_run_that_is_stopped_saves_a_checkpoint(
+    program: Any, monkeypatch: pytest.MonkeyPatch, first: bool, status: int
+) -> None:
+    saved: list[Any] = []
+    monkeypatch.setattr(stopping.checkpoint_utils, "save_checkpoint", lambda *given: saved.append(given))
+    checkpoint = SimpleNamespace(no_save=True)
+    trainer, config = _trainer(7), SimpleNamespace(**vars(CFG), checkpoint=checkpoint)
+    trainer.is_data_parallel_master = first
+    with pytest.raises(Stopped) as stopped:
+        program.validate_and_save(config, trainer, None, epoch := SimpleNamespace(next_epoch_idx=2))
+    assert (stopped.value.code, stopped.value.updates) == (status, 7)
+    assert saved == [(checkpoint, trainer, epoch, None)]
+
+
+def test_a_run_that_has_just_finished_ends_as_usual(program: Any) -> None:
+    made = {name: make for _, name, make in stopping.REPLACED}
+    program.validate_and_save = made["validate_and_save"](lambda *_: ([None], True))
+    assert program.validate_and_save(CFG, _trainer(7), None, SimpleNamespace(next_epoch_idx=2)) == ([None], True)

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from fairseq.distributed import utils
 
 import linformer_fairseq.models  # noqa: F401 (installs the patches)
@@ -34,6 +35,17 @@ def test_their_number_is_that_of_the_run(torchrun: Callable[[int, int], None]) -
     assert found == options(
         distributed_init_method="env://", distributed_world_size=2, distributed_rank=1, distributed_no_spawn=True
     )
+
+
+def test_each_process_has_a_gpu_of_its_own(
+    torchrun: Callable[[int, int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
+    torchrun(3, 4)
+    found = options()
+    utils.infer_init_method(found)
+    assert found.device_id == 1
 
 
 def test_what_is_given_and_single_processes_stay(torchrun: Callable[[int, int], None]) -> None:
