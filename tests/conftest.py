@@ -26,11 +26,17 @@ _WORDS = 60
 _COUNTS = {"train": 120, "valid": 16}
 
 
+_OF_A_JOB = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_", "SLURM_")
+"""Variables of torchrun and SLURM begin with these; with them, a test would be a process of that job."""
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Programs that tests start can be interrupted, also where a shell put the tests in the background."""
     if importlib.util.find_spec("fairseq") is None:
         config.pluginmanager.register(without_fairseq)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    for name in filter(lambda name: name.startswith(_OF_A_JOB), list(os.environ)):
+        del os.environ[name]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -166,6 +166,16 @@ def test_every_parameter_gets_a_gradient_in_masked_lm(sharing: str, projection: 
     assert [name for name, p in model.named_parameters() if p.grad is None] == []
 
 
+def test_all_positions_of_the_last_layer_are_there_if_its_states_are_asked_for() -> None:
+    model = build().eval()
+    model.register_classification_head("classes", num_classes=2)
+    tokens = batch(sentences(12, 5))
+    expected, _ = model(tokens, classification_head_name="classes")
+    logits, extra = model(tokens, classification_head_name="classes", return_all_hiddens=True)
+    assert extra["inner_states"][-1].shape[:2] == (12, 2)
+    torch.testing.assert_close(logits, expected)
+
+
 def gradients(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     model.zero_grad()
     torch.manual_seed(11)

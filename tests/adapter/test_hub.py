@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -229,3 +230,13 @@ def test_a_misspelled_option_is_refused_with_the_nearest(folders: tuple[Path, Pa
         LinformerRobertaModel.from_pretrained(model, "model.pt", data, compile_encodr=True)
     hub = LinformerRobertaModel.from_pretrained(model, "model.pt", data, dropout=0.3, tokens_per_sample=32)
     assert (hub.cfg.model.dropout, hub.cfg.task.tokens_per_sample) == (0.3, 32)
+
+
+def test_given_options_come_before_what_is_found(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    model, data = folders
+    [tokenizer] = data.glob("*.model")
+    other = Path(shutil.copy(tokenizer, tmp_path / "other.model"))
+    given = {"compile_encoder": True, "sentencepiece_model": str(other)}
+    hub = LinformerRobertaModel.from_pretrained(model, "model.pt", data, **given)
+    assert all(layer.compiled for layer in hub.model.encoder.sentence_encoder.layers)
+    assert hub.cfg.bpe.sentencepiece_model == str(other)

@@ -171,6 +171,7 @@ def test_it_loads_and_gives_the_same_features(data: Path, mode: str) -> None:
     assert isinstance(model, LinformerRobertaModel)
     torch.testing.assert_close(model.eval()(tokens, features_only=True)[0], expected, atol=1e-5, rtol=1e-5)
     assert (cfg.model.sharing, cfg.model.projected_dim, cfg.model.max_positions) == (mode.split()[0], N // RATIO, N)
+    assert not cfg.model.untie_weights_roberta
 
     hub = LinformerRobertaModel.from_pretrained(str(path.parent), path.name, str(data), bpe=None).eval()
     torch.testing.assert_close(hub.extract_features(tokens), expected, atol=1e-5, rtol=1e-5)

@@ -54,6 +54,21 @@ def test_every_shard_is_held_against_the_dictionary(own_data: Path, tmp_path: Pa
         check_pretraining_data([own_data, other], Splits())
 
 
+@pytest.mark.parametrize("wrong", [65, -1])
+def test_ids_of_validation_data_are_held_against_the_dictionary(own_data: Path, wrong: int) -> None:
+    write_items(own_data / "valid", [[wrong, 2]])
+    with pytest.raises(UserError, match=f"{own_data}/valid.bin has the id "):
+        check_pretraining_data([own_data], Splits())
+
+
+def test_a_file_that_lacks_one_byte_is_cut_off(own_data: Path) -> None:
+    path = own_data / "train.bin"
+    size = path.stat().st_size
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(UserError, match=f"{path}: has {size - 1:,} of {size:,} bytes"):
+        check_pretraining_data([own_data], Splits())
+
+
 def test_the_folder_of_shards_is_not_one_of_them(own_data: Path) -> None:
     for shard in ("0", "10", "2"):
         (own_data / shard).mkdir()

@@ -233,6 +233,15 @@ def test_nothing_to_go_on_from(tmp_path: Path, failing_after: Callable[[int, int
         _Run(tmp_path).save(2)
 
 
+def test_a_file_that_is_no_checkpoint_is_not_promised(
+    tmp_path: Path, failing_after: Callable[[int, int], None]
+) -> None:
+    torch.save({"model": {}}, tmp_path / "checkpoint_last.pt")
+    failing_after(0, errno.ENOSPC)
+    with pytest.raises(SavingError, match=f"No earlier one is in {tmp_path}"):
+        _Run(tmp_path).save(2)
+
+
 def test_a_restore_file_would_begin_there_again(tmp_path: Path, failing_after: Callable[[int, int], None]) -> None:
     run = _Run(tmp_path)
     run.save(2)

@@ -10,6 +10,7 @@ import pytest
 from fairseq.trainer import Trainer
 
 
+@pytest.mark.parametrize("shards", ["", ":absent"], ids=["", "shards"])
 @pytest.mark.parametrize("reversed_", [False, True])
 def test_a_warning_names_both(
     make_trainer: Callable[..., Trainer],
@@ -17,6 +18,7 @@ def test_a_warning_names_both(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
     reversed_: bool,
+    shards: str,
 ) -> None:
     trainer = make_trainer(tmp_path / "run")
     (tmp_path / "run").mkdir()
@@ -30,6 +32,8 @@ def test_a_warning_names_both(
     (data / "dict.txt").write_text("".join(symbols[::-1] if reversed_ else symbols))
     settings: dict[str, Any] = {"task.data": str(data)}
     with caplog.at_level(logging.WARNING):
-        make_trainer(tmp_path / "other", settings).load_checkpoint(path)
+        other = make_trainer(tmp_path / "other", settings)
+        other.task.cfg.data += shards
+        other.load_checkpoint(path)
     said = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert (f"{data / 'dict.txt'}" in said[0]) if reversed_ else said == []

@@ -185,9 +185,7 @@ def test_a_process_that_is_killed_ends_the_other(
     first, second = start_two(slow_settings, tmp_path / "run")
     _wait_for(tmp_path / "run" / "checkpoint_last.pt", first)
     second.send_signal(signal.SIGKILL)
-    killed = time.monotonic()
     output = first.communicate(timeout=60)[0]
-    assert time.monotonic() - killed < 60
     assert second.wait() == -signal.SIGKILL and first.returncode == 1
     second.communicate()
     assert says(output, "process 0 of 2", "lost its connection", "killed")
