@@ -24,9 +24,9 @@ Files may be compressed (.gz, .bz2, .xz, .zst). In text files, a blank line ends
 record is a document.
 
 The output is train/, valid/ and test/ in DIR, with numbered files that have one paragraph per line and an empty line
-between documents, and manifest.json with all counts. The split of a document depends only on its own text (but
-the share of valid is raised if valid would be empty). At least 20,000 bytes of text are required, because no vocabulary
-can be learned from less.
+between documents, and manifest.json with all counts. The split of a document depends only on its own text, except that
+the share of valid is raised if no document would fall to it. At least 20,000 bytes of text are required, because no
+vocabulary can be learned from less.
 """
 
 import argparse

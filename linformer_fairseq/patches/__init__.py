@@ -1,9 +1,9 @@
 """Patches of fairseq 0.12: each module replaces functions of fairseq in place to change one behaviour.
 
-They apply to both entry points (``fairseq-train`` and ``fairseq-hydra-train``, but for `torchrun_processes` and
-`spawned_processes`), the hub interface and every task, not only to ours. The docstring of a module says what fairseq
-does and what the patch does; ``REPLACED`` lists the replaced functions: (owner, name, make), where ``make`` takes the
-original and returns its replacement.
+They apply to both entry points (``fairseq-train`` and ``fairseq-hydra-train``), the hub interface and every task, not
+only to ours. Those of how processes are started do not apply to ``fairseq-hydra-train``, which imports the plugin
+later. The docstring of a module says what fairseq does and what the patch does; ``REPLACED`` lists the replaced
+functions: (owner, name, make), where ``make`` takes the original and returns its replacement.
 """
 
 from __future__ import annotations

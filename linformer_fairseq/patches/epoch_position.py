@@ -7,9 +7,10 @@ With another ``--update-freq``, it counts one update too few if the batches alre
 the last one is left out, and the epoch begins again.
 
 The patch: the number of batches of the epoch and the number of processes are stored, too. If the epoch has as many
-batches as before, the position is exact: the run continues with the batch after the last one. Otherwise the same
-fraction of the epoch counts as done, rounded down. The updates of an epoch are counted from its end. Iterators over
-several data sets (GroupedEpochBatchIterator), whose batches are in groups, are left to fairseq.
+batches as before, the run continues with the batch after the last one; with another number of processes, fewer batches
+than there are processes may be seen twice. Otherwise the same fraction of the epoch counts as done, rounded down. The
+updates of an epoch are counted from its end. Iterators over several data sets (GroupedEpochBatchIterator), whose
+batches are in groups, are left to fairseq.
 """
 
 import functools

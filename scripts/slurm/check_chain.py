@@ -57,10 +57,10 @@ def check(
     pretrained = Pretrained(checkpoint, str(config.model._name), options, n, len(symbols))
     for task, data in (word.split("=", 1) for word in tasks):
         own = ["run_config=srun", f"task={task}", f"task.data={data}", f"pretrained={checkpoint}", *finetuning]
-        runs = [(complete(compose("finetuning", [*own, *keys]), pretrained), [*own, *keys]) for keys in grid]
-        for one, keys in runs:
-            check_run_folder(one, keys)
-        parents = dict.fromkeys(Path(one.checkpoint.save_dir).parent for one, _ in runs)
+        configs = [complete(compose("finetuning", [*own, *keys]), pretrained) for keys in grid]
+        for one in configs:
+            check_run_folder(one, own)
+        parents = dict.fromkeys(Path(one.checkpoint.save_dir).parent for one in configs)
         folders += [one for one in parents if not any(one.is_relative_to(folder) for folder in folders)]
         if without_padding(read_vocabulary(Path(data) / "input0" / "dict.txt")) != symbols:
             raise UserError(

@@ -11,8 +11,9 @@ usage: scripts/slurm/submit_chain.sh [OPTION...] experiment=NAME task.data=DIR [
 
 Submits a pretraining (pretrain.sbatch); for each task an array of finetunings of its best checkpoint
 (finetune_array.sbatch), once it has finished; and, once they have ended, a job that writes a row for each run to
-results/runs.jsonl (`linformer results collect`). Prints the id of each job. TASK is a config in configs/task, such as sst2; the
-keys before -- are for the pretraining, those after it for every finetuning. Paths are relative to the current folder.
+results/runs.jsonl (`linformer results collect`). Prints the id of each job. TASK is the name of a config in
+configs/task, such as sst2. The keys before -- are for the pretraining, those after it for every finetuning. Paths are
+relative to the current folder.
 
   scripts/slurm/submit_chain.sh --all "--partition=gpu --account=nlp" --finetune --time=6:00:00 \
       experiment=linformer_base_n512_k128_layerwise task.data=work/bin -- sst2=work/sst2 qnli=work/qnli
@@ -27,8 +28,9 @@ keys before -- are for the pretraining, those after it for every finetuning. Pat
   --dry-run             only check, and print the commands
   --help                show this text
 
-Configs, data and dictionaries of all jobs are checked before the first is queued; if a job cannot be queued, those
-already queued are cancelled. If the pretraining fails, the finetunings are cancelled; existing results are collected.
+Configs, data, dictionaries and run folders of all jobs are checked before the first is queued; if a job cannot be
+queued, those already queued are cancelled. If the pretraining fails, the finetunings are cancelled; existing results
+are collected.
 
 Environment variables: those of the two batch scripts, including LINFORMER_LRS and LINFORMER_SEEDS.
 Exit status: 0 all jobs are queued; 1 none is, after an error message; 2 wrong usage.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -97,16 +98,28 @@ def test_examples_that_are_longer_than_n(keys: list[str], task_data: Path) -> No
         check("2", [*keys, "model.max_positions=8", "task.tokens_per_sample=8"], [f"sst2={task_data}"], [])
 
 
-@pytest.mark.parametrize("of", ["tiny", "tiny/sst2_lr0.0001_s1"], ids=["pretraining", "finetuning"])
-def test_the_folder_of_another_run(keys: list[str], task_data: Path, tmp_path: Path, of: str) -> None:
-    stage = "finetuning" if "/" in of else "pretraining"
-    record = {"schema": 1, "stage": stage, "name": of, "seed": 5, "paper": {}, "commit": None}
+@pytest.mark.parametrize(("stage", "name"), [("pretraining", "tiny"), ("finetuning", "tiny/sst2_lr0.0001_s1")])
+def test_the_folder_of_another_run(stage: str, name: str, keys: list[str], task_data: Path, tmp_path: Path) -> None:
+    record = {"schema": 1, "stage": stage, "name": name, "seed": 5, "paper": {}, "commit": None}
     record |= {"versions": {}, "model": {}, "max_update": 1, "attempts": [], "overrides": []}
-    folder = tmp_path / "runs" / of
+    folder = tmp_path / "runs" / name
     folder.mkdir(parents=True)
     (folder / "run.json").write_text(json.dumps(record))
     with pytest.raises(UserError, match=f"{folder} holds a run with "):
-        check("2", keys, [f"sst2={task_data}"], [])
+        check("2", keys, [f"sst2={task_data}"], ["dataset.batch_size=8"])
+
+
+@pytest.mark.slow
+def test_the_folders_of_the_same_chain(
+    keys: list[str], task_data: Path, tmp_path: Path, run_fairseq: Callable[..., str]
+) -> None:
+    short = ["optimization.max_update=2", "lr_scheduler.warmup_updates=1"]
+    own = ["common.cpu=true", "run.precision=fp32", "dataset.num_workers=0", "dataset.batch_size=8", *short]
+    start = ["pretrained=runs/tiny/checkpoint_best.pt", "task=sst2", f"task.data={task_data}", "lr=1e-4"]
+    run_fairseq("linformer", "pretrain", "run_config=cpu", *keys, *short, cwd=tmp_path)
+    run_fairseq("linformer", "finetune", "run_config=cpu", *start, *own, cwd=tmp_path)
+    assert (tmp_path / "runs" / "tiny" / "sst2_lr0.0001_s1" / "run.json").is_file()
+    check("2", [*keys, *short], [f"sst2={task_data}"], own)
 
 
 @pytest.mark.slow
