@@ -36,7 +36,7 @@ class CheckpointModel:
     options: Namespace
     """All options of the model."""
     head: str | None
-    """The name of the classification head, if there is one."""
+    """The name of the classification head; None of a masked language model, whatever heads it carries along."""
     regression: bool
     """The head predicts numbers."""
 
@@ -83,7 +83,7 @@ def read_model(name_or_path: str) -> CheckpointModel:
     state = read_roberta(path)
     options = _options(path, state)
     criterion = state["cfg"].criterion
-    head = _head(path, state["model"], str(getattr(criterion, "classification_head_name", "")))
+    head = _head(path, state["model"], criterion)
     return CheckpointModel(path, state, options, head, bool(getattr(criterion, "regression_target", False)))
 
 
@@ -133,8 +133,11 @@ def _options(path: Path, state: Mapping[str, Any]) -> Namespace:
     return options
 
 
-def _head(path: Path, weights: Mapping[str, Tensor], trained: str) -> str | None:
-    """The only classification head, or of several the one that the criterion trained."""
+def _head(path: Path, weights: Mapping[str, Tensor], criterion: Any) -> str | None:
+    """The only classification head, or of several the one that the criterion trained; none for masked tokens."""
+    if getattr(criterion, "_name", None) == "masked_lm":
+        return None
+    trained = str(getattr(criterion, "classification_head_name", ""))
     if found := next(filter(None, map(_NORMALIZED.fullmatch, weights)), None):
         raise UserError(
             f"{path}: the classification head {found[1]} was trained with spectral_norm_classification_head, and "

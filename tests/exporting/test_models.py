@@ -254,6 +254,29 @@ def test_a_classifier_goes_there_and_back(finetuned: tuple[Path, Path], tmp_path
     assert (tmp_path / "back/label/dict.txt").read_text() == "bad 1\ngood 1\n"
 
 
+@pytest.mark.parametrize("heads", [["a"], ["a", "b"]], ids=len)
+@torch.no_grad()
+def test_heads_of_a_masked_language_model_are_left_out(tmp_path: Path, heads: list[str]) -> None:
+    make_sentencepiece(tmp_path)
+    checkpoint = write_checkpoint(
+        tmp_path, tmp_path / "model.pt", "--max-positions", "64", "--tokens-per-sample", "64", task="masked_lm"
+    )
+    ours = LinformerRobertaModel.from_pretrained(tmp_path, checkpoint.name, tmp_path).eval()
+    state = torch.load(checkpoint, weights_only=False)
+    for head in heads:
+        ours.model.register_classification_head(head, num_classes=2)
+    state["model"] = ours.model.state_dict()
+    torch.save(state, checkpoint)
+    assert head_output("a") in state["model"]
+
+    export_folder(str(checkpoint), tmp_path / "hf")
+    assert json.loads((tmp_path / "hf/config.json").read_text())["architectures"] == ["LinformerForMaskedLM"]
+    model, loading = LinformerForMaskedLM.from_pretrained(tmp_path / "hf", output_loading_info=True)
+    assert not loading["unexpected_keys"] and not loading["missing_keys"]
+    tokens = ours.encode(["the value", "a list of the given value is empty"])
+    close(model.eval()(tokens).logits, ours.model(tokens)[0], tokens)
+
+
 def test_a_model_without_a_head_is_imported(finetuned: tuple[Path, Path], tmp_path: Path) -> None:
     export_folder(str(finetuned[0]), tmp_path / "hf")
     model = LinformerModel.from_pretrained(tmp_path / "hf").eval()
