@@ -20,9 +20,9 @@ CHECKPOINT = "model.pt"
 _INSIDE = (WEIGHTS, CHECKPOINT, "checkpoint_best.pt")
 """The weights in a folder; the last name is that of a run."""
 TRANSFORMERS_CONFIG = "config.json"
-"""What every model's folder of Hugging Face's transformers has, and those with a graph."""
-GRAPH, ONNX = "model.pt2", "model.onnx"
-"""Graphs of a model: of torch.export, and ONNX."""
+"""What every model's folder of Hugging Face's transformers has, and of others only that of an exported graph."""
+ONNX, PROGRAM = "model.onnx", "model.pt2"
+"""The graphs that `linformer export onnx` and `linformer export torch` write."""
 
 
 def find_weights(name_or_path: str) -> str:
@@ -42,20 +42,20 @@ def existing_weights(name_or_path: str) -> Path:
     """Return the path of the weights of a model, as `find_weights` does, if they exist.
 
     Raises:
-        UserError: there is no such file or folder, or it is a folder of Hugging Face's transformers, or a graph.
+        UserError: there is no such file or folder, or it is a folder of Hugging Face's transformers or of a graph.
     """
-    path, folder = Path(find_weights(name_or_path)), Path(name_or_path)
-    if name_or_path not in shipped_models() and (folder / TRANSFORMERS_CONFIG).is_file():
-        if graph := next((name for name in (GRAPH, ONNX) if (folder / name).is_file()), None):
-            raise UserError(
-                f"{name_or_path}: is an exported graph ({graph}), which cannot be read back; give the checkpoint that "
-                "it was made of"
-            )
-        quoted = shlex.quote(name_or_path)
+    path = Path(find_weights(name_or_path))
+    if graph := next((name for name in (ONNX, PROGRAM) if (path / name).is_file()), None):
+        raise UserError(
+            f"{name_or_path}: has an exported graph ({graph}), which cannot be read back; give the checkpoint that it "
+            "was made from"
+        )
+    if name_or_path not in shipped_models() and (Path(name_or_path) / TRANSFORMERS_CONFIG).is_file():
+        folder = shlex.quote(name_or_path)
         raise UserError(
             f"{name_or_path}: is a folder of Hugging Face's transformers (it has {TRANSFORMERS_CONFIG}), which must be "
-            f"converted first: a Linformer with `linformer import hf {quoted} OUT`, a RoBERTa with `linformer convert "
-            f"{quoted} OUT --projected-dim K`"
+            f"converted first: a Linformer with `linformer import hf {folder} OUT`, a RoBERTa with `linformer convert "
+            f"{folder} OUT --projected-dim K`"
         )
     if not path.is_file():
         what = f"a folder without {', '.join(_INSIDE)}" if path.is_dir() else "no such file or folder"

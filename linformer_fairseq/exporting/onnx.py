@@ -10,14 +10,19 @@ from pathlib import Path
 
 import torch
 from onnxruntime.quantization import QuantType, quantize_dynamic
+from onnxscript.ir.passes.common import ClearMetadataAndDocStringPass
 
 from linformer_fairseq.checkpoints.released_folder import ONNX
 from linformer_fairseq.files.atomic import new_folder
 
 from .hugging_face import convert
-from .program import INPUTS, program_of
+from .program import BATCH, INPUTS, LENGTH, program_of
 
 INT8 = "model_int8.onnx"
+# What libraries say at each export, and users can do nothing about: how messages begin, their loggers, and a warning.
+_MESSAGES = ("torchvision is not installed", "Please consider to run pre-processing before quantization")
+_LOGGERS = ("torch.onnx._internal.exporter._registration", "root")
+_WARNING = r"`isinstance\(treespec, LeafSpec\)` is deprecated"
 
 
 def export_onnx(model: str, out: Path, data: Path | None = None, int8: bool = False) -> list[Path]:
@@ -30,18 +35,19 @@ def export_onnx(model: str, out: Path, data: Path | None = None, int8: bool = Fa
 
     Returns, Raises: as in `hugging_face.export_folder`.
     """
-    with new_folder(out) as folder, _quiet():
+    with new_folder(out) as folder, _without_remarks():
         converted = convert(model, data)
         converted.write_tokenizer(folder)
         program = torch.onnx.export(
             program_of(converted.model()),
             input_names=INPUTS,
             output_names=("logits",),
-            dynamic_shapes=({0: "batch", 1: "length"}, None),  # their names, which the program has lost
+            dynamic_shapes=({0: BATCH, 1: LENGTH}, None),  # the axes of the mask are the same ones
             dynamo=True,
             verbose=False,
         )
         assert program is not None
+        ClearMetadataAndDocStringPass()(program.model)  # among them are stack traces, with this machine's paths
         program.save(folder / ONNX)
         if int8:
             quantize_dynamic(folder / ONNX, folder / INT8, weight_type=QuantType.QInt8)
@@ -49,17 +55,19 @@ def export_onnx(model: str, out: Path, data: Path | None = None, int8: bool = Fa
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Without what torch and onnxruntime warn of, whatever the model is: operators of torchvision, and an optimization
-    of graphs before they are quantized, which these need not."""
-    loggers = logging.getLogger("torch.onnx._internal.exporter._registration"), logging.getLogger()
-    levels = [logger.level for logger in loggers]
+def _without_remarks() -> Iterator[None]:
+    """Inside the ``with`` block, `_MESSAGES` and `_WARNING` are not printed; all others are."""
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    for logger in loggers:
+        logger.addFilter(_is_printed)
     try:
-        for logger in loggers:
-            logger.setLevel(logging.ERROR)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)
+            warnings.filterwarnings("ignore", _WARNING, FutureWarning)
             yield
     finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+        for logger in loggers:
+            logger.removeFilter(_is_printed)
+
+
+def _is_printed(record: logging.LogRecord) -> bool:
+    return not record.getMessage().startswith(_MESSAGES)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 from torch.fx import GraphModule
 
-from linformer_fairseq.checkpoints.released_folder import GRAPH
+from linformer_fairseq.checkpoints.released_folder import PROGRAM
 from linformer_fairseq.core import prepare_export
 from linformer_fairseq.files.atomic import new_folder
 from linformer_fairseq.files.dictionary import EOS
@@ -20,6 +20,8 @@ from .hugging_face import convert
 from .hugging_face.modeling_linformer import LinformerPreTrainedModel
 
 INPUTS = ("input_ids", "attention_mask")
+BATCH, LENGTH = "batch", "length"
+"""The names of the axes of both."""
 
 
 class _Logits(nn.Module):
@@ -42,9 +44,11 @@ def export_program(model: str, out: Path, data: Path | None = None) -> list[Path
     with new_folder(out) as folder:
         converted = convert(model, data)
         converted.write_tokenizer(folder)
+        program = program_of(converted.model())
+        _clear_stack_traces(program)
         content = io.BytesIO()  # torch aborts the process if it cannot write a file
-        torch.export.save(program_of(converted.model()), content)
-        (folder / GRAPH).write_bytes(content.getbuffer())
+        torch.export.save(program, content)
+        (folder / PROGRAM).write_bytes(content.getbuffer())
     return sorted(out.iterdir())
 
 
@@ -60,12 +64,16 @@ def program_of(model: LinformerPreTrainedModel) -> ExportedProgram:
     tokens = torch.full((2, max(2, n // 2)), EOS)
     mask = torch.ones_like(tokens)
     mask[1, -1] = 0
-    sizes = {0: Dim("batch"), 1: Dim("length", min=2, max=n)}
+    sizes = {0: Dim(BATCH), 1: Dim(LENGTH, min=2, max=n)}
     with torch.no_grad():
         program = torch.export.export(
             _Logits(model), (tokens, mask), dynamic_shapes=dict.fromkeys(INPUTS, sizes), strict=False
         )
-    for module in program.graph_module.modules():
-        for node in module.graph.nodes if isinstance(module, GraphModule) else ():
-            node.meta.pop("stack_trace", None)  # paths of this machine, which may have somebody's name in them
-    return program
+
+
+def _clear_stack_traces(program: ExportedProgram) -> None:
+    """They have this machine's paths, and would be saved with the program."""
+    for part in program.graph_module.modules():
+        assert isinstance(part, GraphModule)
+        for node in part.graph.nodes:
+            node.meta.pop("stack_trace", None)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import shlex
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ import torch
 from safetensors.torch import load_file
 
 from linformer_fairseq import cli
+from linformer_fairseq.checkpoints.released_folder import ONNX, PROGRAM
 from tests.data_prep.small_tokenizers import make_sentencepiece, text
 from tests.messages import says
 from tests.models import write_checkpoint
@@ -86,6 +89,27 @@ def test_a_folder_of_transformers_is_named(folder: Path, tmp_path: Path, capsys:
     assert not out.exists()
 
 
+def test_commands_to_copy_have_quoted_paths(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    named = tmp_path / "the model's folder"
+    shutil.copytree(folder / "hf", named)
+    said = refusal(capsys, "export", "hf", named, tmp_path / "out")
+    commands = [shlex.split(command) for command in said.split("`")[1::2]]
+    assert commands == [
+        ["linformer", "import", "hf", str(named), "OUT"],
+        ["linformer", "convert", str(named), "OUT", "--projected-dim", "K"],
+    ]
+
+
+@pytest.mark.parametrize("graph", [ONNX, PROGRAM])
+def test_a_graph_is_not_read_back(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], graph: str) -> None:
+    shutil.copyfile(folder / "hf" / "config.json", tmp_path / "config.json")
+    (tmp_path / graph).touch()
+    (tmp_path / "texts.txt").write_text("a text\n")
+    said = refusal(capsys, "predict", tmp_path, tmp_path / "texts.txt")
+    assert says(said, tmp_path, "exported graph", graph, "cannot be read back", "give the checkpoint")
+    assert "import hf" not in said
+
+
 def test_errors_leave_nothing(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "new" / "out"
     assert says(refusal(capsys, "export", "hf", tmp_path / "absent", out), "absent: no such file or folder")
@@ -101,21 +125,52 @@ def test_errors_leave_nothing(folder: Path, tmp_path: Path, capsys: pytest.Captu
         assert says(refusal(capsys, command, "hf", source, out), f"{out}: already exists")
 
 
-@pytest.mark.slow
-def test_graphs(folder: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def graphs(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """program and onnx: exported from back; errors.txt: what was printed apart from the files."""
     pytest.importorskip("onnxscript")
+    pytest.importorskip("onnxruntime")
+    out = tmp_path_factory.mktemp("graphs")
+    with (out / "errors.txt").open("w") as errors:
+        for words in (["torch", folder / "back", out / "program"], ["onnx", folder / "back", out / "onnx", "--int8"]):
+            command = [sys.executable, "-m", "linformer_fairseq.cli", "export", *map(str, words)]
+            subprocess.run(command, stdout=subprocess.DEVNULL, stderr=errors, timeout=300, check=True)
+    return out
+
+
+@pytest.mark.slow
+def test_graphs(graphs: Path) -> None:
     runtime = pytest.importorskip("onnxruntime")
-    for words in (["torch", tmp_path / "program"], ["onnx", tmp_path / "onnx", "--int8"]):
-        format_, out, *more = words
-        assert cli.main(["export", str(format_), str(folder / "back"), str(out), *map(str, more)]) == 0
-    program = torch.export.load(tmp_path / "program" / "model.pt2").module()
+    program = torch.export.load(graphs / "program" / PROGRAM).module()
     tokens, mask = torch.tensor([[0, 5, 6, 7, 2], [0, 8, 2, 1, 1]]), torch.tensor([[1] * 5, [1, 1, 1, 0, 0]])
     expected = program(tokens, mask)
     assert expected.shape == (2, 2)
     inputs = {"input_ids": tokens.numpy(), "attention_mask": mask.numpy()}
-    for name, tolerance in (("model.onnx", 1e-4), ("model_int8.onnx", 0.5)):
-        (found,) = runtime.InferenceSession(tmp_path / "onnx" / name).run(None, inputs)
+    for name, tolerance in ((ONNX, 1e-4), ("model_int8.onnx", 0.5)):
+        session = runtime.InferenceSession(graphs / "onnx" / name)
+        (found,) = session.run(None, inputs)
         torch.testing.assert_close(torch.from_numpy(found), expected.detach(), atol=tolerance, rtol=0)
+        assert {one.name: one.shape for one in (*session.get_inputs(), *session.get_outputs())} == {
+            "input_ids": ["batch", "length"],
+            "attention_mask": ["batch", "length"],
+            "logits": ["batch", 2],
+        }
+
+
+@pytest.mark.slow
+def test_graphs_have_no_path_of_this_machine(folder: Path, graphs: Path) -> None:
+    source, libraries = Path(cli.__file__).parents[1], Path(torch.__file__).parent
+    paths = [source, libraries, sysconfig.get_path("stdlib"), Path.home(), folder, graphs]
+    files = [*(graphs / "program").iterdir(), *(graphs / "onnx").iterdir()]
+    assert {ONNX, "model_int8.onnx", PROGRAM} <= {path.name for path in files}
+    for file in files:
+        content = file.read_bytes()
+        assert not [path for path in paths if str(path).encode() in content], file
+
+
+@pytest.mark.slow
+def test_libraries_say_nothing_of_an_export(graphs: Path) -> None:
+    assert (graphs / "errors.txt").read_text() == ""
 
 
 def test_libraries_do_not_tell_every_step() -> None:
