@@ -152,7 +152,7 @@ def in_onnx(checkpoint: str, data: Path, folder: Path, count: int) -> dict[str, 
     try:
         import onnxruntime
 
-        from linformer_fairseq.exporting.onnx import INT8, ONNX, export_onnx
+        from linformer_fairseq.exporting.onnx import INT8, export_onnx
     except ModuleNotFoundError as error:
         raise UserError(f"{error.name} is not installed; pip install '.[onnx]'") from None
     export_onnx(checkpoint, folder / "onnx", data, int8=True)

@@ -66,7 +66,7 @@ def program_of(model: LinformerPreTrainedModel) -> ExportedProgram:
     mask[1, -1] = 0
     sizes = {0: Dim(BATCH), 1: Dim(LENGTH, min=2, max=n)}
     with torch.no_grad():
-        program = torch.export.export(
+        return torch.export.export(
             _Logits(model), (tokens, mask), dynamic_shapes=dict.fromkeys(INPUTS, sizes), strict=False
         )
 
