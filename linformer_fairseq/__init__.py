@@ -19,13 +19,14 @@ logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
 def register() -> None:
     """Register the model, the optimizer and the task with fairseq, and apply the patches.
 
-    Calling it again has no effect.
+    Calling it again patches ``fairseq_cli.train``, if that was imported since, and has no other effect.
 
     Raises:
         ModuleNotFoundError: fairseq is not installed (pip install "linformer-fairseq[fairseq]").
     """
     for part in ("models", "tasks"):
         importlib.import_module(f"{__name__}.{part}")
+    importlib.import_module(f"{__name__}.patches").install()
 
 
 class _SearchPath(list[str]):

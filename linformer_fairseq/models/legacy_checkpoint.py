@@ -18,7 +18,7 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from linformer_fairseq.core import LinformerSettings, projection_options, signature_of
-from linformer_fairseq.files.weight_names import ENCODER, OUTPUT, TOKENS
+from linformer_fairseq.files.weight_names import ENCODER, OUTPUT, POSITIONS, TOKENS, UNUSED_POSITIONS
 
 from .architectures import BASE, MODEL, fill
 from .config import DEFAULTS
@@ -57,15 +57,18 @@ def upgrade_legacy_checkpoint(state: dict[str, Any]) -> None:
 
 
 def complete_options(state: dict[str, Any]) -> None:
-    """Adds missing options of the projection to a checkpoint, from its signature.
+    """Adds missing options of the projection to a checkpoint, from its signature, and n, from its position embeddings.
 
     Checkpoints that are older than an option, or than a change of its default, keep the values they were trained with.
+    n may have been taken from the task, whose blocks can have another length by now.
     """
     signature = state["model"].get(f"{ENCODER}layers.0.self_attn.signature")
     if signature is None or not signature.numel():  # an empty one is refused when it is loaded
         return
     options = _read_options(state)
     fill(options, projection_options(int(signature.flatten()[0])))
+    if (positions := state["model"].get(POSITIONS)) is not None:
+        fill(options, {"max_positions": positions.size(0) - UNUSED_POSITIONS})
     if state.get("args") is not None:
         state["args"] = options
     else:

@@ -104,7 +104,7 @@ def prepare(cfg: Any, suffix: str) -> Prepared:
     folder = Path(cfg.save_dir)
     for path in remove_unfinished(folder) if local and not cfg.no_save else ():
         LOG.info(f"removed {path}, left by an unfinished save")
-    if cfg.restore_file != LAST:
+    if cfg.restore_file != LAST and Path(cfg.restore_file) != folder / LAST:
         return _check_named(cfg.restore_file.replace(".pt", suffix + ".pt"), "--restore-file")
     if not local:
         return Prepared()

@@ -24,7 +24,6 @@ _MODELS_SAY = ("Error(s) in loading state_dict", "the checkpoint does not fit th
 _FAIRSEQ_SAYS = "Cannot load model parameters from checkpoint"
 _TORCH_SAYS = "loaded state dict "
 """Of an optimizer's parameters that are others in number or size."""
-_OF_PRECISION = ", which depends on the precision"
 _REMEDY = (
     "continue with the same, or begin to count updates anew with checkpoint.reset_optimizer=true (fairseq-train: "
     "--reset-optimizer)"
@@ -41,14 +40,16 @@ def _with_reason(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
             if (found := _ANOTHER.fullmatch(str(error))) is None:
                 raise
             kind, theirs, ours = found.groups()
-            of = _OF_PRECISION if kind == "Optimizer" else ""
+            of = ", which depends on the precision" if kind == "Optimizer" else ""
             other = f"another {kind.lower()}{of}: {theirs}, not {ours}"
             raise CheckpointError(f"{filename}: was saved by a run with {other}; {_REMEDY}") from error
         except ValueError as error:
             if not str(error).startswith(_TORCH_SAYS):
                 raise
-            other = f"another optimizer{_OF_PRECISION} (fp16 joins parameters, bf16 does not)"
-            raise CheckpointError(f"{filename}: was saved by a run with {other}; {_REMEDY}") from error
+            raise CheckpointError(
+                f"{filename}: the state of its optimizer is that of other parameters (layers, heads or frozen weights "
+                f"differ, or fp16, which joins parameters, and another precision); {_REMEDY}"
+            ) from error
         except Exception as error:
             reason = error.__context__
             if not str(error).startswith(_FAIRSEQ_SAYS) or not isinstance(reason, Exception):

@@ -240,3 +240,15 @@ def test_given_options_come_before_what_is_found(folders: tuple[Path, Path], tmp
     hub = LinformerRobertaModel.from_pretrained(model, "model.pt", data, **given)
     assert all(layer.compiled for layer in hub.model.encoder.sentence_encoder.layers)
     assert hub.cfg.bpe.sentencepiece_model == str(other)
+
+
+def test_n_is_that_of_the_weights_whatever_the_blocks_of_the_task_are(
+    folders: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """A pretraining without ``max_positions`` takes n from its task, and does not store it."""
+    model, data = folders
+    state = torch.load(model / "model.pt", weights_only=False)
+    state["cfg"]["model"]["max_positions"] = None
+    torch.save(state, tmp_path / "model.pt")
+    hub = LinformerRobertaModel.from_pretrained(tmp_path, "model.pt", data, tokens_per_sample=32)
+    assert hub.cfg.model.max_positions == hub.model.max_positions() == 64

@@ -6,11 +6,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import fairseq_cli.train  # noqa: F401 (a program whose functions are replaced once it is imported)
 import pytest
 
-from linformer_fairseq import patches
+from linformer_fairseq import patches, register
 from linformer_fairseq.patches import PATCHES, replace
 
 FOLDER = Path(patches.__file__).parent
@@ -82,3 +83,12 @@ def test_a_program_run_by_its_module_name_is_patched(monkeypatch: pytest.MonkeyP
 
 def test_a_run_that_is_stopped_has_looked_at_its_loss_before() -> None:
     assert list(map(name, PATCHES)).index("not_learning") < list(map(name, PATCHES)).index("stopping")
+
+
+def test_register_patches_a_program_that_was_imported_since(monkeypatch: pytest.MonkeyPatch) -> None:
+    program: Any = ModuleType("fairseq_cli.train")
+    program.train = program.validate_and_save = program.should_stop_early = lambda *_: None
+    register()
+    monkeypatch.setitem(sys.modules, "fairseq_cli.train", program)
+    register()
+    assert all(hasattr(function, "__wrapped__") for function in (program.train, program.validate_and_save))

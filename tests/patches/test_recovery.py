@@ -275,3 +275,8 @@ def test_a_run_does_not_resume_without_the_state_of_its_optimizer(
         checkpoint_utils.load_checkpoint(other.cfg.checkpoint, other)
     other.cfg.checkpoint.reset_optimizer = True
     checkpoint_utils.load_checkpoint(other.cfg.checkpoint, other)
+
+
+def test_the_last_checkpoint_may_be_named(tmp_path: Path) -> None:
+    """Scripts that resume by themselves name it before it is there."""
+    assert prepare(_options(tmp_path, restore_file=str(tmp_path / "checkpoint_last.pt")), "").whole is None
