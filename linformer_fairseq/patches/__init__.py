@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -104,9 +105,11 @@ def install() -> None:
 
 
 def _modules(name: str) -> list[ModuleType]:
-    """Return the module if it has been imported, and the running program if that is ``python -m NAME``."""
+    """Return the module if it has been imported, and the running program if that is it: ``python -m NAME``, or its file
+    (``python .../fairseq_cli/train.py``, for launchers)."""
     main = sys.modules.get("__main__")
     runs = getattr(getattr(main, "__spec__", None), "name", None) == name
+    runs = runs or Path(getattr(main, "__file__", None) or "").with_suffix("").parts[-2:] == tuple(name.split("."))
     return [module for module in (sys.modules.get(name), main if runs else None) if module is not None]
 
 

@@ -72,10 +72,18 @@ def test_a_second_installation_changes_nothing() -> None:
     assert all(one is other for one, other in zip(replaced(), before, strict=True))
 
 
-def test_a_program_run_by_its_module_name_is_patched(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "started",
+    [
+        {"__spec__": SimpleNamespace(name="fairseq_cli.train")},
+        {"__spec__": None, "__file__": "/venv/site-packages/fairseq_cli/train.py"},
+    ],
+    ids=["module", "file"],
+)
+def test_the_running_program_is_patched(monkeypatch: pytest.MonkeyPatch, started: dict[str, Any]) -> None:
     """``python -m fairseq_cli.train`` has the functions of this module as those of ``__main__``."""
     functions = ("train", "validate_and_save", "should_stop_early")
-    main = SimpleNamespace(__spec__=SimpleNamespace(name="fairseq_cli.train"), **dict.fromkeys(functions, three))
+    main = SimpleNamespace(**started, **dict.fromkeys(functions, three))
     monkeypatch.setitem(sys.modules, "__main__", main)  # type: ignore[arg-type]
     patches.install()
     assert all(getattr(main, function) is not three for function in functions)
