@@ -109,7 +109,8 @@ def _modules(name: str) -> list[ModuleType]:
     (``python .../fairseq_cli/train.py``, for launchers)."""
     main = sys.modules.get("__main__")
     runs = getattr(getattr(main, "__spec__", None), "name", None) == name
-    runs = runs or Path(getattr(main, "__file__", None) or "").with_suffix("").parts[-2:] == tuple(name.split("."))
+    file = Path(getattr(main, "__file__", None) or "")  # python -c has none
+    runs = runs or file.parts[-2:] == (*name.split(".")[:-1], f"{name.split('.')[-1]}.py")
     return [module for module in (sys.modules.get(name), main if runs else None) if module is not None]
 
 

@@ -152,7 +152,7 @@ def test_ten_epochs_of_ones_own_texts(words: list[str], task_data: Path) -> None
     assert config.lr_scheduler.warmup_updates == int(0.06 * config.optimization.max_update)
     assert config.run.name.endswith("/mine_lr1e-05_s1")
     swapped = complete(compose("finetuning", [*words, *more, "dataset.train_subset=valid"]))
-    assert swapped.optimization.max_update == -(-10 * open_dataset(task_data / "label" / "valid").items // 4)
+    assert swapped.optimization.max_update == -(-10 * open_dataset(task_data / "label" / "valid").items // 7)
     with pytest.raises(UserError, match="absent: no such folder"):
         complete(compose("finetuning", [*words, *more, "task.data=absent"]))
     with pytest.raises(UserError, match="run.sentences_per_update=0: expected at least 1"):

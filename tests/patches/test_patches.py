@@ -89,6 +89,14 @@ def test_the_running_program_is_patched(monkeypatch: pytest.MonkeyPatch, started
     assert all(getattr(main, function) is not three for function in functions)
 
 
+@pytest.mark.parametrize("started", [{}, {"__file__": None}, {"__file__": "/x/train.py"}])
+def test_other_programs_are_not_patched(monkeypatch: pytest.MonkeyPatch, started: dict[str, Any]) -> None:
+    main = SimpleNamespace(**started, train=three)
+    monkeypatch.setitem(sys.modules, "__main__", main)  # type: ignore[arg-type]
+    patches.install()
+    assert main.train is three
+
+
 def test_a_run_that_is_stopped_has_looked_at_its_loss_before() -> None:
     assert list(map(name, PATCHES)).index("not_learning") < list(map(name, PATCHES)).index("stopping")
 

@@ -205,3 +205,5 @@ def _check_model(folder: Path, made: Path) -> None:
         LinformerRobertaModel.from_pretrained(made)
     except CheckpointError as error:
         raise UserError(f"{folder}: {str(error).removeprefix(f'{made / CHECKPOINT}: ')}") from None
+    except OmegaConfBaseException as error:  # an interpolation in place of a value, which is followed only here
+        raise UserError(f"{folder / TRANSFORMERS_CONFIG}: {str(error).splitlines()[0]}") from None
