@@ -10,7 +10,6 @@ from pathlib import Path
 
 import torch
 from onnxruntime.quantization import QuantType, quantize_dynamic
-from onnxscript.ir.passes.common import ClearMetadataAndDocStringPass
 
 from linformer_fairseq.checkpoints.released_folder import ONNX
 from linformer_fairseq.files.atomic import new_folder
@@ -47,7 +46,6 @@ def export_onnx(model: str, out: Path, data: Path | None = None, int8: bool = Fa
             verbose=False,
         )
         assert program is not None
-        ClearMetadataAndDocStringPass()(program.model)  # among them are stack traces, with this machine's paths
         program.save(folder / ONNX)
         if int8:
             quantize_dynamic(folder / ONNX, folder / INT8, weight_type=QuantType.QInt8)

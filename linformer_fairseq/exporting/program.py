@@ -44,10 +44,8 @@ def export_program(model: str, out: Path, data: Path | None = None) -> list[Path
     with new_folder(out) as folder:
         converted = convert(model, data)
         converted.write_tokenizer(folder)
-        program = program_of(converted.model())
-        _clear_stack_traces(program)
         content = io.BytesIO()  # torch aborts the process if it cannot write a file
-        torch.export.save(program, content)
+        torch.export.save(program_of(converted.model()), content)
         (folder / PROGRAM).write_bytes(content.getbuffer())
     return sorted(out.iterdir())
 
@@ -66,13 +64,15 @@ def program_of(model: LinformerPreTrainedModel) -> ExportedProgram:
     mask[1, -1] = 0
     sizes = {0: Dim(BATCH), 1: Dim(LENGTH, min=2, max=n)}
     with torch.no_grad():
-        return torch.export.export(
+        program = torch.export.export(
             _Logits(model), (tokens, mask), dynamic_shapes=dict.fromkeys(INPUTS, sizes), strict=False
         )
+    _clear_stack_traces(program)
+    return program
 
 
 def _clear_stack_traces(program: ExportedProgram) -> None:
-    """They have this machine's paths, and would be saved with the program."""
+    """They have this machine's paths, and would be saved with the program, or the ONNX model that is made of it."""
     for part in program.graph_module.modules():
         assert isinstance(part, GraphModule)
         for node in part.graph.nodes:
