@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from .attention import LinformerSelfAttention, ProjectedSequence, has_hooks
+from .attention import LinformerSelfAttention, ProjectedSequence
+from .linear_maps import has_hooks
 from .projection import Projection
 from .settings import LinformerSettings
 
@@ -73,7 +74,7 @@ def encoder_layer(
         attended, _ = parts.self_attn(attention_input(parts, x), padding)
         wanted = slice(1 if first_only else None)
         return _end(parts, *_feed_forward(parts, x[:, wanted], attended[:, wanted]))
-    source, projected = _step(parts, _project)(parts, x, padding)
+    source, projected = _step(parts, _project)(parts, x, padding, not first_only)
     if first_only:
         x, source = x[:, :1], source[:, :1]
     positions = _step(parts, _positions)
@@ -87,7 +88,7 @@ def encoder_layer(
             [
                 _end(
                     parts,
-                    *checkpoint(inner, parts, x[block], source[block], projected.part(block[0]), use_reentrant=False),
+                    *checkpoint(inner, parts, x[block], source[block], projected.part(*block), use_reentrant=False),
                 )
                 for block in blocks
             ],
@@ -99,7 +100,7 @@ def encoder_layer(
         return positions(parts, x, source, projected)
     out = x if overwrite else None
     for block in blocks:
-        done = positions(parts, x[block], source[block], projected.part(block[0]))
+        done = positions(parts, x[block], source[block], projected.part(*block))
         if out is None or out.dtype != done.dtype:  # by autocast; seen at the first block
             out = done.new_empty(x.shape)
         out[block] = done
@@ -118,10 +119,11 @@ def attention_input(layer: Any, x: Tensor) -> Tensor:
     return source
 
 
-def _project(parts: LayerParts, x: Tensor, padding: Tensor | None) -> tuple[Tensor, ProjectedSequence]:
-    """The input of the attention, (B, T, C), and the projected keys and values."""
+def _project(parts: LayerParts, x: Tensor, padding: Tensor | None, queries: bool) -> tuple[Tensor, ProjectedSequence]:
+    """The input of the attention, (B, T, C), and the projected keys and values; ``queries`` as for the attention's
+    `project`."""
     source = attention_input(parts, x)
-    return source, parts.self_attn.project(source, padding)
+    return source, parts.self_attn.project(source, padding, queries)
 
 
 def _positions(parts: LayerParts, x: Tensor, source: Tensor, projected: ProjectedSequence) -> Tensor:

@@ -77,6 +77,31 @@ def test_blocks_give_what_the_whole_gives(
         assert torch.equal(fresh, before), "gradients need the input as it was"
 
 
+@pytest.mark.parametrize("first_only", [False, True])
+@pytest.mark.parametrize("block", [3, 7, 100])
+@torch.no_grad()
+def test_queries_keys_and_values_of_short_inputs_may_be_one_product(
+    block: int, first_only: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer = _layer("layerwise-convolution-affine-stretch")
+    monkeypatch.setattr(layers, "_block_size", lambda _: block)
+    products: list[int] = []
+    linear = torch.nn.functional.linear
+    for length, mask in [(4, None), INPUTS[-1]]:
+        x = torch.randn(5, length, WIDTH)
+        expected = layer(x, mask, first_only=first_only)
+        with monkeypatch.context() as patched:
+            patched.setattr("linformer_fairseq.core.attention.faster_together", lambda maps, x: True)
+            patched.setattr(
+                "linformer_fairseq.core.linear_maps.F.linear",
+                lambda x, *args: products.append(len(args[0]) // WIDTH) or linear(x, *args),
+            )
+            found = layer(x, mask, first_only=first_only)
+        real = slice(None) if mask is None or first_only else ~mask
+        torch.testing.assert_close(found[real], expected[real])
+    assert (3 in products) == (not first_only), "queries of the first position alone are computed by themselves"
+
+
 @pytest.mark.parametrize("block", [7, N, 2 * N + 3])
 @pytest.mark.parametrize(("case", "normalize_before"), CASES)
 def test_recomputed_blocks_have_the_gradients_of_the_whole(

@@ -13,6 +13,7 @@ from benchmarks.efficiency.sizes import Sizes
 from linformer_fairseq.core.attention import ProjectedSequence
 from linformer_fairseq.core.dot_product import dot_product_attention
 from linformer_fairseq.core.layer import LayerParts, encoder_layer
+from linformer_fairseq.core.linear_maps import faster_together, together
 
 
 class HeadMaps(nn.Module):
@@ -33,8 +34,9 @@ class HeadMaps(nn.Module):
         out: Tensor = self.out_proj(heads.transpose(1, 2).flatten(2))
         return out
 
-    def project(self, x: Tensor, padding: Tensor | None) -> Any:
-        """What all positions of (B, T, C) are to those that attend to them; padding is bool (B, T), True at padding."""
+    def project(self, x: Tensor, padding: Tensor | None, queries: bool = False) -> Any:
+        """What all positions of (B, T, C) are to those that attend to them; padding is bool (B, T), True at padding.
+        ``queries``: all positions are going to attend."""
         raise NotImplementedError
 
     def attend(self, x: Tensor, projected: Any) -> Tensor:
@@ -50,8 +52,9 @@ class RowsSelfAttention(HeadMaps):
 
     def attend(self, x: Tensor, projected: ProjectedSequence) -> Tensor:
         """Attention of any positions (B, t, C) to all: (B, t, C)."""
-        keys, values, mask, *_ = projected
-        query = self.split(self.q_proj(x))
+        keys, values, mask, *_, query = projected
+        if query is None:
+            query = self.split(self.q_proj(x))
         scale, dropout = query.size(-1) ** -0.5, self.dropout if self.training else 0.0
         mixed, _ = dot_product_attention(query, keys, values, mask, scale=scale, dropout=dropout)
         return self.join(mixed)
@@ -60,9 +63,13 @@ class RowsSelfAttention(HeadMaps):
 class DenseSelfAttention(RowsSelfAttention):
     """softmax(Q K^T / sqrt(D)) V over all positions, in the two steps of `LinformerSelfAttention`."""
 
-    def project(self, x: Tensor, padding: Tensor | None) -> ProjectedSequence:
-        """Keys and values of all positions of (B, T, C)."""
+    def project(self, x: Tensor, padding: Tensor | None, queries: bool = False) -> ProjectedSequence:
+        """Keys and values of all positions of (B, T, C), and queries as in our layer."""
         mask = None if padding is None else ~padding[:, None, None, :]
+        maps = self.q_proj, self.k_proj, self.v_proj
+        if queries and faster_together(maps, x):
+            query, keys, values = (self.split(found) for found in together(maps, x))
+            return ProjectedSequence(keys, values, mask, query=query)
         return ProjectedSequence(self.split(self.k_proj(x)), self.split(self.v_proj(x)), mask)
 
 

@@ -38,6 +38,7 @@ _CORE = (
     "dot_product",
     "flops",
     "layer",
+    "linear_maps",
     "projection",
     "row_weights",
     "settings",
