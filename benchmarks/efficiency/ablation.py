@@ -198,6 +198,9 @@ OTHER_MODELS: dict[str, Change] = {
     "convolution that fits, W_q, W_k and W_v by themselves": _both(
         _other_rows(**_FITTING), _replaced(attention, "faster_together", lambda *_: False)
     ),
+    "convolution that fits, keys and values of all sequences first": _both(
+        _other_rows(**_FITTING), _replaced(_Attention, "shortens", lambda *_: True)
+    ),
     "convolution, affine, windows that fit": _other_rows(**_FITTING),
     "the same with windows that overlap": _other_rows(**_FITTING, kernel_strides=2),
 }
@@ -228,5 +231,6 @@ INFERENCE = {name for name in VARIANTS if "block" in name} - TRAINING | {
     "output beside its input",
     "convolution by product and sum",
     "convolution that fits, W_q, W_k and W_v by themselves",
+    "convolution that fits, keys and values of all sequences first",
 }
 """Variants that make no difference with gradients."""

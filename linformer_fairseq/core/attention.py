@@ -170,6 +170,17 @@ class LinformerSelfAttention(nn.Module):
         """
         return self._join_heads(self._heads(x, projected, need_weights=False)[0])
 
+    def shortens(self, x: Tensor, key_padding_mask: Tensor | None = None) -> bool:
+        """Whether the T positions of (B, T, C) attend to fewer than T rows, in any head.
+
+        Args, Raises: as in `forward`.
+        """
+        self._check_shapes(x, key_padding_mask)
+        length = x.size(1)
+        projections = (self.key_projection(head) for head in range(len(self._dims)))
+        counts = (projection.count(length) for projection in projections)
+        return any(min(rows, count) < length for rows, count in zip(self._dims, counts, strict=True))
+
     def key_projection(self, head: int) -> Projection:
         """E of a head, which may be that of the layer or of the whole encoder."""
         projection = self.proj_k if self._shared is None else self._shared

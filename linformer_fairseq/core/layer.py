@@ -8,7 +8,7 @@ gradients, the same holds if the layer recomputes its blocks in the backward pas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any, Protocol, TypeVar
 
@@ -29,6 +29,7 @@ _LARGE_BLOCK = 65536
 """Positions of a block on other devices: enough to use the whole device; only limits memory for very long inputs."""
 
 Map = Callable[[Tensor], Tensor]
+Index = TypeVar("Index", slice, tuple[slice, slice])
 Step = TypeVar("Step", bound=Callable[..., Any])
 
 
@@ -72,8 +73,20 @@ def encoder_layer(
     """
     if has_hooks(parts.self_attn):  # which see the attention of all positions, as in other models
         attended, _ = parts.self_attn(attention_input(parts, x), padding)
-        wanted = slice(1 if first_only else None)
-        return _end(parts, *_feed_forward(parts, x[:, wanted], attended[:, wanted]))
+        end = 1 if first_only else None
+        return _end(parts, *_feed_forward(parts, x[:, :end], attended[:, :end]))
+    # Without gradients, but in training or of an input that requires one, a checkpoint runs the layer: it has saved the
+    # input, and will run the layer again with gradients and the same dropout.
+    whole = torch.is_grad_enabled() or parts.training or x.requires_grad or torch.compiler.is_compiling()
+    groups = [] if whole or parts.self_attn.shortens(x, padding) else _groups(x)
+    if len(groups) > 1:  # keys and values are no smaller than the input, so they are computed in blocks, too
+
+        def some(group: slice) -> Tensor:
+            its_padding = None if padding is None else padding[group]
+            return encoder_layer(parts, x[group], its_padding, overwrite, first_only)
+
+        wanted = x[:, :1] if first_only else x
+        return _filled(groups, some, wanted.shape, wanted if overwrite else None)
     source, projected = _step(parts, _project)(parts, x, padding, not first_only)
     if first_only:
         x, source = x[:, :1], source[:, :1]
@@ -93,19 +106,14 @@ def encoder_layer(
                 for block in blocks
             ],
         )
-    # Without gradients, but in training or of an input that requires one, a checkpoint runs the layer: it has saved the
-    # input, and will run the layer again with gradients and the same dropout.
-    whole = torch.is_grad_enabled() or parts.training or x.requires_grad
     if whole or len(blocks) <= 1:  # none for a batch of no sequences
         return positions(parts, x, source, projected)
-    out = x if overwrite else None
-    for block in blocks:
-        done = positions(parts, x[block], source[block], projected.part(*block))
-        if out is None or out.dtype != done.dtype:  # by autocast; seen at the first block
-            out = done.new_empty(x.shape)
-        out[block] = done
-    assert out is not None
-    return out
+    return _filled(
+        blocks,
+        lambda block: positions(parts, x[block], source[block], projected.part(*block)),
+        x.shape,
+        x if overwrite else None,
+    )
 
 
 def attention_input(layer: Any, x: Tensor) -> Tensor:
@@ -174,6 +182,17 @@ def _compiled(step: Any) -> Any:
     return torch.compile(step)
 
 
+def _filled(blocks: Iterable[Index], step: Callable[[Index], Tensor], shape: torch.Size, out: Tensor | None) -> Tensor:
+    """What ``step`` returns for each block, in ``out`` or a new tensor of this shape."""
+    for block in blocks:
+        done = step(block)
+        if out is None or out.dtype != done.dtype:  # by autocast; seen at the first block
+            out = done.new_empty(shape)
+        out[block] = done
+    assert out is not None
+    return out
+
+
 def _joined(blocks: list[tuple[slice, slice]], done: list[Tensor]) -> Tensor:
     """Joins blocks, in the order of `_blocks`, to (B, T, C)."""
     by_sequence: dict[int, list[Tensor]] = {}
@@ -192,12 +211,17 @@ def _block_size(x: Tensor) -> int:
 
 def _blocks(x: Tensor) -> Iterator[tuple[slice, slice]]:
     """The sequences and positions of each block: several whole sequences, or a part of one."""
-    batch, length, _ = x.shape
     size = _block_size(x)
-    sequences = max(1, size // length)
-    for first in range(0, batch, sequences):
-        for start in range(0, length, size):
-            yield slice(first, first + sequences), slice(start, start + size)
+    for sequences in _groups(x):
+        for start in range(0, x.size(1), size):
+            yield sequences, slice(start, start + size)
+
+
+def _groups(x: Tensor) -> list[slice]:
+    """The sequences of each block."""
+    batch, length, _ = x.shape
+    count = max(1, _block_size(x) // length)
+    return [slice(first, first + count) for first in range(0, batch, count)]
 
 
 class LinformerEncoderLayer(nn.Module, LayerParts):

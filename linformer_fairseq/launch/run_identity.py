@@ -15,7 +15,7 @@ from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch.pretrained import all_options, read_pretrained, same_value
 from linformer_fairseq.models.architectures import MODEL
 from linformer_fairseq.models.config import DEFAULTS, Role, with_role
-from linformer_fairseq.training.resuming import LAST
+from linformer_fairseq.training.resuming import from_own
 
 _START = "finetune_from_model"
 # in addition to the options of its model
@@ -69,7 +69,7 @@ def check_same_model(path: Path, config: DictConfig) -> None:
     """
     last = last_checkpoint(path, config.checkpoint.checkpoint_suffix)
     name, task = str(config.model._name), config.task
-    resumes = config.checkpoint.restore_file == LAST and last.is_file()
+    resumes = from_own(config.checkpoint) and last.is_file()
     if not resumes or not name.startswith((MODEL, "roberta")):  # of others, the options are not known
         return
     try:

@@ -33,7 +33,7 @@ from linformer_fairseq.checkpoints.folder import (
 )
 from linformer_fairseq.checkpoints.reading import CheckpointError, already_checked
 from linformer_fairseq.training.process_group import on_first_rank, wait
-from linformer_fairseq.training.resuming import LAST
+from linformer_fairseq.training.resuming import LAST, from_own
 from linformer_fairseq.training.run_report import LOG
 
 
@@ -45,7 +45,7 @@ def _from_sound_file(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
         prepared = on_first_rank(lambda: prepare(cfg, trainer.checkpoint_suffix), CheckpointError) or Prepared()
         whole, updates_last = prepared.whole, not (cfg.no_save or cfg.no_last_checkpoints)
         own = last_checkpoint(Path(cfg.save_dir), trainer.checkpoint_suffix)
-        resumes = cfg.restore_file == LAST and own.is_file()
+        resumes = from_own(cfg) and own.is_file()
         try:
             with already_checked(whole.path, whole.found) if whole else contextlib.nullcontext():
                 loaded = load_checkpoint(cfg, trainer, **more)
@@ -104,7 +104,7 @@ def prepare(cfg: Any, suffix: str) -> Prepared:
     folder = Path(cfg.save_dir)
     for path in remove_unfinished(folder) if local and not cfg.no_save else ():
         LOG.info(f"removed {path}, left by an unfinished save")
-    if cfg.restore_file != LAST and Path(cfg.restore_file) != folder / LAST:
+    if not from_own(cfg):
         return _check_named(cfg.restore_file.replace(".pt", suffix + ".pt"), "--restore-file")
     if not local:
         return Prepared()

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 LAST = "checkpoint_last.pt"
 """fairseq's default of ``restore_file``, which is in the run's folder."""
 RESETS = ("reset_optimizer", "reset_lr_scheduler", "reset_meters", "reset_dataloader")
 """fairseq's options with which a run begins anew in some way."""
+
+
+def from_own(cfg: Any) -> bool:
+    """Whether a run loads the last checkpoint of its own folder, if there is one: fairseq's default, or named.
+
+    Args:
+        cfg: fairseq's checkpoint options.
+    """
+    own = Path(cfg.save_dir, LAST).absolute()
+    return cfg.restore_file == LAST or Path(cfg.restore_file).absolute() == own
 
 
 def resumed(extra_state: Any, trainer: Any) -> bool:
@@ -24,6 +35,6 @@ def command_to_resume(cfg: Any) -> str:
     Args:
         cfg: fairseq's checkpoint options.
     """
-    without = [f"--restore-file {cfg.restore_file}"] if cfg.restore_file != LAST else []
+    without = [] if from_own(cfg) else [f"--restore-file {cfg.restore_file}"]
     without += [f"--{name.replace('_', '-')}" for name in RESETS if getattr(cfg, name)]
     return "the same command" + (f" without {', '.join(without)}" if without else "")

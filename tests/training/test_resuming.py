@@ -8,6 +8,7 @@ import pytest
 from linformer_fairseq.training.resuming import command_to_resume
 
 OPTIONS = {
+    "save_dir": "runs/a",
     "restore_file": "checkpoint_last.pt",
     "reset_optimizer": False,
     "reset_lr_scheduler": False,
@@ -20,6 +21,11 @@ OPTIONS = {
     ("changed", "command"),
     [
         ({}, "the same command"),
+        ({"restore_file": "./runs/a/checkpoint_last.pt"}, "the same command"),
+        (
+            {"restore_file": "runs/b/checkpoint_last.pt"},
+            "the same command without --restore-file runs/b/checkpoint_last.pt",
+        ),
         ({"restore_file": "roberta.pt"}, "the same command without --restore-file roberta.pt"),
         (
             {"restore_file": "roberta.pt", "reset_optimizer": True, "reset_lr_scheduler": True},

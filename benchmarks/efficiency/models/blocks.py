@@ -39,6 +39,10 @@ class HeadMaps(nn.Module):
         ``queries``: all positions are going to attend."""
         raise NotImplementedError
 
+    def shortens(self, x: Tensor, padding: Tensor | None) -> bool:
+        """Whether what `project` returns is smaller than (B, T, C) for any T."""
+        return True
+
     def attend(self, x: Tensor, projected: Any) -> Tensor:
         """Attention of any positions (B, t, C) to all: (B, t, C)."""
         raise NotImplementedError
@@ -62,6 +66,10 @@ class RowsSelfAttention(HeadMaps):
 
 class DenseSelfAttention(RowsSelfAttention):
     """softmax(Q K^T / sqrt(D)) V over all positions, in the two steps of `LinformerSelfAttention`."""
+
+    def shortens(self, x: Tensor, padding: Tensor | None) -> bool:
+        """False: there is a key for each position, so our layer computes keys in blocks, too."""
+        return False
 
     def project(self, x: Tensor, padding: Tensor | None, queries: bool = False) -> ProjectedSequence:
         """Keys and values of all positions of (B, T, C), and queries as in our layer."""
