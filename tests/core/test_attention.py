@@ -6,9 +6,8 @@ import copy
 import math
 import pickle
 import warnings
-from unittest.mock import Mock
-
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
