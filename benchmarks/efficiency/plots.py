@@ -129,8 +129,12 @@ def bars(result: Result, path: Path) -> None:
     figure, grid = plt.subplots(
         len(dropouts), len(lengths), sharex=True, squeeze=False, figsize=size, layout="constrained"
     )
+    for axes in grid.flat:
+        axes.set_visible(False)  # one that was not measured
     for length, dropout in panels:
         axes = grid[dropouts.index(dropout)][lengths.index(length)]
+        axes.set_visible(True)
+        axes.tick_params(labelbottom=True)
         cells = {"cells": cells_of(result, length=length, dropout=dropout)}
         for path_name, shade, shift in (("bare", 0.45, -0.2), ("trainer", 1.0, 0.2)):
             for row, (model, k) in enumerate(names):
