@@ -30,7 +30,6 @@ from linformer_fairseq.core import (
     layer,
 )
 from linformer_fairseq.core.flops import Order
-from linformer_fairseq.core.linear_maps import together
 from linformer_fairseq.core.projection import LinearProjection, zero_padding
 from linformer_fairseq.files.markdown import markdown_table
 
@@ -109,7 +108,7 @@ def table(result: dict[str, Any]) -> list[str]:
     ]
 
 
-Projected = tuple[Tensor, Tensor, None, None]
+Projected = tuple[Tensor, Tensor, None]
 """What `_keys_values` returns if the keys and values are projected."""
 Change = Callable[[LinformerEncoderLayer], contextlib.AbstractContextManager[Any]]
 
@@ -156,15 +155,18 @@ def _order(order: Order) -> Change:
     return _replaced(attention, "cheapest_order", lambda *_: order)
 
 
-def _projected_twice(self: Any, first: Any, second: Any, x: Tensor, padding: Tensor | None, *_: bool) -> Projected:
+def _projected_twice(self: Any, first: Any, second: Any, x: Tensor, padding: Tensor | None) -> Projected:
     """Computes E X once for keys and once for values."""
-    return self.k_proj(self._project(first, x, padding)), self.v_proj(self._project(first, x, padding)), None, None
+    return self.k_proj(self._project(first, x, padding)), self.v_proj(self._project(first, x, padding)), None
 
 
-def _one_product(self: Any, first: Any, second: Any, x: Tensor, padding: Tensor | None, *_: bool) -> Projected:
+def _one_product(self: Any, first: Any, second: Any, x: Tensor, padding: Tensor | None) -> Projected:
     """Keys and values from one product with W_k and W_v concatenated."""
-    keys, values = together((self.k_proj, self.v_proj), self._project(first, x, padding))
-    return keys, values, None, None
+    rows = self._project(first, x, padding)
+    linears = (self.k_proj, self.v_proj)
+    weight, bias = torch.cat([one.weight for one in linears]), torch.cat([one.bias for one in linears])
+    keys, values = F.linear(rows, weight, bias).chunk(2, dim=-1)
+    return keys, values, None
 
 
 def _split_any(self: Any, x: Tensor) -> Tensor:
@@ -195,12 +197,6 @@ OTHER_MODELS: dict[str, Change] = {
     "convolution by product and sum": _both(
         _other_rows(projection="convolution"), _replaced(convolution, "_convolves_fast", lambda _: False)
     ),
-    "convolution that fits, W_q, W_k and W_v by themselves": _both(
-        _other_rows(**_FITTING), _replaced(attention, "faster_together", lambda *_: False)
-    ),
-    "convolution that fits, keys and values of all sequences first": _both(
-        _other_rows(**_FITTING), _replaced(_Attention, "shortens", lambda *_: True)
-    ),
     "convolution, affine, windows that fit": _other_rows(**_FITTING),
     "the same with windows that overlap": _other_rows(**_FITTING, kernel_strides=2),
 }
@@ -230,7 +226,5 @@ TRAINING = {"blocks computed again"}
 INFERENCE = {name for name in VARIANTS if "block" in name} - TRAINING | {
     "output beside its input",
     "convolution by product and sum",
-    "convolution that fits, W_q, W_k and W_v by themselves",
-    "convolution that fits, keys and values of all sequences first",
 }
 """Variants that make no difference with gradients."""

@@ -32,7 +32,7 @@ class FeatureRows(NamedTuple):
     values: Tensor
     """F V, (B, H, m, D)."""
 
-    def part(self, sequences: slice, positions: slice) -> FeatureRows:
+    def part(self, sequences: slice) -> FeatureRows:
         """The rows of some of the sequences."""
         return FeatureRows(self.log_norms[sequences], self.values[sequences])
 

@@ -12,7 +12,6 @@ from torch.nn import functional as F
 
 from .dot_product import dot_product_attention
 from .flops import Order, cheapest_order
-from .linear_maps import faster_together, has_hooks, is_plain, together
 from .projection import LinearProjection, Projection, RaggedHeads, zero_padding
 from .settings import LinformerSettings
 from .sharing import build_layer_projections, build_shared_projection
@@ -34,17 +33,14 @@ class ProjectedSequence(NamedTuple):
     (H, R, T + 1); if they differ between sequences, (B, H or 1, R, T + 1)."""
     padded: bool = False
     """Whether there may be padding, so that the next batch has another shape."""
-    query: Tensor | None = None
-    """Queries of all positions, (B, H, T, D), if they were computed with the keys and values."""
 
-    def part(self, sequences: slice, positions: slice) -> ProjectedSequence:
-        """What some positions of some of the sequences attend to."""
+    def part(self, sequences: slice) -> ProjectedSequence:
+        """The keys and values of some of the sequences."""
         mask = self.mask if self.mask is None or self.mask.size(0) == 1 else self.mask[sequences]
         late = self.late
         if late is not None and late[0].dim() == 4:
             late = late[0][sequences], late[1][sequences]
-        query = None if self.query is None else self.query[sequences, :, positions]
-        return ProjectedSequence(self.keys[sequences], self.values[sequences], mask, late, self.padded, query)
+        return ProjectedSequence(self.keys[sequences], self.values[sequences], mask, late, self.padded)
 
 
 class LinformerSelfAttention(nn.Module):
@@ -128,18 +124,14 @@ class LinformerSelfAttention(nn.Module):
         Raises:
             ValueError: T is larger than ``max_positions``, the shapes do not match, or the mask is not bool.
         """
-        projected = self.project(x, key_padding_mask, queries=True)
+        projected = self.project(x, key_padding_mask)
         heads, weights = self._heads(x, projected, need_weights)
         return self._join_heads(heads), weights
 
-    def project(self, x: Tensor, key_padding_mask: Tensor | None = None, queries: bool = False) -> ProjectedSequence:
+    def project(self, x: Tensor, key_padding_mask: Tensor | None = None) -> ProjectedSequence:
         """Projects (B, T, C) and computes the keys and values that positions attend to.
 
-        Args:
-            x, key_padding_mask: as in `forward`.
-            queries: all positions are going to attend, so their queries may be computed, too, if that is faster.
-
-        Raises: as in `forward`.
+        Args, Raises: as in `forward`.
         """
         self._check_shapes(x, key_padding_mask)
         if self.fixed_rows and key_padding_mask is None:
@@ -148,38 +140,20 @@ class LinformerSelfAttention(nn.Module):
         assert first is not None
         second = first if self.proj_v is None else self.proj_v
         live = first.live_rows(x, key_padding_mask)
-        keys, values, late, query = self._keys_values(first, second, x, key_padding_mask, queries)
+        keys, values, late = self._keys_values(first, second, x, key_padding_mask)
         mask = None if live is None else live.unsqueeze(2)
-        return ProjectedSequence(
-            self._split_heads(keys),
-            self._split_heads(values),
-            mask,
-            late,
-            padded=key_padding_mask is not None,
-            query=None if query is None else self._split_heads(query),
-        )
+        padded = key_padding_mask is not None
+        return ProjectedSequence(self._split_heads(keys), self._split_heads(values), mask, late, padded)
 
     def attend(self, x: Tensor, projected: ProjectedSequence) -> Tensor:
         """Computes the attention of any positions (B, t, C) of the sequences that ``projected`` was made from.
 
-        After the projection, positions do not depend on each other, so a long sequence can be processed in parts. If
-        ``projected`` has queries, they must be those of the positions (`ProjectedSequence.part`).
+        After the projection, positions do not depend on each other, so a long sequence can be processed in parts.
 
         Returns:
             (B, t, C).
         """
         return self._join_heads(self._heads(x, projected, need_weights=False)[0])
-
-    def shortens(self, x: Tensor, key_padding_mask: Tensor | None = None) -> bool:
-        """Whether the T positions of (B, T, C) attend to fewer than T rows, in any head.
-
-        Args, Raises: as in `forward`.
-        """
-        self._check_shapes(x, key_padding_mask)
-        length = x.size(1)
-        projections = (self.key_projection(head) for head in range(len(self._dims)))
-        counts = (projection.count(length) for projection in projections)
-        return any(min(rows, count) < length for rows, count in zip(self._dims, counts, strict=True))
 
     def key_projection(self, head: int) -> Projection:
         """E of a head, which may be that of the layer or of the whole encoder."""
@@ -205,14 +179,12 @@ class LinformerSelfAttention(nn.Module):
         second: Projection | RaggedHeads,
         x: Tensor,
         padding: Tensor | None,
-        queries: bool,
-    ) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor] | None, Tensor | None]:
-        """Keys and values (B, R or T + 1, C), ``late`` of `ProjectedSequence`, and queries (B, T, C) if they were
-        computed; ``first`` is E, ``second`` F."""
+    ) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor] | None]:
+        """Keys and values (B, R or T + 1, C), and ``late`` of `ProjectedSequence`; ``first`` is E, ``second`` F."""
         if isinstance(first, RaggedHeads) and self.settings.is_pooling:  # each head pools the whole X to its own rows
             self._check_parts()
             by_head = [head(x, padding) for head in first.heads]
-            return _linear_by_head(by_head, self.k_proj), _linear_by_head(by_head, self.v_proj), None, None
+            return _linear_by_head(by_head, self.k_proj), _linear_by_head(by_head, self.v_proj), None
         if not self.settings.is_pooling:
             # W without bias maps zeros to zeros, which add nothing; a weight of zero would not remove NaN or infinity.
             x = zero_padding(x, padding)
@@ -220,27 +192,24 @@ class LinformerSelfAttention(nn.Module):
         if order is Order.PROJECTION:
             rows = self._project(first, x, padding)
             others = rows if second is first else self._project(second, x, padding)
-            maps = self.q_proj, self.k_proj, self.v_proj
-            if queries and rows is x and others is x and faster_together(maps, x):  # a row for each token
-                query, keys, values = together(maps, x)
-                return keys, values, None, query
-            return self.k_proj(rows), self.v_proj(others), None, None
+            return self.k_proj(rows), self.v_proj(others), None
         keys, values = F.linear(x, self.k_proj.weight), F.linear(x, self.v_proj.weight)
         if order is Order.SCORES:
             assert isinstance(first, LinearProjection) and isinstance(second, LinearProjection)
             early = first.with_ones(self._rows, x.size(1), padding)
             late = early, early if second is first else second.with_ones(self._rows, x.size(1), padding)
-            return _append(keys, self.k_proj.bias), _append(values, self.v_proj.bias), late, None
+            return _append(keys, self.k_proj.bias), _append(values, self.v_proj.bias), late
         # In place: nothing else uses the products.
         keys = self._project(first, keys, padding).add_(self.k_proj.bias)
-        return keys, self._project(second, values, padding).add_(self.v_proj.bias), None, None
+        return keys, self._project(second, values, padding).add_(self.v_proj.bias), None
 
     def _order(self, length: int) -> Order:
         """The cheapest order of products; if W_k or W_v is not a plain linear layer, one that calls it as a module."""
         by_rows = self.settings.sharing != "none" or self.settings.is_pooling
         if self.fixed_rows:
             return Order.PROJECTION if by_rows else Order.MAPS
-        if not (is_plain(self.k_proj) and is_plain(self.v_proj)):  # quantization noise, pruning, hooks
+        whole = any(type(linear) is not nn.Linear or has_hooks(linear) for linear in (self.k_proj, self.v_proj))
+        if whole:  # quantization noise, pruning, hooks
             if by_rows:
                 return Order.PROJECTION
             self._check_parts()
@@ -271,12 +240,11 @@ class LinformerSelfAttention(nn.Module):
     def _heads(self, x: Tensor, projected: ProjectedSequence, need_weights: bool) -> tuple[Tensor, Tensor | None]:
         """Outputs of the heads (B, H, t, D) for positions (B, t, C), and P (B, H, t, R) if requested."""
         scale = self.settings.head_dim**-0.5
-        keys, values, mask, late, padded, query = projected
+        keys, values, mask, late, padded = projected
         attention = partial(
             dot_product_attention, scale=scale, dropout=self._dropout, stored=need_weights, padded=padded
         )
-        if query is None:
-            query = self._split_heads(self.q_proj(x))
+        query = self._split_heads(self.q_proj(x))
         if late is None:
             return attention(query, keys, values, mask)
         # Q (E K)^T = (Q K^T) E^T and P (F V) = (P F) V. For T < k, T x T scores are cheaper than k rows of keys.
@@ -337,6 +305,12 @@ def _linear_by_head(rows_by_head: list[Tensor], linear: nn.Linear) -> Tensor:
     """Applies W_i and b_i to the R_i rows of each head and stacks the results: H tensors (B, R_i, C) -> (B, R, C)."""
     weights, biases = linear.weight.chunk(len(rows_by_head)), linear.bias.chunk(len(rows_by_head))
     return RaggedHeads.stack([F.linear(*args) for args in zip(rows_by_head, weights, biases, strict=True)])
+
+
+def has_hooks(module: nn.Module) -> bool:
+    """Whether calls of the module are observed, so that it must be called as a whole."""
+    hooks = (module._forward_pre_hooks, module._forward_hooks, module._backward_pre_hooks, module._backward_hooks)
+    return any(hooks)
 
 
 def _append(rows: Tensor, last: Tensor) -> Tensor:

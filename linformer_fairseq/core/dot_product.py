@@ -117,16 +117,15 @@ def _faster_in_steps(query: Tensor, keys: Tensor, dropout: float) -> bool:
         return True
     length, rows = query.size(-2), keys.size(-2)
     if query.requires_grad:
-        few = rows <= _MOST_ROWS_IN_TRAINING and not has_amx()
+        few = rows <= _MOST_ROWS_IN_TRAINING and not _has_amx()
         return few or length * rows <= _LARGEST_IN_TRAINING
-    if has_amx():
+    if _has_amx():
         return False
     return query.shape[:3].numel() * rows <= _LARGEST_IN_INFERENCE and (
         rows <= 2 * length or keys.size(1) < query.size(1)
     )
 
 
-def has_amx() -> bool:
-    """Whether the processor multiplies matrices by AMX."""
+def _has_amx() -> bool:
     found: bool = torch.cpu._is_amx_tile_supported()
     return found

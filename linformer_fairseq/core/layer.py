@@ -8,7 +8,7 @@ gradients, the same holds if the layer recomputes its blocks in the backward pas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, Protocol, TypeVar
 
@@ -17,8 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from .attention import LinformerSelfAttention, ProjectedSequence
-from .linear_maps import has_hooks
+from .attention import LinformerSelfAttention, ProjectedSequence, has_hooks
 from .projection import Projection
 from .settings import LinformerSettings
 
@@ -29,7 +28,6 @@ _LARGE_BLOCK = 65536
 """Positions of a block on other devices: enough to use the whole device; only limits memory for very long inputs."""
 
 Map = Callable[[Tensor], Tensor]
-Index = TypeVar("Index", slice, tuple[slice, slice])
 Step = TypeVar("Step", bound=Callable[..., Any])
 
 
@@ -73,21 +71,9 @@ def encoder_layer(
     """
     if has_hooks(parts.self_attn):  # which see the attention of all positions, as in other models
         attended, _ = parts.self_attn(attention_input(parts, x), padding)
-        end = 1 if first_only else None
-        return _end(parts, *_feed_forward(parts, x[:, :end], attended[:, :end]))
-    # Without gradients, but in training or of an input that requires one, a checkpoint runs the layer: it has saved the
-    # input, and will run the layer again with gradients and the same dropout.
-    whole = torch.is_grad_enabled() or parts.training or x.requires_grad or torch.compiler.is_compiling()
-    groups = [] if whole or parts.self_attn.shortens(x, padding) else _groups(x)
-    if len(groups) > 1:  # keys and values are no smaller than the input, so they are computed in blocks, too
-
-        def some(group: slice) -> Tensor:
-            its_padding = None if padding is None else padding[group]
-            return encoder_layer(parts, x[group], its_padding, overwrite, first_only)
-
-        wanted = x[:, :1] if first_only else x
-        return _filled(groups, some, wanted.shape, wanted if overwrite else None)
-    source, projected = _step(parts, _project)(parts, x, padding, not first_only)
+        wanted = slice(1 if first_only else None)
+        return _end(parts, *_feed_forward(parts, x[:, wanted], attended[:, wanted]))
+    source, projected = _step(parts, _project)(parts, x, padding)
     if first_only:
         x, source = x[:, :1], source[:, :1]
     positions = _step(parts, _positions)
@@ -101,19 +87,24 @@ def encoder_layer(
             [
                 _end(
                     parts,
-                    *checkpoint(inner, parts, x[block], source[block], projected.part(*block), use_reentrant=False),
+                    *checkpoint(inner, parts, x[block], source[block], projected.part(block[0]), use_reentrant=False),
                 )
                 for block in blocks
             ],
         )
+    # Without gradients, but in training or of an input that requires one, a checkpoint runs the layer: it has saved the
+    # input, and will run the layer again with gradients and the same dropout.
+    whole = torch.is_grad_enabled() or parts.training or x.requires_grad
     if whole or len(blocks) <= 1:  # none for a batch of no sequences
         return positions(parts, x, source, projected)
-    return _filled(
-        blocks,
-        lambda block: positions(parts, x[block], source[block], projected.part(*block)),
-        x.shape,
-        x if overwrite else None,
-    )
+    out = x if overwrite else None
+    for block in blocks:
+        done = positions(parts, x[block], source[block], projected.part(block[0]))
+        if out is None or out.dtype != done.dtype:  # by autocast; seen at the first block
+            out = done.new_empty(x.shape)
+        out[block] = done
+    assert out is not None
+    return out
 
 
 def attention_input(layer: Any, x: Tensor) -> Tensor:
@@ -127,11 +118,10 @@ def attention_input(layer: Any, x: Tensor) -> Tensor:
     return source
 
 
-def _project(parts: LayerParts, x: Tensor, padding: Tensor | None, queries: bool) -> tuple[Tensor, ProjectedSequence]:
-    """The input of the attention, (B, T, C), and the projected keys and values; ``queries`` as for the attention's
-    `project`."""
+def _project(parts: LayerParts, x: Tensor, padding: Tensor | None) -> tuple[Tensor, ProjectedSequence]:
+    """The input of the attention, (B, T, C), and the projected keys and values."""
     source = attention_input(parts, x)
-    return source, parts.self_attn.project(source, padding, queries)
+    return source, parts.self_attn.project(source, padding)
 
 
 def _positions(parts: LayerParts, x: Tensor, source: Tensor, projected: ProjectedSequence) -> Tensor:
@@ -182,17 +172,6 @@ def _compiled(step: Any) -> Any:
     return torch.compile(step)
 
 
-def _filled(blocks: Iterable[Index], step: Callable[[Index], Tensor], shape: torch.Size, out: Tensor | None) -> Tensor:
-    """What ``step`` returns for each block, in ``out`` or a new tensor of this shape."""
-    for block in blocks:
-        done = step(block)
-        if out is None or out.dtype != done.dtype:  # by autocast; seen at the first block
-            out = done.new_empty(shape)
-        out[block] = done
-    assert out is not None
-    return out
-
-
 def _joined(blocks: list[tuple[slice, slice]], done: list[Tensor]) -> Tensor:
     """Joins blocks, in the order of `_blocks`, to (B, T, C)."""
     by_sequence: dict[int, list[Tensor]] = {}
@@ -211,17 +190,12 @@ def _block_size(x: Tensor) -> int:
 
 def _blocks(x: Tensor) -> Iterator[tuple[slice, slice]]:
     """The sequences and positions of each block: several whole sequences, or a part of one."""
-    size = _block_size(x)
-    for sequences in _groups(x):
-        for start in range(0, x.size(1), size):
-            yield sequences, slice(start, start + size)
-
-
-def _groups(x: Tensor) -> list[slice]:
-    """The sequences of each block."""
     batch, length, _ = x.shape
-    count = max(1, _block_size(x) // length)
-    return [slice(first, first + count) for first in range(0, batch, count)]
+    size = _block_size(x)
+    sequences = max(1, size // length)
+    for first in range(0, batch, sequences):
+        for start in range(0, length, size):
+            yield slice(first, first + sequences), slice(start, start + size)
 
 
 class LinformerEncoderLayer(nn.Module, LayerParts):

@@ -6,7 +6,6 @@ import copy
 import math
 import pickle
 import warnings
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -300,25 +299,6 @@ def test_a_damaged_signature_is_named(signature: list[float]) -> None:
     state = layers.state_dict() | {"1.signature": torch.tensor(signature)}
     with pytest.raises(ValueError, match=r"1\.signature is \["):
         layers.load_state_dict(state)
-
-
-@pytest.mark.parametrize(
-    ("options", "longest"),
-    [
-        ({"projection": "linear"}, 8),
-        ({"projection": "convolution"}, 8),
-        ({"projection": "convolution", "short_inputs": "first_columns", "row_weights": "free"}, 1),
-        ({"projection": "linear", "projected_dim": [[8, 4]], "sharing": "none"}, 4),
-        ({"projection": "mean_pool", "projected_dim": [[8, 16]], "sharing": "headwise", "short_inputs": "stretch"}, 8),
-    ],
-)
-def test_up_to_k_positions_are_not_shortened(options: dict[str, Any], longest: int) -> None:
-    settings = LinformerSettings(
-        **{"embed_dim": 8, "num_heads": 2, "num_layers": 1, "max_positions": 32, "projected_dim": 8} | options
-    )
-    layers, _ = build_attention_layers(settings)
-    kept = [length for length in range(1, 33) if not layers[0].shortens(torch.zeros(1, length, 8))]
-    assert kept == list(range(1, longest + 1))
 
 
 def test_short_inputs_cost_little_more_than_dense_attention() -> None:

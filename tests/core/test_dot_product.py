@@ -42,7 +42,7 @@ def fused(monkeypatch: pytest.MonkeyPatch) -> Mock:
 @pytest.fixture(params=[False, True], ids=["no_amx", "amx"])
 def amx(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     found: bool = request.param
-    monkeypatch.setattr("linformer_fairseq.core.dot_product.has_amx", lambda: found)
+    monkeypatch.setattr("linformer_fairseq.core.dot_product._has_amx", lambda: found)
     return found
 
 
@@ -75,7 +75,7 @@ def test_the_output_is_softmax_of_scores_times_values(
 
 
 def test_large_scores_are_left_to_the_fused_kernel(fused: Mock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("linformer_fairseq.core.dot_product.has_amx", lambda: False)
+    monkeypatch.setattr("linformer_fairseq.core.dot_product._has_amx", lambda: False)
     query, keys = draw(H, 6, torch.bfloat16), draw(H, 6, torch.bfloat16)
     for largest, called in ((B * H * 6 * 6, False), (B * H * 6 * 6 - 1, True)):
         monkeypatch.setattr("linformer_fairseq.core.dot_product._LARGEST_IN_INFERENCE", largest)
@@ -98,7 +98,7 @@ def test_large_scores_are_left_to_the_fused_kernel(fused: Mock, monkeypatch: pyt
 def test_training_is_in_steps_for_few_rows_and_with_dropout(
     fused: Mock, monkeypatch: pytest.MonkeyPatch, rows: int, dropout: float, amx: bool, called: bool
 ) -> None:
-    monkeypatch.setattr("linformer_fairseq.core.dot_product.has_amx", lambda: amx)
+    monkeypatch.setattr("linformer_fairseq.core.dot_product._has_amx", lambda: amx)
     query, keys = draw(H, 512, torch.bfloat16).requires_grad_(), draw(H, rows, torch.bfloat16)
     dot_product_attention(query, keys, keys, scale=SCALE, dropout=dropout)
     assert fused.called == called

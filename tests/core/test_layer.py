@@ -7,7 +7,7 @@ import torch
 
 from linformer_fairseq.core import LinformerEncoderLayer, build_shared_projection
 from linformer_fairseq.core import layer as layers
-from tests.core.cases import WIDTH, K, N, padding_mask, randomise, settings_of
+from tests.core.cases import WIDTH, N, padding_mask, randomise, settings_of
 
 # A case of each kind of keys and values that blocks of positions attend to; both orders of layer norm with two of them.
 CASES = [
@@ -75,65 +75,6 @@ def test_blocks_give_what_the_whole_gives(
         fresh = before.clone()
         layer(fresh, mask, overwrite=True)
         assert torch.equal(fresh, before), "gradients need the input as it was"
-
-
-@pytest.mark.parametrize("first_only", [False, True])
-@pytest.mark.parametrize("case", ["layerwise-convolution-affine-stretch", "layerwise-linear"])
-@torch.no_grad()
-def test_keys_of_short_inputs_are_computed_in_blocks(
-    case: str, first_only: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    layer = _layer(case)
-    project, sequences = layer.self_attn.project, []
-    monkeypatch.setattr(layers, "_block_size", lambda _: 2 * N)
-    expected = {}
-    for length in (K, N):
-        x = torch.randn(5, length, WIDTH)
-        with torch.enable_grad():  # in one piece
-            expected[length] = x, layer(x, first_only=first_only)
-    monkeypatch.setattr(
-        layer.self_attn, "project", lambda x, *args: sequences.append(x.size(0)) or project(x, *args), raising=False
-    )
-    for length, (x, whole) in expected.items():
-        torch.testing.assert_close(layer(x, first_only=first_only), whole)
-        torch.testing.assert_close(layer(x, overwrite=True, first_only=first_only), whole)
-        per_block = 2 * N // length
-        in_blocks = [min(per_block, 5 - first) for first in range(0, 5, per_block)]
-        assert sequences == 2 * (in_blocks if length == K else [5])
-        sequences.clear()
-
-
-@torch.no_grad()
-def test_a_mask_of_other_sequences_is_refused_in_blocks_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    layer = _layer("layerwise-convolution-affine-stretch")
-    monkeypatch.setattr(layers, "_block_size", lambda _: 8)
-    with pytest.raises(ValueError, match=r"expected \(B, T\) = \(5, 4\)"):
-        layer(torch.randn(5, 4, WIDTH), torch.zeros(6, 4, dtype=torch.bool))
-
-
-@pytest.mark.parametrize("first_only", [False, True])
-@pytest.mark.parametrize("block", [3, 7, 100])
-@torch.no_grad()
-def test_queries_keys_and_values_of_short_inputs_may_be_one_product(
-    block: int, first_only: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    layer = _layer("layerwise-convolution-affine-stretch")
-    monkeypatch.setattr(layers, "_block_size", lambda _: block)
-    products: list[int] = []
-    linear = torch.nn.functional.linear
-    for length, mask in [(4, None), INPUTS[-1]]:
-        x = torch.randn(5, length, WIDTH)
-        expected = layer(x, mask, first_only=first_only)
-        with monkeypatch.context() as patched:
-            patched.setattr("linformer_fairseq.core.attention.faster_together", lambda maps, x: True)
-            patched.setattr(
-                "linformer_fairseq.core.linear_maps.F.linear",
-                lambda x, *args: products.append(len(args[0]) // WIDTH) or linear(x, *args),
-            )
-            found = layer(x, mask, first_only=first_only)
-        real = slice(None) if mask is None or first_only else ~mask
-        torch.testing.assert_close(found[real], expected[real])
-    assert (3 in products) == (not first_only), "queries of the first position alone are computed by themselves"
 
 
 @pytest.mark.parametrize("block", [7, N, 2 * N + 3])

@@ -13,7 +13,6 @@ from benchmarks.efficiency.sizes import Sizes
 from linformer_fairseq.core.attention import ProjectedSequence
 from linformer_fairseq.core.dot_product import dot_product_attention
 from linformer_fairseq.core.layer import LayerParts, encoder_layer
-from linformer_fairseq.core.linear_maps import faster_together, together
 
 
 class HeadMaps(nn.Module):
@@ -34,14 +33,9 @@ class HeadMaps(nn.Module):
         out: Tensor = self.out_proj(heads.transpose(1, 2).flatten(2))
         return out
 
-    def project(self, x: Tensor, padding: Tensor | None, queries: bool = False) -> Any:
-        """What all positions of (B, T, C) are to those that attend to them; padding is bool (B, T), True at padding.
-        ``queries``: all positions are going to attend."""
+    def project(self, x: Tensor, padding: Tensor | None) -> Any:
+        """What all positions of (B, T, C) are to those that attend to them; padding is bool (B, T), True at padding."""
         raise NotImplementedError
-
-    def shortens(self, x: Tensor, padding: Tensor | None) -> bool:
-        """Whether what `project` returns is smaller than (B, T, C) for any T."""
-        return True
 
     def attend(self, x: Tensor, projected: Any) -> Tensor:
         """Attention of any positions (B, t, C) to all: (B, t, C)."""
@@ -56,9 +50,8 @@ class RowsSelfAttention(HeadMaps):
 
     def attend(self, x: Tensor, projected: ProjectedSequence) -> Tensor:
         """Attention of any positions (B, t, C) to all: (B, t, C)."""
-        keys, values, mask, *_, query = projected
-        if query is None:
-            query = self.split(self.q_proj(x))
+        keys, values, mask, *_ = projected
+        query = self.split(self.q_proj(x))
         scale, dropout = query.size(-1) ** -0.5, self.dropout if self.training else 0.0
         mixed, _ = dot_product_attention(query, keys, values, mask, scale=scale, dropout=dropout)
         return self.join(mixed)
@@ -67,17 +60,9 @@ class RowsSelfAttention(HeadMaps):
 class DenseSelfAttention(RowsSelfAttention):
     """softmax(Q K^T / sqrt(D)) V over all positions, in the two steps of `LinformerSelfAttention`."""
 
-    def shortens(self, x: Tensor, padding: Tensor | None) -> bool:
-        """False: there is a key for each position, so our layer computes keys in blocks, too."""
-        return False
-
-    def project(self, x: Tensor, padding: Tensor | None, queries: bool = False) -> ProjectedSequence:
-        """Keys and values of all positions of (B, T, C), and queries as in our layer."""
+    def project(self, x: Tensor, padding: Tensor | None) -> ProjectedSequence:
+        """Keys and values of all positions of (B, T, C)."""
         mask = None if padding is None else ~padding[:, None, None, :]
-        maps = self.q_proj, self.k_proj, self.v_proj
-        if queries and faster_together(maps, x):
-            query, keys, values = (self.split(found) for found in together(maps, x))
-            return ProjectedSequence(keys, values, mask, query=query)
         return ProjectedSequence(self.split(self.k_proj(x)), self.split(self.v_proj(x)), mask)
 
 

@@ -21,7 +21,7 @@ class NystromSelfAttention(RowsSelfAttention):
         settings = LinformerSettings(width, heads, 1, n, count, projection="mean_pool")
         self.segment_means = MeanPool(count, settings)
 
-    def project(self, x: Tensor, padding: Tensor | None, queries: bool = False) -> ProjectedSequence:
+    def project(self, x: Tensor, padding: Tensor | None) -> ProjectedSequence:
         """Landmarks of (B, T, C), and the values that queries find there."""
         means = self.segment_means(x, padding)  # of queries and keys, since these are linear maps of x
         live = self.segment_means.live_rows(x, padding)

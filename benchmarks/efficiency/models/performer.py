@@ -19,7 +19,7 @@ class PerformerSelfAttention(HeadMaps):
         super().__init__(width, heads)
         self.register_buffer("features", draw_features(count, width // heads))
 
-    def project(self, x: Tensor, padding: Tensor | None, queries: bool = False) -> FeatureRows:
+    def project(self, x: Tensor, padding: Tensor | None) -> FeatureRows:
         """The sums over all positions of (B, T, C)."""
         return feature_rows(self.features, self.split(self.k_proj(x)), self.split(self.v_proj(x)), padding)
 

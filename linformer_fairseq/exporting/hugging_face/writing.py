@@ -38,7 +38,6 @@ _CORE = (
     "dot_product",
     "flops",
     "layer",
-    "linear_maps",
     "projection",
     "row_weights",
     "settings",
