@@ -82,6 +82,26 @@ def test_the_spread_of_e_is_what_projection_init_says(sharing: str, init: str, s
     assert values.mean().item() == pytest.approx(0, abs=std * 0.2)
 
 
+@pytest.mark.parametrize("strides", [1, 2])
+def test_the_spread_of_kernels_is_that_of_a_convolution(strides: int) -> None:
+    """Glorot and Bengio 2010: windows of four; as many outputs for each input as kernels that reach it."""
+    words = {"projection": "convolution", "projection_init": "xavier", "kernel_strides": strides}
+    model = _build(LinformerSettings(**_SIZES, sharing="none", **words))
+    values = torch.cat([m.weight.flatten() for m in _projections(model)])
+    assert values.abs().amax().item() == pytest.approx((3 / (4 * strides + strides)) ** 0.5, rel=0.02)
+    assert values.std().item() == pytest.approx((1 / (4 * strides + strides)) ** 0.5, rel=0.1)
+
+
+def test_the_linear_layers_begin_as_in_fairseq() -> None:
+    """fairseq's MultiheadAttention: Glorot's uniform distribution, with a gain of 1 / sqrt(2) for q, k and v."""
+    layer = _build(LinformerSettings(**BASE))["layers"][0]
+    width = layer.out_proj.in_features
+    for linear, gain in ((layer.q_proj, 0.5), (layer.k_proj, 0.5), (layer.v_proj, 0.5), (layer.out_proj, 1.0)):
+        bound = (gain * 3 / width) ** 0.5
+        assert 0.97 * bound < linear.weight.abs().amax().item() <= bound
+        assert linear.weight.std().item() == pytest.approx(bound / 3**0.5, rel=0.1)
+
+
 @pytest.mark.parametrize("step", [1.0, 0.1])
 @pytest.mark.parametrize("sharing", ["none", "headwise", "key_value", "layerwise"])
 @pytest.mark.parametrize("projection", ["linear", "convolution"])

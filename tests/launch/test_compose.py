@@ -61,6 +61,8 @@ def test_tokens_per_update_are_equal_across_n_and_devices(length: int, world_siz
         ("pretraining", ["dataset.batch_size=null", "dataset.max_tokens=4096", "optimization.update_freq=[2]"], 8192),
         ("pretraining", ["dataset.batch_size=3", "optimization.update_freq=[1]"], 3 * 512),
         ("pretraining", ["dataset.batch_size=null", "optimization.update_freq=[1]"], None),
+        ("pretraining", ["dataset.batch_size=3", "dataset.max_tokens=1024", "optimization.update_freq=[1]"], 1024),
+        ("pretraining", ["task.sample_break_mode=eos", "dataset.batch_size=3", "optimization.update_freq=[1]"], None),
         ("finetuning", ["task=sst2", "pretrained=x"], None),
     ],
 )

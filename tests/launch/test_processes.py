@@ -139,13 +139,13 @@ def test_torchrun_is_started_with_the_same_words() -> None:
     assert command[-4:] == ["--module", "linformer_fairseq.cli", "pretrain", "task.data=x"]
 
 
-def _hang_up_when(ready: Path) -> threading.Thread:
+def _send_when(ready: Path, number: signal.Signals) -> threading.Thread:
     def wait() -> None:
         for _ in range(600):
             if ready.exists():
                 break
             time.sleep(0.05)
-        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), number)
 
     thread = threading.Thread(target=wait)
     thread.start()
@@ -170,13 +170,41 @@ def test_a_closed_terminal_stops_the_run_as_sigterm_does_unless_nohup_has_it_ign
     """The run has a session of its own, so nobody else tells it."""
     before = signal.signal(signal.SIGHUP, handler)
     try:
-        thread = _hang_up_when(tmp_path / "ready")
+        thread = _send_when(tmp_path / "ready", signal.SIGHUP)
         command = [sys.executable, "-c", _SLEEPER, str(tmp_path / "ready"), str(seconds)]
         assert application._child(command, {}) == expected
         thread.join()
         assert signal.getsignal(signal.SIGHUP) == handler
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+_TELLING = """
+import signal, sys, time
+from pathlib import Path
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):
+    signal.signal(number, lambda number, frame: sys.exit(number))
+Path(sys.argv[1]).touch()
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "torchrun", "arrives"),
+    [
+        (signal.SIGUSR1, False, signal.SIGUSR1),
+        (signal.SIGUSR1, True, signal.SIGTERM),  # torchrun would end without telling its workers
+        (signal.SIGUSR2, True, signal.SIGTERM),
+        (signal.SIGINT, True, signal.SIGINT),
+    ],
+)
+def test_a_signal_is_forwarded_as_one_that_torchrun_forwards(
+    number: signal.Signals, torchrun: bool, arrives: signal.Signals, tmp_path: Path
+) -> None:
+    thread = _send_when(tmp_path / "ready", number)
+    command = [sys.executable, "-c", _TELLING, str(tmp_path / "ready")]
+    assert application._child(command, {}, torchrun=torchrun) == (arrives, number)
+    thread.join()
 
 
 _STUBBORN = """

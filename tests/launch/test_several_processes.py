@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -24,14 +25,14 @@ class Command:
     def __init__(self, words: Sequence[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.words, self.folder, self._capsys = words, folder, capsys
 
-    def end(self, updates: int) -> None:
-        """Write the record of a finished attempt."""
+    def end(self, updates: int | None, status: str = "finished") -> None:
+        """Write the record of an attempt that has ended."""
         config = with_defaults(complete(compose("pretraining", self.words[1:])))
         hardware = {"processor": "", "accelerator": None, "hosts": []}
         attempt = {"updates_at_start": 0, "world_size": 2, "hardware": hardware}
         folder = RunFolder(self.folder)
         folder.begin(config, _facts(config, self.words[1:]), attempt)
-        folder.end("finished", Progress(first=0, last=updates))
+        folder.end(status, Progress(first=0, last=updates))
 
     def said(self, *more: str, status: int = 1) -> str:
         assert cli.main([*self.words, *more]) == status
@@ -79,3 +80,38 @@ def test_a_run_that_is_finished(command: Command) -> None:
     assert "missing" in command.said()
     save(command.folder / "checkpoint_last.pt", 3)
     assert command.said(status=0) == ""
+
+
+@pytest.mark.parametrize(
+    ("child", "record", "status"),
+    [
+        ((0, 0), ("finished", 3), 0),
+        ((1, 0), ("failed", 2), 1),
+        ((1, signal.SIGTERM), ("stopped", 2), 85),
+        ((1, 0), ("stopped", 2), 85),  # the signal went to the processes only
+        ((1, signal.SIGTERM), ("stopped", None), 143),  # before the first update: nothing is saved
+        ((1, signal.SIGUSR1), None, 128 + signal.SIGUSR1),  # before they joined
+        ((1, signal.SIGINT), ("stopped", 2), 130),
+    ],
+)
+def test_the_status_says_whether_the_command_resumes_it(
+    command: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    child: tuple[int, int],
+    record: tuple[str, int | None] | None,
+    status: int,
+) -> None:
+    """Whatever torchrun's is. An attempt that was stopped earlier does not count."""
+    command.end(1, "stopped")
+    save(command.folder / "checkpoint_last.pt", 1)
+
+    def run(*_: object, torchrun: bool) -> tuple[int, int]:
+        assert torchrun
+        if record is not None:
+            command.end(record[1], record[0])
+        return child
+
+    monkeypatch.setattr(application, "_child", run)
+    command.said(status=status)
+    assert (f"the same command resumes from {command.folder}" in caplog.text) == (status == 85)
