@@ -51,6 +51,25 @@ def test_the_gpu_computes_what_the_reference_does_without_a_host_sync(
 
 
 @pytest.mark.parametrize("case", ALL_MODES)
+def test_gradients_are_those_on_a_cpu(case: str) -> None:
+    settings = settings_of(case)
+    shared = build_shared_projection(settings)
+    layer = LinformerEncoderLayer(settings, 0, shared, ffn_dim=40)
+    modules = torch.nn.ModuleList(module for module in (layer, shared) if module is not None)
+    x, mask = torch.randn(len(LENGTHS), N, WIDTH), padding_mask(LENGTHS, N)
+    found = []
+    for device in ("cpu", "cuda"):
+        modules.to(device)
+        modules.zero_grad()
+        inputs = x.to(device, copy=True).requires_grad_()
+        out = layer(inputs, mask.to(device))
+        out[~mask.to(device)].square().sum().backward()
+        gradients = {name: parameter.grad for name, parameter in modules.named_parameters()} | {"x": inputs.grad}
+        found.append({name: gradient.cpu().clone() for name, gradient in gradients.items() if gradient is not None})
+    torch.testing.assert_close(found[1], found[0], atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("case", ALL_MODES)
 def test_a_cuda_graph_takes_the_layer_and_replays_it_on_other_input(case: str) -> None:
     layers, shared = build_attention_layers(settings_of(case))
     layer = layers[0].eval().cuda()
