@@ -11,7 +11,7 @@ import pytest
 from linformer_fairseq import cli
 from linformer_fairseq.launch import application, complete, compose
 from linformer_fairseq.launch.options import with_defaults
-from linformer_fairseq.launch.run_folder import RunFolder
+from linformer_fairseq.launch.run_folder import RunFolder, read_record
 from linformer_fairseq.launch.train import _facts
 from linformer_fairseq.training.run_report import Progress
 from tests.checkpoint_files import save
@@ -25,14 +25,18 @@ class Command:
     def __init__(self, words: Sequence[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.words, self.folder, self._capsys = words, folder, capsys
 
-    def end(self, updates: int | None, status: str = "finished") -> None:
-        """Write the record of an attempt that has ended."""
+    def begin(self) -> RunFolder:
+        """Write the record of an attempt that has begun."""
         config = with_defaults(complete(compose("pretraining", self.words[1:])))
         hardware = {"processor": "", "accelerator": None, "hosts": []}
         attempt = {"updates_at_start": 0, "world_size": 2, "hardware": hardware}
         folder = RunFolder(self.folder)
         folder.begin(config, _facts(config, self.words[1:]), attempt)
-        folder.end(status, Progress(first=0, last=updates))
+        return folder
+
+    def end(self, updates: int | None, status: str = "finished") -> None:
+        """Write the record of an attempt that has ended."""
+        self.begin().end(status, Progress(first=0, last=updates))
 
     def said(self, *more: str, status: int = 1) -> str:
         assert cli.main([*self.words, *more]) == status
@@ -67,6 +71,15 @@ def test_a_folder_that_another_process_holds(command: Command) -> None:
     held = RunFolder(command.folder)
     assert f"{command.folder}: another process" in command.said()
     del held
+
+
+def test_an_attempt_that_did_not_record_its_end_has_failed(command: Command) -> None:
+    command.begin()
+    command.end(2, "stopped")
+    command.begin()
+    attempts = (read_record(command.folder) or {})["attempts"]
+    assert [attempt["status"] for attempt in attempts] == ["failed", "stopped", "running"]
+    assert [bool(attempt["error"]) for attempt in attempts] == [True, False, False]
 
 
 def test_a_folder_with_another_run(command: Command) -> None:
