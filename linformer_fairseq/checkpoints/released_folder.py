@@ -45,10 +45,10 @@ def existing_weights(name_or_path: str) -> Path:
         UserError: there is no such file or folder, or it is a folder of Hugging Face's transformers or of a graph.
     """
     path = Path(find_weights(name_or_path))
-    if graph := next((name for name in (ONNX, PROGRAM) if (path / name).is_file()), None):
+    graphs = (ONNX, PROGRAM)
+    if graph := next((name for name in graphs if path.name == name or (path / name).is_file()), None):
         raise UserError(
-            f"{name_or_path}: has an exported graph ({graph}), which cannot be read back; give the checkpoint that it "
-            "was made from"
+            f"{name_or_path}: an exported graph ({graph}) cannot be read back; give the checkpoint that it was made from"
         )
     if name_or_path not in shipped_models() and (Path(name_or_path) / TRANSFORMERS_CONFIG).is_file():
         folder = shlex.quote(name_or_path)

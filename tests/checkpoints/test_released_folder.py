@@ -129,7 +129,7 @@ def test_the_package_s_models_have_names(
     with pytest.raises(UserError, match="`linformer import hf 'a blank' OUT`"):
         released_folder.existing_weights("a blank")
     (tmp_path / "a blank" / "model.onnx").touch()
-    with pytest.raises(UserError, match=r"has an exported graph \(model.onnx\)"):
+    with pytest.raises(UserError, match=r"an exported graph \(model.onnx\)"):
         released_folder.existing_weights("a blank")
     capsys.readouterr()
     assert main(["evaluate", "small", str(folders[0]), "--device", "cpu"]) == 0

@@ -105,9 +105,10 @@ def test_a_graph_is_not_read_back(folder: Path, tmp_path: Path, capsys: pytest.C
     shutil.copyfile(folder / "hf" / "config.json", tmp_path / "config.json")
     (tmp_path / graph).touch()
     (tmp_path / "texts.txt").write_text("a text\n")
-    said = refusal(capsys, "predict", tmp_path, tmp_path / "texts.txt")
-    assert says(said, tmp_path, "exported graph", graph, "cannot be read back", "give the checkpoint")
-    assert "import hf" not in said
+    for model in (tmp_path, tmp_path / graph):
+        said = refusal(capsys, "predict", model, tmp_path / "texts.txt")
+        assert says(said, model, "exported graph", graph, "cannot be read back", "give the checkpoint")
+        assert "import hf" not in said
 
 
 def test_errors_leave_nothing(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
