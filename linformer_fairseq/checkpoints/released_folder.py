@@ -48,7 +48,8 @@ def existing_weights(name_or_path: str) -> Path:
     graphs = (ONNX, PROGRAM)
     if graph := next((name for name in graphs if path.name == name or (path / name).is_file()), None):
         raise UserError(
-            f"{name_or_path}: an exported graph ({graph}) cannot be read back; give the checkpoint that it was made from"
+            f"{name_or_path}: an exported graph ({graph}) cannot be read back; give the checkpoint that it was made "
+            "from"
         )
     if name_or_path not in shipped_models() and (Path(name_or_path) / TRANSFORMERS_CONFIG).is_file():
         folder = shlex.quote(name_or_path)
