@@ -12,6 +12,7 @@ from pathlib import Path
 from benchmarks.efficiency import presets, sizes
 from benchmarks.efficiency.models.registry import MODELS, TRAINABLE
 from benchmarks.measuring import RESULTS
+from linformer_fairseq.files.option_types import count
 
 DTYPES = ("float32", "bfloat16", "float16")
 OPTIMIZERS = ("adam", "fused_adamw")
@@ -42,18 +43,18 @@ def inference(parser: argparse.ArgumentParser) -> None:
     )
     _device(parser)
     parser.add_argument("--dtype", choices=DTYPES, help="type of weights and features (float32)")
-    parser.add_argument("--lengths", type=int, nargs="+", metavar="T", help="lengths of inputs (512 1024 2048 4096)")
-    parser.add_argument("--positions", type=int, metavar="N", help="n of the models (each length)")
-    parser.add_argument("--projected-dims", type=int, nargs="+", metavar="K", help="k of the models (128)")
+    parser.add_argument("--lengths", type=count, nargs="+", metavar="T", help="lengths of inputs (512 1024 2048 4096)")
+    parser.add_argument("--positions", type=count, metavar="N", help="n of the models (each length)")
+    parser.add_argument("--projected-dims", type=count, nargs="+", metavar="K", help="k of the models (128)")
     parser.add_argument(
         "--models", nargs="+", metavar="NAME", help=f"any of {', '.join(MODELS)} (all that are installed)"
     )
     parser.add_argument("--baseline", metavar="NAME", help="for the ratios in the JSON file (roberta_sdpa_core)")
-    parser.add_argument("--tokens", type=int, help="tokens of a batch, with padding (16384)")
-    parser.add_argument("--batches", type=int, nargs="+", metavar="B", help="also measure batches of B sequences")
+    parser.add_argument("--tokens", type=count, help="tokens of a batch, with padding (16384)")
+    parser.add_argument("--batches", type=count, nargs="+", metavar="B", help="also measure batches of B sequences")
     parser.add_argument("--padded", choices=("no", "yes", "both"), help="batches with padding (no)")
-    parser.add_argument("--rounds", type=int, help="timed passes of each model (5)")
-    parser.add_argument("--long-rounds", type=int, help=f"the same for T above {presets.LONG:,} (as --rounds)")
+    parser.add_argument("--rounds", type=count, help="timed passes of each model (5)")
+    parser.add_argument("--long-rounds", type=count, help=f"the same for T above {presets.LONG:,} (as --rounds)")
     _threads(parser)
     parser.add_argument("--max-seconds", type=float, help="longest pass; longer ones are skipped (60)")
     parser.add_argument("--largest-batch", action="store_true", help="use the largest batch that fits, as in Table 3")
@@ -84,21 +85,21 @@ def training(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--preset", choices=presets.TRAINING, help="sets lengths, n, k and padding of a measurement")
     _device(parser)
     _dtype(parser, DTYPES[:2])
-    parser.add_argument("--lengths", type=int, nargs="+", metavar="T", help="lengths of sequences (512)")
-    parser.add_argument("--positions", type=int, metavar="N", help="n of the models (each length)")
-    parser.add_argument("--projected-dims", type=int, nargs="+", metavar="K", help="k of the models (128)")
+    parser.add_argument("--lengths", type=count, nargs="+", metavar="T", help="lengths of sequences (512)")
+    parser.add_argument("--positions", type=count, metavar="N", help="n of the models (each length)")
+    parser.add_argument("--projected-dims", type=count, nargs="+", metavar="K", help="k of the models (128)")
     parser.add_argument("--padded", action="store_true", default=None, help="sequences of T / 2 to T tokens")
     models = f"any of {', '.join(TRAINABLE)} ({' '.join(trained)})"
     parser.add_argument("--models", nargs="+", metavar="NAME", default=trained, help=models)
-    parser.add_argument("--tokens", type=int, default=8192, help="tokens of an update, with padding (%(default)s)")
+    parser.add_argument("--tokens", type=count, default=8192, help="tokens of an update, with padding (%(default)s)")
     parser.add_argument("--optimizer", choices=OPTIMIZERS, default="adam", help="optimizer of all models (%(default)s)")
     parser.add_argument("--dropouts", type=float, nargs="+", metavar="P", default=[0.0, 0.1], help="dropout (0 0.1)")
     parser.add_argument("--paths", nargs="+", choices=PATHS, default=list(PATHS), help="training loops (both)")
     rounds = f"runs of each model, at least {LEAST_ROUNDS} (%(default)s)"
-    parser.add_argument("--rounds", type=int, default=LEAST_ROUNDS, help=rounds)
+    parser.add_argument("--rounds", type=count, default=LEAST_ROUNDS, help=rounds)
     updates = f"timed updates in a round; at least {LEAST_UPDATES} in all rounds together (%(default)s)"
-    parser.add_argument("--updates", type=int, default=2, help=updates)
-    parser.add_argument("--warm-up", type=int, default=1, help="untimed updates before them (%(default)s)")
+    parser.add_argument("--updates", type=count, default=2, help=updates)
+    parser.add_argument("--warm-up", type=count, default=1, help="untimed updates before them (%(default)s)")
     _threads(parser)
     _out(parser, "training_...json")
     _resume(parser)
@@ -123,18 +124,20 @@ def prediction(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--documents", type=Path, metavar="FILE", help="a long text on each line")
     parser.add_argument("--sentences", type=Path, metavar="FILE", help="a sentence on each line")
-    parser.add_argument("--texts", type=int, default=64, metavar="N", help="texts taken of each file (%(default)s)")
-    parser.add_argument("--positions", type=int, default=512, metavar="N", help="n of the models (%(default)s)")
-    parser.add_argument("--projected-dim", type=int, default=128, metavar="K", help="k of the Linformer (%(default)s)")
+    parser.add_argument("--texts", type=count, default=64, metavar="N", help="texts taken of each file (%(default)s)")
+    parser.add_argument("--positions", type=count, default=512, metavar="N", help="n of the models (%(default)s)")
+    parser.add_argument(
+        "--projected-dim", type=count, default=128, metavar="K", help="k of the Linformer (%(default)s)"
+    )
     parser.add_argument(
         "--batch-sizes",
-        type=int,
+        type=count,
         nargs="+",
         default=[1, 8, 32],
         metavar="B",
         help="batch sizes of the pipeline (1 8 32)",
     )
-    parser.add_argument("--rounds", type=int, default=5, help="timed runs of each model (%(default)s)")
+    parser.add_argument("--rounds", type=count, default=5, help="timed runs of each model (%(default)s)")
     _threads(parser)
     _out(parser, "prediction_...json")
     sizes.add_arguments(parser, vocabulary=False)
@@ -154,8 +157,8 @@ def precision(parser: argparse.ArgumentParser) -> None:
         help="a finetuned checkpoint, its run folder, or a folder made by `linformer checkpoint release`",
     )
     parser.add_argument("data", type=Path, metavar="TASK", help="a folder made by `linformer data task`")
-    parser.add_argument("--batch-size", type=int, default=32, metavar="N", help="examples per batch (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=5, help="timed runs of each model (%(default)s)")
+    parser.add_argument("--batch-size", type=count, default=32, metavar="N", help="examples per batch (%(default)s)")
+    parser.add_argument("--rounds", type=count, default=5, help="timed runs of each model (%(default)s)")
     _threads(parser)
     _out(parser, "precision_cpu.json")
 
@@ -191,7 +194,7 @@ def optimizer(parser: argparse.ArgumentParser) -> None:
     linformer benchmark optimizer
     """
     _device(parser)
-    parser.add_argument("--rounds", type=int, default=11, help="timed runs of each optimizer (%(default)s)")
+    parser.add_argument("--rounds", type=count, default=11, help="timed runs of each optimizer (%(default)s)")
     _threads(parser)
     _out(parser, "optimizer_...json")
     sizes.add_arguments(parser)
@@ -205,7 +208,7 @@ def padding(parser: argparse.ArgumentParser) -> None:
     TASK is a folder made by `linformer data task`. The batches are those of the first epoch of training.
     """
     parser.add_argument("tasks", type=Path, nargs="+", metavar="TASK", help="folder of a prepared task")
-    parser.add_argument("--batch-size", type=int, default=32, help="examples per batch (%(default)s)")
+    parser.add_argument("--batch-size", type=count, default=32, help="examples per batch (%(default)s)")
     windows = "examples that are sorted by length at a time (0 2048)"
     parser.add_argument("--windows", type=int, nargs="+", default=[0, 2048], help=windows)
     _out(parser, "padding.json")
@@ -225,12 +228,12 @@ def selfcheck(parser: argparse.ArgumentParser) -> None:
     _device(parser)
     _dtype(parser)
     parser.add_argument(
-        "--lengths", type=int, nargs="+", metavar="N", default=[512, 4096], help="lengths of inputs (512 4096)"
+        "--lengths", type=count, nargs="+", metavar="N", default=[512, 4096], help="lengths of inputs (512 4096)"
     )
-    parser.add_argument("--projected-dim", type=int, metavar="K", default=128, help="k of the models (%(default)s)")
+    parser.add_argument("--projected-dim", type=count, metavar="K", default=128, help="k of the models (%(default)s)")
     parser.add_argument("--models", nargs="+", metavar="NAME", help="models to check (all that are installed)")
-    parser.add_argument("--tokens", type=int, default=4096, help="tokens of a batch (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=5, help="timed runs of each model (%(default)s)")
+    parser.add_argument("--tokens", type=count, default=4096, help="tokens of a batch (%(default)s)")
+    parser.add_argument("--rounds", type=count, default=5, help="timed runs of each model (%(default)s)")
     _threads(parser)
     _out(parser, "selfcheck_...json")
     _resume(parser)
@@ -277,11 +280,11 @@ def _one_layer(parser: argparse.ArgumentParser, kind: str, rounds: int) -> None:
     """The options of programs that measure a single layer."""
     _device(parser)
     _dtype(parser)
-    parser.add_argument("--lengths", type=int, nargs="+", metavar="T", default=[512], help="lengths of inputs (512)")
-    parser.add_argument("--positions", type=int, metavar="N", help="n of the layer (each length)")
-    parser.add_argument("--projected-dim", type=int, metavar="K", default=128, help="k of the layer (%(default)s)")
-    parser.add_argument("--tokens", type=int, default=16384, help="tokens of a batch (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=rounds, help="timed runs of each variant (%(default)s)")
+    parser.add_argument("--lengths", type=count, nargs="+", metavar="T", default=[512], help="lengths of inputs (512)")
+    parser.add_argument("--positions", type=count, metavar="N", help="n of the layer (each length)")
+    parser.add_argument("--projected-dim", type=count, metavar="K", default=128, help="k of the layer (%(default)s)")
+    parser.add_argument("--tokens", type=count, default=16384, help="tokens of a batch (%(default)s)")
+    parser.add_argument("--rounds", type=count, default=rounds, help="timed runs of each variant (%(default)s)")
     _threads(parser)
     parser.add_argument("--training", action="store_true", help="forward and backward pass")
     _out(parser, f"{kind}_...json")
@@ -298,7 +301,7 @@ def _dtype(parser: argparse.ArgumentParser, choices: Sequence[str] = DTYPES) -> 
 
 
 def _threads(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--threads", type=int, help="CPU threads (torch's default)")
+    parser.add_argument("--threads", type=count, help="CPU threads (torch's default)")
 
 
 def _out(parser: argparse.ArgumentParser, name: str) -> None:

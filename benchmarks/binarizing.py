@@ -28,6 +28,7 @@ from typing import Any
 from benchmarks.measuring import ROOT, Measured, provenance, run, said
 from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.markdown import markdown_table
+from linformer_fairseq.files.option_types import count
 
 WANTED = 6.0
 """How many times faster than fairseq ours must be."""
@@ -280,8 +281,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--bpe", type=Path, help="folder of encoder.json, vocab.bpe, dict.txt (LINFORMER_DATA/bpe)")
     parser.add_argument("--megabytes", type=float, default=20, help="MB for the comparison (%(default)s)")
     parser.add_argument("--sizes", type=float, nargs="+", default=[10, 40, 160], help="MB, for ours (%(default)s)")
-    parser.add_argument("--workers", type=int, default=2, help="processes (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=5, help="each runs all programs (%(default)s)")
+    parser.add_argument("--workers", type=count, default=2, help="processes (%(default)s)")
+    parser.add_argument("--rounds", type=count, default=5, help="each runs all programs (%(default)s)")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "data_prep", help="folder for the results")
     args = parser.parse_args(words)
     args.data = data
@@ -289,8 +290,6 @@ def main(argv: list[str] | None = None) -> int:
     args.bpe = args.bpe.resolve() if args.bpe else data / "bpe" if data else None
     if args.bpe is None or not (args.text or data):
         parser.error("set LINFORMER_DATA to the folder of real data, or give --text and --bpe")
-    if args.rounds < 1:
-        parser.error(f"--rounds is {args.rounds}; expected at least 1")
     if not all(map(importlib.util.find_spec, RIVALS)):
         parser.error("tokenizers and datasets are needed: pip install -c constraints.txt -e '.[bench,data]'")
     made = provenance(" ".join([program, *words]), (*PACKAGES, *RIVALS))

@@ -20,6 +20,7 @@ from benchmarks.measuring import ROOT, provenance, run, said
 from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.json_records import read_object
 from linformer_fairseq.files.markdown import markdown_table
+from linformer_fairseq.files.option_types import count
 
 LIMIT = 1e9
 """Bytes of memory; every step has to use less."""
@@ -104,14 +105,12 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(program, description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--sizes", type=float, nargs="+", default=[10, 200], help="MB of text (%(default)s)")
-    parser.add_argument("--workers", type=int, default=2, help="processes (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=5, help="each measures all sizes (%(default)s)")
+    parser.add_argument("--workers", type=count, default=2, help="processes (%(default)s)")
+    parser.add_argument("--rounds", type=count, default=5, help="each measures all sizes (%(default)s)")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "data_prep", help="folder for the results")
     args = parser.parse_args(words)
     if not os.environ.get("LINFORMER_DATA"):
         parser.error("set LINFORMER_DATA to the folder of real data")
-    if args.rounds < 1:
-        parser.error(f"--rounds is {args.rounds}; expected at least 1")
     data = Path(os.environ["LINFORMER_DATA"]).resolve()
     made = provenance(" ".join([program, *words]), PACKAGES)
     sizes = measure(data, args.sizes, args.workers, args.rounds)

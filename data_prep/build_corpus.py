@@ -47,6 +47,7 @@ from data_prep.support.step import Step
 from data_prep.support.workers import check_workers, default_workers
 from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.option_types import count
 
 MINIMUM_BYTES = 20_000
 """No vocabulary can be learned from less."""
@@ -186,7 +187,7 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
         help="replace runs of any white space by one space, and strip paragraphs (on)",
     )
     cleaning.add_argument(
-        "--min-characters", type=int, default=1, metavar="N", help="drop shorter documents (%(default)s)"
+        "--min-characters", type=count, default=1, metavar="N", help="drop shorter documents (%(default)s)"
     )
     reading = parser.add_argument_group("reading and writing")
     reading.add_argument(
@@ -197,13 +198,13 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
     )
     reading.add_argument(
         "--max-document-bytes",
-        type=int,
+        type=count,
         default=32 << 20,
         metavar="N",
         help="longer documents are an error, because a separator may be missing (%(default)s)",
     )
     reading.add_argument(
-        "--shard-bytes", type=int, default=256 << 20, metavar="N", help="size of the files written (%(default)s)"
+        "--shard-bytes", type=count, default=256 << 20, metavar="N", help="size of the files written (%(default)s)"
     )
     return parser
 
@@ -211,9 +212,6 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None, prog: str | None = None) -> None:
     """Run the program; ``prog`` is its name in the help text."""
     args = parser(prog).parse_args(argv)
-    for option in ("min_characters", "max_document_bytes", "shard_bytes"):
-        if getattr(args, option) < 1:
-            raise UserError(f"--{option.replace('_', '-')} {getattr(args, option)}: expected at least 1")
     options = CorpusOptions(
         Shares(args.valid_share, args.test_share),
         Cleaning(args.clean_control, args.clean_whitespace, args.min_characters),

@@ -30,14 +30,8 @@ def device_of(name: str) -> torch.device:
 
 
 def threads(number: int | None) -> int:
-    """Set the number of torch's CPU threads (None: torch's default); returns the number.
-
-    Raises:
-        UserError: fewer than 1.
-    """
+    """Set the number of torch's CPU threads (None: torch's default); returns the number."""
     if number is not None:
-        if number < 1:
-            raise UserError(f"--threads is {number}; expected at least 1")
         torch.set_num_threads(number)
     return torch.get_num_threads()
 

@@ -44,12 +44,10 @@ def run(args: argparse.Namespace, kind: str, measured: Measured) -> int:
 
 def _store(args: argparse.Namespace, kind: str, device: torch.device) -> Store:
     n = args.positions or min(args.lengths)
-    if n <= args.projected_dim or args.projected_dim < 1:
-        raise UserError(f"n = {n} needs a --projected-dim of 1 to n - 1, not {args.projected_dim}")
+    if n <= args.projected_dim:
+        raise UserError(f"n = {n} needs a --projected-dim k < n, not {args.projected_dim}")
     if n < max(args.lengths) and args.positions:
         raise UserError(f"--positions {n} is below the longest input, {max(args.lengths)}")
-    if args.rounds < 1 or args.tokens < 1:
-        raise UserError("expected --rounds and --tokens of at least 1")
     used = threads(args.threads)
     names = ("dtype", "lengths", "positions", "projected_dim", "tokens", "rounds", "training")
     settings = {name: getattr(args, name) for name in names} | {"device": str(device), "threads": used}

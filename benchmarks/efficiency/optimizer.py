@@ -16,7 +16,6 @@ from benchmarks.efficiency.sizes import Sizes
 from benchmarks.efficiency.store import Store
 from benchmarks.efficiency.timing import in_rounds, quartiles, seconds_of, times_faster
 from benchmarks.measuring import RESULTS, said
-from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.markdown import markdown_table
 
 
@@ -27,8 +26,6 @@ def run(args: argparse.Namespace) -> int:
         UserError: something that the user can fix.
     """
     check_names(["roberta_fairseq"])
-    if args.rounds < 1:
-        raise UserError(f"--rounds is {args.rounds}; expected at least 1")
     device, size = device_of(args.device), sizes.sizes_of(args)
     used = threads(args.threads)
     parameters = _parameters(size, device)

@@ -47,8 +47,6 @@ def run(args: argparse.Namespace) -> int:
         UserError: something that the user can fix.
     """
     check_names(["linformer"])
-    if min(args.rounds, args.batch_size) < 1:
-        raise UserError("expected --rounds and --batch-size of at least 1")
     from linformer_fairseq.checkpoints.released_folder import existing_weights
     from linformer_fairseq.evaluation import load_classifier, read_finetuned
     from linformer_fairseq.files.task_data import read_task

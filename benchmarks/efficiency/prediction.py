@@ -48,8 +48,6 @@ def run(args: argparse.Namespace) -> int:
         UserError: something that the user can fix.
     """
     check_names(["linformer", "roberta_hf"])
-    if min(args.rounds, args.texts, *args.batch_sizes) < 1:
-        raise UserError("expected --rounds, --texts and --batch-sizes of at least 1")
     data = Path(os.environ["LINFORMER_DATA"]) if os.environ.get("LINFORMER_DATA") else None
     bpe = args.bpe or (data and data / "bpe")
     if bpe is None or not ((args.documents and args.sentences) or data):

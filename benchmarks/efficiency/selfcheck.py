@@ -83,9 +83,6 @@ def _check(args: argparse.Namespace) -> None:
         if name not in RIVALS:
             raise UserError(f"model {name} is not checked; expected some of {', '.join(RIVALS)}")
     check_distinct(args, "lengths", "models")
-    for option in ("projected_dim", "tokens", "rounds"):
-        if getattr(args, option) < 1:
-            raise UserError(f"--{option.replace('_', '-')} is {getattr(args, option)}; expected at least 1")
     if min(args.lengths) <= args.projected_dim:
         raise UserError(f"n = {min(args.lengths)} needs a --projected-dim k < n, not {args.projected_dim}")
 

@@ -6,6 +6,7 @@ import argparse
 from dataclasses import asdict, dataclass
 
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.option_types import count
 
 _HELP = {
     "layers": "layers",
@@ -27,9 +28,6 @@ class Sizes:
     vocabulary: int = 50265
 
     def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
-            if value < 1:
-                raise UserError(f"--{name} is {value}; expected at least 1")
         if self.width % self.heads:
             raise UserError(f"--width {self.width} is no multiple of --heads {self.heads}")
         if self.vocabulary < 16:
@@ -43,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser, vocabulary: bool = True) -> N
         if name == "vocabulary" and not vocabulary:
             parser.set_defaults(vocabulary=value)
             continue
-        group.add_argument(f"--{name}", type=int, default=value, help=f"{_HELP[name]} (%(default)s)")
+        group.add_argument(f"--{name}", type=count, default=value, help=f"{_HELP[name]} (%(default)s)")
 
 
 def sizes_of(args: argparse.Namespace) -> Sizes:

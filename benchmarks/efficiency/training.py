@@ -70,15 +70,15 @@ def _check(args: argparse.Namespace) -> None:
     n, k = args.positions or min(args.lengths), max(args.projected_dims)
     if n <= k and any(MODELS[name].projects for name in args.models):
         raise UserError(f"n = {n} needs --projected-dims k < n, not {k}")
-    if min(args.lengths) <= 2 * bare.FIRST_MASKED or min(args.projected_dims) < 1:
-        raise UserError(f"expected --lengths from {2 * bare.FIRST_MASKED + 1} and --projected-dims from 1 on")
+    if min(args.lengths) <= 2 * bare.FIRST_MASKED:
+        raise UserError(f"--lengths has {min(args.lengths)}; expected {2 * bare.FIRST_MASKED + 1} or more")
     if args.rounds < LEAST_ROUNDS or args.rounds * args.updates < LEAST_UPDATES:
         raise UserError(
             f"--rounds {args.rounds} with --updates {args.updates} are too few; expected at least {LEAST_ROUNDS} "
             f"rounds and {LEAST_UPDATES} updates in all"
         )
-    if args.warm_up < 1 or args.tokens < 1 or not all(0 <= dropout < 1 for dropout in args.dropouts):
-        raise UserError("expected --warm-up and --tokens of at least 1, and --dropouts from 0 to below 1")
+    if not all(0 <= dropout < 1 for dropout in args.dropouts):
+        raise UserError(f"--dropouts {' '.join(map(str, args.dropouts))}: expected numbers from 0 to below 1")
 
 
 class Entry(NamedTuple):

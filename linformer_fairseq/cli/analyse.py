@@ -62,7 +62,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _spectrum(arguments: argparse.Namespace) -> None:
-    _check_counts(sentences=arguments.sentences, batch=arguments.batch)
     model = _load(arguments)
     length = check_length(model.encoder, arguments.length)
     if arguments.index is not None:
@@ -137,7 +136,6 @@ def _attention(arguments: argparse.Namespace) -> None:
 
 
 def _limits(arguments: argparse.Namespace) -> None:
-    _check_counts(sentences=arguments.sentences, batch=arguments.batch)
     model = _load(arguments)
     if not isinstance(model.encoder, FairseqEncoder):
         raise UserError(
@@ -174,7 +172,6 @@ def _limits(arguments: argparse.Namespace) -> None:
 
 
 def _insertion(arguments: argparse.Namespace) -> None:
-    _check_counts(examples=arguments.examples, batch=arguments.batch)
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     weights = existing_weights(arguments.checkpoint)
     classifier, task = _load_classifier(weights, arguments)
@@ -209,12 +206,6 @@ def _load_classifier(weights: Path, arguments: argparse.Namespace) -> tuple[Clas
     except ValueError as error:  # CheckpointError among them
         raise UserError(str(error)) from None
     return classifier, str(data.manifest.get("task", data.folder.name))
-
-
-def _check_counts(**counts: int) -> None:
-    for name, value in counts.items():
-        if value < 1:
-            raise UserError(f"--{name} {value}: expected at least 1")
 
 
 def _report(arguments: argparse.Namespace) -> None:

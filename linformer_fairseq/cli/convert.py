@@ -23,8 +23,6 @@ _HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 def run(arguments: argparse.Namespace) -> int:
     """Write the folder and print how near it is to the source; returns the exit status."""
     logging.getLogger().setLevel(logging.WARNING)  # fairseq and the hub's client report every step
-    if arguments.text_tokens < 1:
-        raise UserError(f"--text-tokens {arguments.text_tokens}: expected at least 1")
     try:
         choices = Choices(
             parse_projected_dim(arguments.projected_dim),

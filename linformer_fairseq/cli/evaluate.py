@@ -31,8 +31,6 @@ from linformer_fairseq.files.task_data import TaskData, read_task
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the scores and write the requested files; returns the exit status."""
-    if arguments.batch_size < 1:
-        raise UserError(f"--batch-size {arguments.batch_size}: expected at least 1")
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     # GLUE's server expects predictions for the test set and cannot detect those of another split.
     split = arguments.split or ("test" if arguments.submission else "valid")

@@ -14,8 +14,6 @@ from linformer_fairseq.files.tsv import tsv_line
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the candidates of every text; returns the exit status."""
-    if arguments.top < 1:
-        raise UserError(f"--top {arguments.top}: expected at least 1")
     stream = TextStream(arguments)
     hub = load_encoder(arguments)
     if getattr(hub.model, "classification_heads", {}):

@@ -32,10 +32,8 @@ class TextStream:
         """Open the input.
 
         Raises:
-            UserError: it cannot be read, it is the output, too, which cannot be written, or --batch-tokens is below 1.
+            UserError: it cannot be read, or it is the output, too, which cannot be written.
         """
-        if arguments.batch_tokens < 1:
-            raise UserError(f"--batch-tokens {arguments.batch_tokens}: expected at least 1")
         path = None if arguments.input == STDIN else arguments.input
         out = arguments.out
         if out is not None:

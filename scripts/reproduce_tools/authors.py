@@ -20,6 +20,7 @@ from data_prep.support.program import program_parser, run_program
 from data_prep.support.splits import hash_fraction
 from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.option_types import count
 
 
 def read_books(books: Path, listed: Path) -> dict[str, dict[str, list[str]]]:
@@ -102,8 +103,8 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--books", type=Path, required=True, help="text of the books, see the README of the data")
     parser.add_argument("--list", type=Path, required=True, help="their authors and titles")
     parser.add_argument("--out", type=Path, required=True, help="folder for train.tsv and valid.tsv")
-    parser.add_argument("--authors", type=int, default=12, help="those with the most text (%(default)s)")
-    parser.add_argument("--words", type=int, default=1500, help="words of a passage (%(default)s)")
+    parser.add_argument("--authors", type=count, default=12, help="those with the most text (%(default)s)")
+    parser.add_argument("--words", type=count, default=1500, help="words of a passage (%(default)s)")
     args = parser.parse_args(argv)
     rows = split(read_books(args.books, args.list), args.authors, args.words)
     args.out.mkdir(parents=True, exist_ok=True)

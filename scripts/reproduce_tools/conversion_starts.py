@@ -23,6 +23,7 @@ from linformer_fairseq.conversion.convert import Choices, Sample, convert
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import write_json
 from linformer_fairseq.files.markdown import markdown_table
+from linformer_fairseq.files.option_types import count
 from linformer_fairseq.files.provenance import PACKAGES
 from scripts.reproduce_tools.dense_small import write_dense
 
@@ -101,7 +102,7 @@ def main(argv: list[str] | None = None) -> None:
     parser = program_parser(None, "scripts.reproduce_tools.conversion_starts", __doc__)
     parser.add_argument("--text", type=Path, required=True, metavar="FILE", help="UTF-8, one paragraph per line")
     parser.add_argument(
-        "--text-tokens", type=int, default=8192, metavar="N", help="tokens to compare on (default: %(default)s)"
+        "--text-tokens", type=count, default=8192, metavar="N", help="tokens to compare on (default: %(default)s)"
     )
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="JSON file for the results")
     given = parser.parse_args(argv)

@@ -25,6 +25,7 @@ from types import FrameType
 from typing import NamedTuple
 
 from linformer_fairseq import cli
+from linformer_fairseq.files.option_types import count
 
 # What every training imports; torch imports its compiler for any optimizer.
 IMPORTED = ("linformer_fairseq.cli.training", "torch._dynamo")
@@ -113,7 +114,7 @@ def run_all(lines: Sequence[str], jobs: int) -> bool:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run what the standard input lists; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--jobs", type=int, default=1, help="number of runs at the same time (default: 1)")
+    parser.add_argument("--jobs", type=count, default=1, help="number of runs at the same time (default: 1)")
     arguments = parser.parse_args(argv)
     lines = [line for line in sys.stdin.read().splitlines() if line.strip()]
     LOGS.mkdir(exist_ok=True)

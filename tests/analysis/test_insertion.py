@@ -144,8 +144,6 @@ def test_the_default_is_up_to_an_eighth_of_n(data: Path, checkpoint: Path, tmp_p
         (["--shifts", "80"], ("--shifts 80", "1 to 79")),
         (["--shifts", "79"], ("--shifts 79", "0 of the 30 examples of valid", "n = 80")),
         (["--shifts", "20", "--examples", "1"], ("--shifts 20", "0 words", "--examples")),
-        (["--examples", "0"], ("--examples 0", "at least 1")),
-        (["--batch", "0"], ("--batch 0", "at least 1")),
         (["--split", "test"], ("no labels", "--split valid")),
         (["--split", "dev"], ("no split 'dev'", "test, train, valid")),
     ],

@@ -45,6 +45,5 @@ def test_the_file_has_a_cell_and_the_table_a_row_for_each(tmp_path, training):
 
 def test_mistakes_are_said_in_one_line(refused, tmp_path):
     assert "--projected-dim" in refused("ablation", "--lengths", "128")
-    assert "--rounds" in refused("ablation", "--rounds", "0")
     (tmp_path / "a.json").write_text("{}")
     assert "already exists" in refused("ablation", *SMALL, "--out", str(tmp_path / "a.json"))

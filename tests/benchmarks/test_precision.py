@@ -58,6 +58,5 @@ def test_every_form_on_the_same_examples(task, tmp_path, refused):
 
 def test_what_cannot_be_measured_is_refused(task, tmp_path, refused):
     checkpoint, data = map(str, task)
-    assert "--rounds" in refused("precision", checkpoint, data, "--rounds", "0")
     assert "no.pt" in refused("precision", str(tmp_path / "no.pt"), data)
     assert "nothing" in refused("precision", checkpoint, str(tmp_path / "nothing"))

@@ -42,7 +42,6 @@ def test_both_programs_on_both_files(inputs, tmp_path, refused):
         ratios = sorted(b / a for a, b in zip(mine["all_seconds"], theirs["all_seconds"], strict=True))
         assert theirs["ours_times_faster"] == pytest.approx(sum(ratios) / 2)
     assert "| Hugging Face pipeline, batches of 2 | " in "\n".join(readme.of_kind("prediction", tmp_path))
-    assert "--rounds" in refused(*words, "--texts", "0")
 
 
 def test_both_encode_to_the_same_tokens(inputs):

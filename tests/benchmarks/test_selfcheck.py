@@ -58,7 +58,6 @@ def test_a_time_too_far_off_fails(tmp_path, monkeypatch, capsys, slower, status)
 def test_mistakes_are_said_in_one_line(refused):
     assert "is not checked" in refused("selfcheck", "--models", "linformer_core")
     assert "k < n" in refused(*WORDS, "--projected-dim", "16")
-    assert "--rounds is 0" in refused(*WORDS, "--rounds", "0")
 
 
 @pytest.mark.slow

@@ -388,7 +388,6 @@ def test_data_that_does_not_fit(
     message = fails(capsys, short, data, "--out", out)
     assert re.search(r"\d+ of 30 examples of valid are longer than the 16 positions of the model", message)
     assert "prepare the task with --max-positions 16" in message and not out.exists()
-    assert "--batch-size 0: expected at least 1" in fails(capsys, checkpoint, data, "--batch-size", 0)
     assert "--device nonsense: " in fails(capsys, checkpoint, data, "--device", "nonsense")
     blocked = tmp_path / "file"
     blocked.write_text("")

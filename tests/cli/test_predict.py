@@ -231,7 +231,6 @@ def test_what_cannot_be_done_is_said(
         ([folder / "task", lines], "task: a folder without model.safetensors, model.pt, checkpoint_best.pt"),
         ([alone, lines], f"{alone}: no dict.txt", "--data"),
         ([folder / "model", tmp_path / "absent.txt"], "absent.txt: no such file"),
-        ([folder / "model", lines, "--batch-tokens", "0"], "--batch-tokens 0"),
         ([folder / "model", tmp_path / "texts.csv"], "texts.csv: CSV cannot be read"),
         ([folder / "model", lines, "--device", "gpu"], "--device gpu: expected cpu, cuda, or cuda:N"),
         ([folder / "model", lines, "--device", "cuda:99"], "--device cuda:99: cannot be used here"),

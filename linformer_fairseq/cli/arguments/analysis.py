@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from linformer_fairseq.cli.arguments import add_device, seed
+from linformer_fairseq.cli.arguments import add_device
+from linformer_fairseq.files.option_types import count, seed
 
 _ANALYSED = (
     "a Linformer, fairseq's RoBERTa (checkpoint, or folder with one), a folder of Hugging Face's RoBERTa or BERT, or a "
@@ -37,7 +38,7 @@ def analyse(parser: argparse.ArgumentParser) -> None:
         "input", type=Path, metavar="FILE", help="text: lines, .tsv, .jsonl, .parquet, or a folder of documents"
     )
     values.add_argument(
-        "--sentences", type=int, default=1000, metavar="N", help="blocks (default: %(default)s; the paper: 10000)"
+        "--sentences", type=count, default=1000, metavar="N", help="blocks (default: %(default)s; the paper: 10000)"
     )
     values.add_argument("--length", type=int, metavar="T", help="tokens of a block (default: the model's n)")
     values.add_argument(
@@ -46,7 +47,7 @@ def analyse(parser: argparse.ArgumentParser) -> None:
         metavar="I",
         help="which singular value the heat map is for (default: a quarter of them, as the paper's 128 of 512)",
     )
-    values.add_argument("--batch", type=int, default=8, metavar="B", help="blocks at a time (default: %(default)s)")
+    values.add_argument("--batch", type=count, default=8, metavar="B", help="blocks at a time (default: %(default)s)")
     theorems = actions.add_parser(
         "theory",
         help="errors of Theorems 1 and 2 over k and n, beside the bounds",
@@ -98,13 +99,13 @@ def analyse(parser: argparse.ArgumentParser) -> None:
         "input", type=Path, metavar="FILE", help="text: lines, .tsv, .jsonl, .parquet, or a folder of documents"
     )
     bounds.add_argument(
-        "--sentences", type=int, default=200, metavar="N", help="blocks of n tokens (default: %(default)s)"
+        "--sentences", type=count, default=200, metavar="N", help="blocks of n tokens (default: %(default)s)"
     )
     bounds.add_argument("--lengths", type=int, nargs="+", metavar="T", help="tokens (default: 16, 32, ... and n)")
     bounds.add_argument(
         "--shifts", type=int, nargs="+", metavar="S", help="tokens in front; up to n / 2 (default: 1, 2, 4, ...)"
     )
-    bounds.add_argument("--batch", type=int, default=8, metavar="B", help="blocks at a time (default: %(default)s)")
+    bounds.add_argument("--batch", type=count, default=8, metavar="B", help="blocks at a time (default: %(default)s)")
     shifted = actions.add_parser(
         "insertion",
         help="classes of a finetuned model when tokens of other examples are inserted in front of a text",
@@ -125,9 +126,11 @@ def analyse(parser: argparse.ArgumentParser) -> None:
         "--shifts", type=int, nargs="+", metavar="S", help="inserted tokens (default: 1, 2, 4, ... up to n / 8)"
     )
     shifted.add_argument(
-        "--examples", type=int, default=1000, metavar="N", help="at most; chosen at random (default: %(default)s)"
+        "--examples", type=count, default=1000, metavar="N", help="at most; chosen at random (default: %(default)s)"
     )
-    shifted.add_argument("--batch", type=int, default=32, metavar="B", help="examples at a time (default: %(default)s)")
+    shifted.add_argument(
+        "--batch", type=count, default=32, metavar="B", help="examples at a time (default: %(default)s)"
+    )
     for one in (values, theorems, maps, bounds):
         one.add_argument(
             "--data",

@@ -7,7 +7,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from linformer_fairseq.cli.arguments import add_device, seed
+from linformer_fairseq.cli.arguments import add_device
+from linformer_fairseq.files.option_types import count, seed
 
 
 def card(parser: argparse.ArgumentParser) -> None:
@@ -163,7 +164,7 @@ def convert(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--text-tokens",
-        type=int,
+        type=count,
         default=32768,
         metavar="N",
         help="number of tokens to compare on; least_squares fits E and F to those after them (default: %(default)s)",

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from linformer_fairseq.cli.arguments import add_device
+from linformer_fairseq.files.option_types import count
 from linformer_fairseq.prediction.options import BATCH_TOKENS, EXTENSIONS, FORMATS, LONG, POOLINGS
 
 STDIN = Path("-")
@@ -72,7 +73,7 @@ def fill_mask(parser: argparse.ArgumentParser) -> None:
     _model(parser, "checkpoint of a pretraining")
     _texts(parser)
     _lines_out(parser)
-    parser.add_argument("--top", type=int, default=5, metavar="N", help="candidates per text (default: %(default)s)")
+    parser.add_argument("--top", type=count, default=5, metavar="N", help="candidates per text (default: %(default)s)")
 
 
 def predict(parser: argparse.ArgumentParser) -> None:
@@ -122,7 +123,7 @@ def _texts(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--batch-tokens",
-        type=int,
+        type=count,
         default=BATCH_TOKENS,
         metavar="N",
         help="tokens per batch, with padding (default: %(default)s)",

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from linformer_fairseq.cli.arguments import add_device
+from linformer_fairseq.files.option_types import count
 
 ROWS = Path("results/runs.jsonl")
 """Default file of result rows."""
@@ -25,7 +26,7 @@ def evaluate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", type=Path, metavar="TASK", help="a folder made by `linformer data task`")
     parser.add_argument("--split", help="train, valid or test (default: test with --submission, otherwise valid)")
     parser.add_argument(
-        "--batch-size", type=int, default=32, metavar="N", help="examples per batch (default: %(default)s)"
+        "--batch-size", type=count, default=32, metavar="N", help="examples per batch (default: %(default)s)"
     )
     add_device(parser)
     parser.add_argument("--bf16", action="store_true", help="compute in bfloat16 (default: float32)")

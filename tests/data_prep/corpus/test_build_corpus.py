@@ -304,7 +304,6 @@ def test_bad_text_is_refused_and_the_same_command_works_once_mended(
     [
         (("--valid-share", 1.5), "--valid-share 1.5"),
         (("--valid-share", 0.6, "--test-share", 0.5), "leave nothing to train on"),
-        (("--shard-bytes", 0), "--shard-bytes 0"),
         (("--workers", 0), "--workers 0"),
     ],
 )
