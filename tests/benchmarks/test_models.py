@@ -69,6 +69,11 @@ def test_stored_and_fused_attention_are_the_same_model(name, monkeypatch):
     torch.testing.assert_close(first[1, :8], models[0](tokens[1:, :8])[0])
 
 
+def _weighted(out):
+    """A loss; the sum of squares behind a layer norm would always be the same, and gradients only rounding."""
+    return (out * torch.randn(out.shape, dtype=out.dtype, generator=torch.Generator().manual_seed(2))).sum()
+
+
 def test_both_forms_of_the_dense_rival_have_the_same_gradients():
     """Of the output and of the weights of the layers."""
     names = ("roberta_sdpa_core", "roberta_sdpa_core_blocks")
@@ -77,7 +82,7 @@ def test_both_forms_of_the_dense_rival_have_the_same_gradients():
     tokens = torch.randint(4, 49, (2, 12), generator=torch.Generator().manual_seed(1))
     tokens[1, 8:] = 1
     for model in (plain, blocks):
-        model(tokens)[tokens.ne(1)].square().sum().backward()
+        _weighted(model(tokens)[tokens.ne(1)]).backward()
     wanted = in_blocks({name: parameter.grad for name, parameter in plain.named_parameters()})
     torch.testing.assert_close({name: parameter.grad for name, parameter in blocks.named_parameters()}, wanted)
 
@@ -108,10 +113,11 @@ def test_gradients_reach_all_that_is_trained(name):
     model = built(name)
     tokens = torch.randint(4, 49, (2, 12), generator=torch.Generator().manual_seed(1))
     tokens[1, 8:] = 1
-    model(tokens)[tokens.ne(1)].square().mean().backward()
-    for parameter in model.parameters():
-        assert parameter.grad is not None and torch.isfinite(parameter.grad).all()
-        assert parameter.grad.abs().sum() > 0 or parameter.dim() == 1  # the softmax does not see b^K of dense attention
+    _weighted(model(tokens)[tokens.ne(1)]).backward()
+    for path, parameter in model.named_parameters():
+        assert parameter.grad is not None and torch.isfinite(parameter.grad).all(), path
+        unseen = name != "performer" and path.endswith("k_proj.bias")  # by a softmax
+        assert unseen or parameter.grad.abs().sum() > 1e-3, path
 
 
 @pytest.mark.parametrize("name", OTHER_ATTENTION)
