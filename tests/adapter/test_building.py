@@ -265,6 +265,8 @@ def test_each_projection_appears_once_and_stays_shared_after_loading(data: Path,
     prefix = "encoder.sentence_encoder."
     found = {key.removeprefix(prefix) for key in model.state_dict() if "proj_k." in key or "proj_v." in key}
     assert found == keys
+    for weight in model.parameters():  # `build` draws the same for both
+        torch.nn.init.normal_(weight)
     other.load_state_dict(model.state_dict())
     for key in keys:
         torch.testing.assert_close(other.state_dict()[prefix + key], model.state_dict()[prefix + key])

@@ -30,9 +30,11 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-def load(stored: dict[str, Any], built: dict[str, Any]) -> None:
-    states = [directly(16, **{**OPTIONS, **changes}) for changes in (stored, built)]
-    states[1].load_state_dict(states[0].state_dict())
+def load(stored: dict[str, Any], built: dict[str, Any]) -> tuple[torch.nn.Module, torch.nn.Module]:
+    """Both models, the second with the weights of the first."""
+    one, other = (directly(16, **{**OPTIONS, **changes}).eval() for changes in (stored, built))
+    other.load_state_dict(one.state_dict())
+    return one, other
 
 
 @pytest.mark.parametrize(
@@ -70,7 +72,11 @@ def test_another_n_k_or_sharing_is_refused_naming_both(
 
 
 def test_pooling_is_the_same_function_in_every_sharing_mode() -> None:
-    load({"projection": "mean_pool", "sharing": "none"}, {"projection": "mean_pool", "sharing": "layerwise"})
+    one, other = load(
+        {"projection": "mean_pool", "sharing": "none"}, {"projection": "mean_pool", "sharing": "layerwise"}
+    )
+    tokens = torch.randint(4, 16, (2, 30), generator=torch.Generator().manual_seed(1))
+    torch.testing.assert_close(other(tokens)[0], one(tokens)[0])
 
 
 @pytest.mark.parametrize("entry", ["command line", "hydra"])

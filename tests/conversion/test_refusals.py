@@ -21,7 +21,7 @@ def refusal(capsys: pytest.CaptureFixture[str], source: Path, out: Path, *words:
     capsys.readouterr()  # what making the source printed
     given = ["--projected-dim", "8", *map(str, words)]
     assert cli.main(["convert", str(source), str(out), *given]) == 1
-    assert list(out.parent.glob("out*")) == []
+    assert list(out.parent.glob("*out*")) == []
     (line,) = capsys.readouterr().err.strip().splitlines()
     return line
 
@@ -40,7 +40,6 @@ def refusal(capsys: pytest.CaptureFixture[str], source: Path, out: Path, *words:
         (["--start", "random", "--projection", "mean_pool"], "--start random"),
         (["--start", "least_squares"], "--text FILE"),
         (["--text", "absent.txt"], "absent.txt: no such file"),
-        (["--text-tokens", 0], "--text-tokens 0"),
         (["--data", "absent"], "absent/dict.txt: no such file"),
         (["--device", "abacus"], "--device abacus"),
     ],

@@ -470,19 +470,19 @@ def test_probabilities_are_not_stored_unless_asked_for(case: str) -> None:
     assert weights.shape in shapes, "the check itself must be able to see it"
 
 
+@pytest.mark.parametrize("length", [N, 4])  # with 4 tokens, E is applied to the scores
 @pytest.mark.parametrize("case", [case for case in ROW_WEIGHTS if "affine" in case])
-def test_affine_rows_of_equal_tokens_are_that_token(case: str) -> None:
+def test_affine_rows_of_equal_tokens_are_that_token(case: str, length: int) -> None:
     """Weights that sum to one over the tokens, however many there are: only these leave a constant as it is."""
     layers, _ = _layers(case)
     token = torch.randn(WIDTH)
-    lengths = [N, 9, 2, 1]
-    mask = padding_mask(lengths, N)
+    mask = padding_mask([min(length, tokens) for tokens in (N, 9, 2, 1)], length)
     for layer in layers:
-        keys = layer.project(token.expand(4, N, WIDTH), mask)
+        keys = layer.project(token.expand(4, length, WIDTH), mask)
         if keys.late is not None:
             (e, f), ones = keys.late, (~mask).float()
             for matrix in (e, f):
-                sums = (matrix[..., :-1] * ones.view(4, 1, 1, N)).sum(-1)
+                sums = (matrix[..., :-1] * ones.view(4, 1, 1, length)).sum(-1)
                 torch.testing.assert_close(sums, torch.ones_like(sums), atol=1e-5, rtol=1e-5)
             continue
         expected = layer._split_heads((token @ layer.k_proj.weight.T + layer.k_proj.bias).view(1, 1, WIDTH))

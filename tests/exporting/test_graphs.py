@@ -36,7 +36,8 @@ def test_the_attention_for_graphs_computes_the_same(case: str, gradients: bool) 
     with torch.set_grad_enabled(gradients):
         expected = [[layer(x, mask)[0] for layer in layers] for x, mask in inputs]
         prepare_export(layers)  # which have not registered the projection that they share
-        assert shared is None or shared.fixed_rows
+        prepared = [m.fixed_rows for m in [*layers.modules(), shared] if hasattr(m, "fixed_rows")]
+        assert len(prepared) > len(layers) and all(prepared), "the layers and their projections"
         for (x, mask), outputs in zip(inputs, expected, strict=True):
             for layer, output in zip(layers, outputs, strict=True):
                 torch.testing.assert_close(layer(x, mask)[0][~mask], output[~mask], atol=1e-5, rtol=1e-5)
@@ -48,9 +49,9 @@ def test_the_attention_for_graphs_has_no_more_rows_than_tokens() -> None:
     settings = settings_of("headwise-convolution-affine-stretch-overlap2", num_layers=1, projected_dim=7)
     (layer,), _ = build_attention_layers(settings)
     prepare_export(layer)
-    for length, rows in ((3, 3), (7, 7), (13, 7)):
+    for length, rows in ((3, 3), (7, 7), (9, 7), (13, 7)):
         x, mask = torch.randn(2, length, settings.embed_dim), padding_mask([length, 1], length)
-        assert layer.project(x, mask).keys.size(2) == rows
+        assert layer.project(x, mask).keys.size(2) == layer.project(x).keys.size(2) == rows
 
 
 def compare(run: Any, model: torch.nn.Module, atol: float) -> None:
