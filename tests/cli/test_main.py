@@ -1,7 +1,7 @@
 """The command line itself: help, version, exit statuses."""
 
 import argparse
-import importlib
+import importlib.metadata
 import os
 import signal
 import subprocess
@@ -41,7 +41,7 @@ def test_version(capsys):
     with pytest.raises(SystemExit) as stop:
         cli.main(["--version"])
     assert stop.value.code == 0
-    assert capsys.readouterr().out.strip() == f"linformer {program.version()}"
+    assert capsys.readouterr().out.strip() == f"linformer {importlib.metadata.version('linformer-fairseq')}"
 
 
 @pytest.mark.parametrize("argv", [[], ["no-such-command"], ["doctor", "--no-such-option"]])

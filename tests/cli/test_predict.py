@@ -255,11 +255,13 @@ def test_memory_does_not_grow_with_the_file(folder: Path, tmp_path: Path) -> Non
                 stream.write(" ".join(TEXTS * 150)[: 1 << 19] + "\n")
                 stream.writelines(f"{line}\n" for line in (TEXTS * 150)[:5000])
         program = (
-            "import resource, sys; from linformer_fairseq import cli; status = cli.main(sys.argv[1:]); "
-            "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr); sys.exit(status)"
+            "import re, sys; from linformer_fairseq import cli; status = cli.main(sys.argv[1:]); "
+            # not getrusage's, which a process inherits
+            "peak = re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1]; "
+            "print(peak, file=sys.stderr); sys.exit(status)"
         )
         words = ["predict", str(folder / "model"), str(path), "--device", "cpu", "--out", str(tmp_path / "out.tsv")]
         done = subprocess.run([sys.executable, "-c", program, *words], cwd=REPOSITORY, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         peaks.append(int(done.stderr.splitlines()[-1]) / 1024)
-    assert peaks[1] < peaks[0] + 60, f"MiB: {peaks}"
+    assert peaks[1] < peaks[0] + 10, f"MiB: {peaks}"

@@ -52,7 +52,7 @@ def test_from_run_folders_to_table_and_figure(
         "| 64 | Linformer, k = 8, key-value | 61.5 (1, 1e-5) | - (0 runs) | - (0 runs) | - (0 runs) | -       |"
         in printed
     )
-    assert "3 layers" not in printed and "2 layers x 32, 20 updates of 256 tokens" in printed
+    assert "2 layers x 32, 20 updates of 256 tokens" in printed
     assert results("table2", "--out", "tables/table2.md") == 0
     assert capsys.readouterr().out == "tables/table2.md\n"
     assert Path("tables/table2.md").read_text() == printed

@@ -174,7 +174,7 @@ def test_configs_that_pages_name_exist(page: Path) -> None:
         "python -m pytest tests/nothing.py",
         "python benchmarks/nothing.py",
         "pip install '.[everything]'",
-        "scripts/prepare_task.sh sst2 --length 512",
+        "scripts/quickstart.sh --length 512",
         "scripts/nothing.sh",
         "scripts/slurm/submit_chain.sh experiment=linformer_huge task.data=work/bin -- sst2=work/sst2",
         "scripts/slurm/submit_chain.sh task.data=work/bin -- cola=work/cola",

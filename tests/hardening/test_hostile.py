@@ -110,6 +110,8 @@ def test_options_are_not_executed(
     options = json.loads(json.dumps(options).replace("CODE", code(flag)))
     path = folder / "model.pt"
     write_checkpoint(with_options(state, **options), path)
+    # else `evaluate` refuses the dictionary, before it looks at the options
+    (folder / "dict.txt").write_bytes((task_data / "input0" / "dict.txt").read_bytes())
     with pytest.raises((UserError, ValueError)) as caught:
         load(path, task_data)
     assert str(path) in str(caught.value)

@@ -196,14 +196,16 @@ def test_every_header_says_hardware_batch_and_a_command_that_composes(
 ) -> None:
     header = header_of(path)
     assert "Hardware: " in header and "Batch: " in header
-    command = re.search(r"^# (?:Command:)? +linformer (pretrain|finetune) (.*)", path.read_text(), flags=re.MULTILINE)
-    if command is None:
+    text = re.sub(r"\\\n#\s*", "", path.read_text())  # a command may have several lines
+    commands = re.findall(r"^# (?:Command:)? +linformer (pretrain|finetune) (.*)", text, flags=re.MULTILINE)
+    if not commands:
         assert "Command: sbatch " in header or "Command: that of" in header
         return
-    words = [word for word in command[2].split() if re.match(r"[\w.]+=", word)]
-    compose({"pretrain": "pretraining", "finetune": "finetuning"}[command[1]], words)
     own = str(path.relative_to(CONFIGS).with_suffix("")).replace("/", "=", 1)
-    assert own in words or own == "data=books_wikipedia"
+    for command, options in commands:
+        words = [word for word in options.split() if re.match(r"[\w.]+=", word)]
+        compose({"pretrain": "pretraining", "finetune": "finetuning"}[command], words)
+        assert own in words or own == "data=books_wikipedia"
 
 
 @pytest.mark.slow

@@ -237,7 +237,7 @@ def test_going_on_with_one_process_instead_of_two(
     alone = {**settings, "optimization.update_freq": [2]}
     output = train("fairseq-train", alone, two)
     assert says(output, "processes 2 -> 1", "update_freq", "[1] -> [2]")
-    assert says(output, "preserved", "16 sequences")
+    assert "\n  preserved: the batch size of an update, 16 sequences" in output
     train("fairseq-train", alone, one)
     found, expected = (read_checkpoint(folder / "checkpoint_last.pt") for folder in (two, one))
     assert found["extra_state"]["train_iterator"] == expected["extra_state"]["train_iterator"]
