@@ -3,10 +3,9 @@
 import hashlib
 import json
 import os
-import random
+import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from data_prep import gpt2_bpe
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.gpt2_bpe import byte_letters
 from tests.data_prep.hub_server import HubServer, closed_port_endpoint, hub_environment
-from tests.data_prep.processes import bytes_of, start
+from tests.data_prep.processes import bytes_of
 from tests.messages import says
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -108,21 +107,32 @@ def test_other_files_are_left_alone(folder: Path, tmp_path: Path) -> None:
     assert bytes_of(out) == before
 
 
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from data_prep import gpt2_bpe
+out, source, number = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+replace, done = Path.replace, []
+def replaced(self, target):
+    if target.parent == out:
+        if len(done) == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+        done.append(target)
+    return replace(self, target)
+Path.replace = replaced
+gpt2_bpe.install(out, source)
+"""
+
+
 @pytest.mark.slow
-def test_killed_at_ten_moments_and_run_again(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", range(3))
+def test_killed_before_a_file_has_its_name_and_run_again(folder: Path, tmp_path: Path, number: int) -> None:
     gpt2_bpe.install(tmp_path / "whole", folder)
-    expected = bytes_of(tmp_path / "whole")
-    generator, out = random.Random(8), tmp_path / "out"
-    started = time.monotonic()
-    start("gpt2_bpe", "--out", tmp_path / "timed", "--from", folder).communicate()
-    took = time.monotonic() - started
-    for _ in range(10):
-        process = start("gpt2_bpe", "--out", out, "--from", folder)
-        time.sleep(generator.uniform(0.5, 1) * took)  # the first half is importing
-        process.kill()
-        process.communicate()
-        written = {name: data for name, data in bytes_of(out).items() if not name.startswith(".")}
-        assert written.items() <= expected.items()
+    expected, out = bytes_of(tmp_path / "whole"), tmp_path / "out"
+    words = [sys.executable, "-c", _KILLED, str(out), str(folder), str(number)]
+    assert subprocess.run(words, cwd=REPOSITORY).returncode == -signal.SIGKILL
+    written = {name: data for name, data in bytes_of(out).items() if not name.startswith(".")}
+    assert len(written) == number and written.items() <= expected.items()
     gpt2_bpe.install(out, folder)
     assert bytes_of(out) == expected
 
