@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from benchmarks.efficiency.models.registry import MODELS
@@ -13,11 +13,9 @@ from benchmarks.efficiency.timing import times_faster
 
 STORED, FUSED, HUGGING_FACE = "roberta_materialised", "roberta_fairseq", "roberta_hf"
 DENSE_FORMS = dict(zip(FORMS, ("in one piece", "in our blocks"), strict=True))
-"""The forms of the dense rival: our layer with n x n attention; whichever is faster counts."""
+"""The forms of the dense rival: our layer with n x n attention. The one counts over which ours gains less."""
 OUR_MODELS = ("linformer", "linformer_core", "linformer_convolution", "linformer_core_convolution")
 Result = dict[str, Any]
-Base = Callable[..., Cell | None]
-"""Function that returns the cell of the baseline; its arguments are values that the cell must have."""
 Ratio = Callable[[Cell | None, Cell | None], float | None]
 STATUS = {
     "too_slow": "too slow",
@@ -54,22 +52,8 @@ def ours_of(result: Result) -> str | None:
     return next((name for name in OUR_MODELS if cells_of(result, model=name, status="ok")), None)
 
 
-def rival_of(result: Result, **wanted: Any) -> Cell | None:
-    """The cell of the dense rival in its faster form; one without a time if no form has one."""
-    cells = [cell for name in DENSE_FORMS for cell in cells_of(result, model=name, **wanted)]
-    return min(cells, key=lambda cell: cell["seconds"] or math.inf, default=None)
-
-
-def leaner_rival_of(result: Result, by_batch: bool, **wanted: Any) -> Cell | None:
-    """The cell of the dense rival in the form that needs less memory, which need not be the faster one."""
-    cells = [cell for name in DENSE_FORMS for cell in cells_of(result, model=name, **wanted)]
-    if by_batch:
-        return max(cells, key=lambda cell: cell["batch"] or 0, default=None)
-    return min(cells, key=lambda cell: cell["peak_bytes_per_token"] or math.inf, default=None)
-
-
 def both_forms(result: Result) -> bool:
-    """Whether the dense rival was measured in both forms: only then is its faster form known."""
+    """Whether the dense rival was measured in both forms: only then is its better form known."""
     return all(cells_of(result, model=name) for name in DENSE_FORMS)
 
 
@@ -96,6 +80,18 @@ def less_memory(base: Cell | None, other: Cell | None, by_batch: bool) -> float 
     return float(base["peak_bytes_per_token"] / other["peak_bytes_per_token"])
 
 
+def best_of(models: Iterable[str], result: Result, ours: Cell | None, ratio: Ratio | None = None) -> Cell | None:
+    """The baseline of one of our cells: of the cells of these models with the same input, the one over which ours gains
+    least by ``ratio`` (by default `faster`); one without a figure if none has one.
+
+    The forms are compared by the ratio that is printed, since medians of seconds can order them otherwise.
+    """
+    if ours is None:
+        return None
+    cells = [cell for name in models for cell in cells_of(result, model=name, **same_input(ours))]
+    return min(cells, key=lambda cell: (ratio or faster)(cell, ours) or math.inf, default=None)
+
+
 def unique_inputs(result: Result) -> list[dict[str, Any]]:
     """The distinct values of `same_input` of the cells, in the order of the tables."""
     found: list[dict[str, Any]] = []
@@ -107,7 +103,8 @@ def unique_inputs(result: Result) -> list[dict[str, Any]]:
 
 def same_input(cell: Cell) -> dict[str, Any]:
     """The values that identify the input of a cell."""
-    return {key: cell[key] for key in ("n", "length", "wanted_batch", "padded")}
+    keys = ("n", "length", "wanted_batch", "padded", "dropout", "path")  # the last two in training
+    return {key: cell[key] for key in keys if key in cell}
 
 
 def place(cell: Cell) -> tuple[Any, ...]:

@@ -11,8 +11,8 @@ import argparse
 import math
 
 from benchmarks.efficiency import tables
-from benchmarks.efficiency.cells import Result, cell_of, faster, label, number, rival_of
-from benchmarks.efficiency.store import Cell, read
+from benchmarks.efficiency.cells import DENSE_FORMS, Result, best_of, cell_of, faster, label, number
+from benchmarks.efficiency.store import read
 from benchmarks.measuring import said
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.markdown import markdown_table
@@ -20,7 +20,7 @@ from linformer_fairseq.files.markdown import markdown_table
 LENGTHS = (512, 4096, 16384)
 WATTS = 100.0
 """The power in the tables of the documentation; figures for another one are in proportion."""
-_MODELS = ("linformer", "linformer_convolution")
+_OURS, _DEFAULT = "linformer", "linformer_convolution"
 
 
 def run(args: argparse.Namespace) -> int:
@@ -45,23 +45,21 @@ def energy_table(result: Result, watts: float) -> list[str]:
     """Joules for a million tokens of our models and of the dense rival, by length, and their ratio."""
     measured = sorted({cell["length"] for cell in result["cells"]})
     lengths = [n for n in measured if n in LENGTHS] or measured
-    rows = [["J per million tokens", *(f"n = {n:,}" for n in lengths)]]
-    for model in _MODELS:
-        rows.append([label(model), *(_joules(cell_of(result, model=model, length=n), watts) for n in lengths)])
-    rows.append(["dense rival", *(_joules(rival_of(result, length=n), watts) for n in lengths)])
-    ratios = [faster(rival_of(result, length=n), cell_of(result, model=_MODELS[0], length=n)) for n in lengths]
-    rows.append([f"dense rival / {label(_MODELS[0])}", *map(number, ratios)])
+    ours = [cell_of(result, model=_OURS, length=n, status="ok") for n in lengths]
+    joules = [1e6 * watts / cell["tokens_per_second"] if cell else None for cell in ours]
+    rows = [["J per million tokens", *(f"n = {n:,}" for n in lengths)], [label(_OURS), *map(number, joules)]]
+    for name, models in ((label(_DEFAULT), (_DEFAULT,)), ("dense rival", tuple(DENSE_FORMS))):
+        ratios = [faster(best_of(models, result, cell), cell) for cell in ours]
+        pairs = zip(joules, ratios, strict=True)
+        rows.append([name, *(number(one * ratio if one and ratio else None) for one, ratio in pairs)])
+    rows.append([f"dense rival / {label(_OURS)}", *map(number, ratios)])
     return [
         f"Estimated, not measured: {watts:g} W x 1,000,000 / (tokens per second), as if the power were constant while "
-        f"a model computes, and the same for all. The tokens per second are those of {tables.size_of(result)} on "
-        f"{result['provenance']['hardware']}. The ratio is that of the times, the median over the rounds; it does not "
-        "depend on the power.",
+        f"a model computes, and the same for all. The tokens per second are those of {label(_OURS)!r}, "
+        f"{tables.size_of(result)}, on {result['provenance']['hardware']}; the other rows follow from the ratios of "
+        "the times, medians over the rounds, which do not depend on the power.",
         "",
         *markdown_table(rows),
         "",
         f"({said(result['provenance'])})",
     ]
-
-
-def _joules(cell: Cell | None, watts: float) -> str:
-    return "-" if cell is None or cell["status"] != "ok" else number(1e6 * watts / cell["tokens_per_second"])

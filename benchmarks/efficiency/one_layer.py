@@ -38,6 +38,7 @@ def run(args: argparse.Namespace, kind: str, measured: Measured) -> int:
     store = _store(args, kind, device)
     for n in args.lengths:
         store.add(*measured(n, dtype, device))
+    store.write()
     say(f"written to {store.path}")
     return 0
 
@@ -54,7 +55,7 @@ def _store(args: argparse.Namespace, kind: str, device: torch.device) -> Store:
     short = "short" if args.positions else ""
     words = [kind, short, "training" if args.training else "", device.type, args.dtype]
     out = args.out or RESULTS / ("_".join(filter(None, words)) + ".json")
-    return Store(out, kind, settings, provenance(device, args.dtype), resume=False)
+    return Store(out, kind, settings, provenance(device, args.dtype))
 
 
 def ours(n: int, k: int, dtype: torch.dtype, device: torch.device) -> LinformerEncoderLayer:

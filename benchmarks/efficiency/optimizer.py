@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     settings = {"rounds": args.rounds, "device": str(device), "threads": used, "needs": FAIRSEQ, **vars(size)}
     settings["parameters"] = sum(one.numel() for one in parameters)
     out = args.out or RESULTS / f"optimizer_{device.type}_float32.json"
-    store = Store(out, "optimizer", settings, provenance(device, "float32"), resume=False)
+    store = Store(out, "optimizer", settings, provenance(device, "float32"))
     steps = {name: partial(_timed, one, device) for name, one in _optimizers(parameters).items()}
     taken, failed = in_rounds(steps, args.rounds)
     for error in failed.values():
@@ -43,6 +43,7 @@ def run(args: argparse.Namespace) -> int:
         ratio = times_faster(taken["adam"], values)[1]
         store.add({"optimizer": name, **figures, "times_faster": ratio})
         say(f"{name}: {1e3 * median:,.0f} ms a step, {ratio:.2f} times as fast as adam")
+    store.write()
     say(f"written to {store.path}")
     return 0
 

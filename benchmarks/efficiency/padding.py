@@ -31,12 +31,13 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"--windows has {min(args.windows)}; expected at least 0")
     settings = {"tasks": [task.name for task in args.tasks], "batch_size": args.batch_size, "windows": args.windows}
     out = args.out or RESULTS / "padding.json"
-    store = Store(out, "padding", settings, provenance(torch.device("cpu"), "none"), resume=False)
+    store = Store(out, "padding", settings, provenance(torch.device("cpu"), "none"))
     for task in args.tasks:
         for window in args.windows:
             found = counted(task, args.batch_size, window)
             store.add({"task": task.name, "length_window": window, **found})
             say(f"{task.name}, length_window={window}: {100 * found['padding']:.1f} % padding")
+    store.write()
     say(f"written to {store.path}")
     return 0
 

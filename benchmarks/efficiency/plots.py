@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.efficiency.cells import (
+    DENSE_FORMS,
     STATUS,
     STORED,
-    Base,
     Ratio,
     Result,
+    best_of,
     cell_of,
     cells_of,
     faster,
     label,
     less_memory,
     ours_of,
-    rival_of,
 )
 from benchmarks.efficiency.store import Cell
 from benchmarks.efficiency.tables import size_of
@@ -91,22 +91,24 @@ def heat_maps(result: Result, path: Path) -> None:
     by_batch = bool(result["settings"]["largest_batch"])
     rows = sorted({cell["n"] for cell in cells_of(result, model=ours)})
     columns = sorted({cell["k"] for cell in cells_of(result, model=ours)})
-    stored, space = partial(cell_of, result, model=STORED), partial(less_memory, by_batch=by_batch)
-    panels: list[tuple[str, Base, Ratio]] = [
-        ("times faster than the dense rival", partial(rival_of, result), faster),
-        (f"times faster than: {label(STORED)}", stored, faster),
-        ("times less memory than the dense rival", partial(rival_of, result), space),
-        (f"times less memory than: {label(STORED)}", stored, space),
+    dense, space = tuple(DENSE_FORMS), partial(less_memory, by_batch=by_batch)
+    panels: list[tuple[str, tuple[str, ...], Ratio]] = [
+        ("times faster than the dense rival", dense, faster),
+        (f"times faster than: {label(STORED)}", (STORED,), faster),
+        ("times less memory than the dense rival", dense, space),
+        (f"times less memory than: {label(STORED)}", (STORED,), space),
     ]
-    panels = [panel for panel in panels if panel[1]() is not None]
+    panels = [panel for panel in panels if any(cells_of(result, model=name) for name in panel[1])]
     size = (1 + 4.5 * len(panels), 1.6 + 0.5 * len(rows))
     figure, grid = plt.subplots(1, len(panels), figsize=size, layout="constrained", squeeze=False)
-    for axes, (title, base_of, ratio) in zip(grid[0], panels, strict=True):
-        bases = {n: base_of(n=n) for n in rows}
-        values = []
-        for n, base in bases.items():
-            found = [ratio(base, cell_of(result, model=ours, n=n, k=k)) for k in columns]
-            values.append([math.nan if one is None else one for one in found])
+    for axes, (title, models, ratio) in zip(grid[0], panels, strict=True):
+        values, bases = [], {}
+        for n in rows:
+            cells = [cell_of(result, model=ours, n=n, k=k) for k in columns]
+            found = [best_of(models, result, cell, ratio) for cell in cells]
+            bases[n] = next((base for base in found if base is not None), None)
+            ratios = [ratio(base, cell) for base, cell in zip(found, cells, strict=True)]
+            values.append([math.nan if one is None else one for one in ratios])
         _heat(axes, values, LogNorm(0.5, 64))
         axes.set_title(title, fontsize=10)
         axes.set_xticks(range(len(columns)), [f"{k:,}" for k in columns])

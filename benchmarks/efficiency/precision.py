@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
             "needs": [FAIRSEQ],
         }
         out = args.out or RESULTS / f"precision_{device.type}.json"
-        store = Store(out, "precision", settings, provenance(device, "float32"), resume=False)
+        store = Store(out, "precision", settings, provenance(device, "float32"))
         with tempfile.TemporaryDirectory(prefix="precision_benchmark_") as folder:
             models: dict[str, Model] = {
                 BASE: in_torch(plain),
@@ -104,6 +104,7 @@ def run(args: argparse.Namespace) -> int:
         }
         store.add(cell)
         say(f"{name}: accuracy {cell['accuracy']:.2f} %, {ratio[1]:.2f} times as fast")
+    store.write()
     say(f"written to {store.path}")
     return 0
 

@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         **vars(size),
     }
     out = args.out or RESULTS / f"prediction_{device.type}_{args.dtype}.json"
-    store = Store(out, "prediction", settings, provenance(device, args.dtype), resume=False)
+    store = Store(out, "prediction", settings, provenance(device, args.dtype))
     programs: dict[tuple[str, int | None], Program] = {
         (_OUR_PROGRAM, None): ours(size, args.positions, args.projected_dim, bpe, device, DTYPES[args.dtype])
     }
@@ -100,6 +100,7 @@ def run(args: argparse.Namespace) -> int:
                 )
                 batches = f", batches of {batch}" if batch else ""
                 say(f"{kind}: {name}{batches}: {len(lines) / median:,.1f} texts/s, ours {ratio[1]:.2f} times as fast")
+    store.write()
     say(f"written to {store.path}")
     return 0
 

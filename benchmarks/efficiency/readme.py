@@ -14,23 +14,23 @@ from benchmarks.efficiency import exponents, report, tables
 from benchmarks.efficiency.cells import (
     DENSE_FORMS,
     Result,
+    best_of,
     both_forms,
     cell_of,
     label,
     ours_of,
-    rival_of,
 )
 from benchmarks.efficiency.energy import WATTS, energy_table
 from benchmarks.efficiency.store import files_of, of_preset, read
 from benchmarks.measuring import ROOT, said
 from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.files.json_records import read_object
+from linformer_fairseq.files.json_records import naming, read_object
 from linformer_fairseq.files.markdown import markdown_table
 
 PAGES = ("README.md", "docs/performance.md", "benchmarks/NOTES.md")
 LONGEST_SHORT = 128
-"""Largest length in the table of ranges: on every machine so far, a Linformer with k = 128 is faster from 256 on."""
+"""Largest length in the table of ranges: from 256 on, `projection=linear` with k = 128 was faster everywhere."""
 IN_SHORT = ("roberta_sdpa_core", "roberta_hf", "roberta_fairseq", "fairseq_linformer", "linformer_convolution")
 """The models of the short table of speed."""
 
@@ -65,11 +65,11 @@ def speed(results: Path) -> list[str]:
 
 
 def _ratio(result: Result, ours: str | None, model: str, **wanted: Any) -> str:
-    """How many times faster ours is than a model (the dense rival in its faster form), and in square brackets how many
+    """How many times faster ours is than a model (the dense rival in its better form), and in square brackets how many
     times fewer operations it takes; a dash if one has no time."""
-    dense = model in DENSE_FORMS
-    base = rival_of(result, **wanted) if dense else cell_of(result, model=model, **wanted)
-    return tables.faster_text(base, cell_of(result, model=ours, **wanted)) or "-"
+    cell = cell_of(result, model=ours, **wanted)
+    base = best_of(DENSE_FORMS if model in DENSE_FORMS else (model,), result, cell)
+    return tables.faster_text(base, cell) or "-"
 
 
 def figure2(results: Path) -> list[str]:
@@ -116,7 +116,11 @@ def table3(results: Path) -> list[str]:
 
 def of_kind(kind: str, results: Path) -> list[str]:
     """The tables of all files of a kind that ``report.TABLES`` has; no lines if nothing was measured."""
-    return [line for path in files_of(kind, results) for line in [*report.TABLES[kind](read(path)), ""]]
+    lines: list[str] = []
+    for path in files_of(kind, results):
+        with naming(path):
+            lines += [*report.TABLES[kind](read(path)), ""]
+    return lines
 
 
 def _picture(results: Path, stem: str, text: str) -> list[str]:

@@ -23,6 +23,7 @@ from benchmarks.efficiency.cells import STORED, Result, cells_of, ours_of
 from benchmarks.efficiency.store import read
 from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.json_records import naming
 
 TITLES: dict[str | None, str] = {
     "table1": "Table 1 of the paper",
@@ -62,7 +63,8 @@ def run(args: argparse.Namespace) -> int:
     where = "in this folder" if out.resolve() == args.results.resolve() else f"in {args.results}"
     lines = ["# Efficiency", "", f"Made by `linformer benchmark report` from the JSON files {where}.", ""]
     for path in files:
-        lines += [*part(path.stem, read(path), out, draws), ""]
+        with naming(path):
+            lines += [*part(path.stem, read(path), out, draws), ""]
     write_file(out / "README.md", "\n".join(lines).rstrip() + "\n")
     print(f"written to {out / 'README.md'}", file=sys.stderr)
     return 0

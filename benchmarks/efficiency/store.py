@@ -1,4 +1,4 @@
-"""A file of results that is always complete, so that measurements survive an interruption."""
+"""Files of results. Long measurements are written after every step, and can be continued; others when they end."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from linformer_fairseq.files.atomic import write_file
+from linformer_fairseq.files.atomic import check_output, write_file
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import read_object
 
@@ -21,23 +21,31 @@ class Store:
         kind: what is measured.
         settings: all that the cells depend on; must be the same when a run is resumed.
         provenance: of this run.
-        resume: continue the file, if it exists.
+        resume: continue the file, if it exists. With None, a measurement cannot be continued: its file appears
+            complete, with `write`.
 
     Raises:
         UserError: the file exists without ``resume``, or has other settings, hardware or versions.
         OSError: it cannot be written.
     """
 
-    def __init__(self, path: Path, kind: str, settings: dict[str, Any], provenance: dict[str, Any], resume: bool):
+    def __init__(
+        self, path: Path, kind: str, settings: dict[str, Any], provenance: dict[str, Any], resume: bool | None = None
+    ):
         self.path = path
+        self._at_once = resume is not None
         self.content: dict[str, Any] = {"kind": kind, "settings": settings, "provenance": provenance, "cells": []}
         if path.is_dir():
             raise UserError(f"{path} is a folder; --out names a file, such as {path / (kind + '.json')}")
         if path.exists():
             if not resume:
-                raise UserError(f"{path} already exists; --resume continues it, or remove it")
+                ways = "--resume continues it, or remove it" if self._at_once else "remove it, or give another --out"
+                raise UserError(f"{path} already exists; {ways}")
             self._take_over(read(path))
-        self.write()
+        if self._at_once:
+            self.write()
+        else:
+            check_output("--out", path)
 
     def _take_over(self, found: dict[str, Any]) -> None:
         ours = self.content
@@ -62,9 +70,10 @@ class Store:
         return cells
 
     def add(self, *cells: Cell) -> None:
-        """Add cells and write the file."""
+        """Add cells, and write the file unless it is written at the end."""
         self.content["cells"] += cells
-        self.write()
+        if self._at_once:
+            self.write()
 
     def drop(self, **wanted: Any) -> None:
         """Remove the cells with these values."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 
@@ -13,21 +14,19 @@ from benchmarks.efficiency.cells import (
     OUR_MODELS,
     STATUS,
     STORED,
-    Base,
     Ratio,
     Result,
+    best_of,
     both_forms,
     cell_of,
     cells_of,
     faster,
     fewer_operations,
     label,
-    leaner_rival_of,
     less_memory,
     number,
     ours_of,
     place,
-    rival_of,
     same_input,
     unique_inputs,
 )
@@ -44,7 +43,7 @@ SHOWN = (512, 4096, 16384, 65536)
 def forms_of(result: Result) -> str:
     """The forms in which the dense rival was measured, as text."""
     found = [form for name, form in DENSE_FORMS.items() if cells_of(result, model=name)]
-    return " or ".join(found) + (", whichever is faster" if len(found) > 1 else "")
+    return " or ".join(found) + (", whichever is better" if len(found) > 1 else "")
 
 
 def table3(result: Result) -> list[str]:
@@ -58,34 +57,34 @@ def table3(result: Result) -> list[str]:
         f"Ours, on {result['provenance']['hardware']}, in {result['settings']['dtype']}, {size_of(result)}; in "
         f"brackets the paper's, on {paper.HARDWARE}, 12 layers; in square brackets how many times fewer operations it "
         f"takes, which is the gain of the method. Batches are {batches(result)}. Memory is the {memory}; the paper's "
-        f"is the largest batch that fits. The dense rival is the same layer with n x n attention, {forms_of(result)}; "
-        "for memory, the form that needs less.",
+        f"is the largest batch that fits. The dense rival is the same layer with n x n attention, {forms_of(result)} "
+        "for each figure.",
     ]
-    stored, fused, hugging_face = (partial(cell_of, result, model=name) for name in (STORED, FUSED, HUGGING_FACE))
-    space = partial(less_memory, by_batch=by_batch)
-    parts: list[tuple[str, Base, dict[int, tuple[float, ...]] | None, Ratio]] = [
-        ("Times faster than the dense rival", partial(rival_of, result), None, faster),
-        ("Times faster than Hugging Face's RoBERTa", hugging_face, None, faster),
-        ("Times faster than fairseq's RoBERTa", fused, None, faster),
-        ("Times faster than a Transformer that stores P, as the paper's", stored, paper.TIMES_FASTER, faster),
-        ("Times less memory than the dense rival", partial(leaner_rival_of, result, by_batch), None, space),
-        ("Times less memory than a Transformer that stores P", stored, paper.TIMES_LESS_MEMORY, space),
+    dense, space = tuple(DENSE_FORMS), partial(less_memory, by_batch=by_batch)
+    parts: list[tuple[str, tuple[str, ...], dict[int, tuple[float, ...]] | None, Ratio]] = [
+        ("Times faster than the dense rival", dense, None, faster),
+        ("Times faster than Hugging Face's RoBERTa", (HUGGING_FACE,), None, faster),
+        ("Times faster than fairseq's RoBERTa", (FUSED,), None, faster),
+        ("Times faster than a Transformer that stores P, as the paper's", (STORED,), paper.TIMES_FASTER, faster),
+        ("Times less memory than the dense rival", dense, None, space),
+        ("Times less memory than a Transformer that stores P", (STORED,), paper.TIMES_LESS_MEMORY, space),
     ]
-    for title, base, printed, ratio in parts:
-        if base() is not None:
-            lines += ["", f"**{title}**", "", *_by_n_and_k(result, ours, base, printed, ratio)]
+    for title, models, printed, ratio in parts:
+        if any(cells_of(result, model=name) for name in models):
+            lines += ["", f"**{title}**", "", *_by_n_and_k(result, ours, models, printed, ratio)]
     return [*lines, "", *outliers_note(result), *notes(result)]
 
 
 def _by_n_and_k(
-    result: Result, ours: str, base: Base, printed: dict[int, tuple[float, ...]] | None, ratio: Ratio
+    result: Result, ours: str, models: Sequence[str], printed: dict[int, tuple[float, ...]] | None, ratio: Ratio
 ) -> list[str]:
     dims = sorted({cell["k"] for cell in cells_of(result, model=ours)})
     rows = []
     for n in sorted({cell["n"] for cell in cells_of(result, model=ours)}):
         row = [f"{n:,}"]
         for k in dims:
-            other, baseline = cell_of(result, model=ours, n=n, k=k), base(n=n)
+            other = cell_of(result, model=ours, n=n, k=k)
+            baseline = best_of(models, result, other, ratio)
             text = "" if other is None else _ratio_text(ratio(baseline, other), baseline, other)
             if ratio is faster and baseline and other and baseline["status"] == other["status"] == "ok":
                 text += f"{star(baseline, other)} [{number(fewer_operations(baseline, other))}]"
@@ -222,14 +221,16 @@ def short(result: Result) -> list[str]:
     variants = list(dict.fromkeys((cell["model"], cell["k"]) for cell in cells if cell["model"] not in DENSE_FORMS))
     rows = []
     for given in unique_inputs(result):
-        base = rival_of(result, **given)
-        if base is None:
+        dense = [cell for name in DENSE_FORMS for cell in cells_of(result, model=name, **given)]
+        if not dense:
             continue
+        base = min(dense, key=lambda cell: cell["seconds"] or math.inf)
         row = [f"{base['length']:,}", _batch_text(base), number(base["tokens_per_second"])]
         for model, k in variants:
             cell = cell_of(result, model=model, k=k, **given)
-            ratio = faster(cell, base)
-            row.append(_time_text(ratio, cell, base) if cell and ratio else "-")
+            rival = best_of(DENSE_FORMS, result, cell)
+            ratio = faster(cell, rival)
+            row.append(_time_text(ratio, cell, rival) if cell and rival and ratio else "-")
         rows.append(row)
     names = [label(model) + (f", k = {k:,}" if k else "") for model, k in variants]
     lines = [
@@ -268,10 +269,10 @@ def short_ranges(results: Sequence[Result], longest: int) -> list[str]:
 
 
 def _dense(result: Result, cell: Cell) -> Cell | None:
-    """The dense rival, in its faster form, of one of our cells of inference or training."""
+    """The dense rival of one of our cells of inference or training."""
     if result["kind"] == "training":
         return _beside(result, cell, _WITH_COMPILED)
-    return rival_of(result, **same_input(cell))
+    return best_of(DENSE_FORMS, result, cell)
 
 
 def _time_text(ratio: float, cell: Cell, base: Cell) -> str:
@@ -284,7 +285,7 @@ def _pays_text(result: Result, model: str, k: int | None) -> str:
     first = None
     for length in sorted({cell["length"] for cell in result["cells"]}, reverse=True):
         cells = cells_of(result, model=model, k=k, length=length)
-        ratios = [faster(rival_of(result, **same_input(cell)), cell) for cell in cells]
+        ratios = [faster(_dense(result, cell), cell) for cell in cells]
         if not ratios or any(ratio is None or ratio < 1 for ratio in ratios):
             break
         first = length
@@ -326,7 +327,7 @@ def training(result: Result) -> list[str]:
     training, which form of the dense rival is faster depends on the dropout: without both there is no ratio to it."""
     settings = result["settings"]
     known = both_forms(result)
-    one_form = "" if known or rival_of(result) is None else _ONE_FORM
+    one_form = "" if known or not any(cells_of(result, model=name) for name in DENSE_FORMS) else _ONE_FORM
     order = settings["models"].index
     cells = sorted(
         result["cells"], key=lambda c: (c["length"], c["dropout"], c["path"], order(c["model"]), c["k"] or 0)
@@ -395,13 +396,12 @@ _WITH_COMPILED = (*DENSE_FORMS, "roberta_sdpa_core_compiled")
 
 def _beside(result: Result, cell: Cell, bases: Sequence[str]) -> Cell | None:
     """The baseline that one of our cells is compared with: compiled if ours is and such a baseline was measured, and
-    the fastest of several."""
+    of several the one over which ours gains least."""
     if cell["k"] is None:
         return None
-    same = {name: cell[name] for name in ("length", "dropout", "path")} | {"status": "ok"}
-    found = [one for name in bases for one in cells_of(result, model=name, **same)]
-    alike = [one for one in found if MODELS[one["model"]].compiled == MODELS[cell["model"]].compiled]
-    return min(alike or found, key=lambda one: one["seconds"], default=None)
+    found = [name for name in bases if cells_of(result, model=name, status="ok", **same_input(cell))]
+    alike = [name for name in found if MODELS[name].compiled == MODELS[cell["model"]].compiled]
+    return best_of(alike or found, result, cell)
 
 
 def size_of(result: Result) -> str:

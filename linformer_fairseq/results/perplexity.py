@@ -76,24 +76,26 @@ def perplexity_table(rows: Iterable[Row]) -> tuple[list[Table], list[str]]:
     unfinished = [row.name for group in found for row in group.rows if not row.finished]
     if unfinished:
         notes.append(f"Unfinished, their perplexity is not counted: {', '.join(unfinished)}.")
-    everything = [row for group in found for row in group.rows]
-    about = [provenance(everything)] if everything else ["No pretrainings."]
-    return [Table("Masked-language modelling", lines)], [_LEGEND, *notes, *about]
+    return [Table("Masked-language modelling", lines)], [_LEGEND, *notes, _about(found)]
 
 
 def perplexity_figure(rows: Iterable[Row]) -> tuple[Figure, list[str]]:
     """Curves over tokens and over hours, and remarks."""
     found, notes = groups(rows)
-    everything = [row for group in found for row in group.rows]
     panels = [
         Panel("by tokens", _curves(found, _tokens), "million tokens"),
         Panel("by time in training", _curves(found, _hours), "hours"),
     ]
     caption = (
         "Perplexity of masked validation tokens, logarithmic; in brackets the last value of each run. Curves may begin "
-        f"above the axes. {provenance(everything)}"
+        f"above the axes. {_about(found)}"
     )
     return Figure("perplexity", "Validation perplexity in pretraining", caption, panels), notes
+
+
+def _about(found: Sequence[Group]) -> str:
+    everything = [row for group in found for row in group.rows]
+    return provenance(everything) if everything else "No pretrainings."
 
 
 def _median(values: Iterable[float | None]) -> float | None:

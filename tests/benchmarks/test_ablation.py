@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from benchmarks.__main__ import main
+from benchmarks.efficiency import ablation
 from benchmarks.efficiency.ablation import AS_IT_IS, INFERENCE, OTHER_MODELS, TRAINING, VARIANTS, table
 from linformer_fairseq.core import LinformerEncoderLayer, LinformerSettings, build_shared_projection
 
@@ -47,4 +48,16 @@ def test_the_file_has_a_cell_and_the_table_a_row_for_each(tmp_path, training):
 def test_mistakes_are_said_in_one_line(refused, tmp_path):
     assert "--projected-dim" in refused("ablation", "--lengths", "128")
     (tmp_path / "a.json").write_text("{}")
-    assert "already exists" in refused("ablation", *SMALL, "--out", str(tmp_path / "a.json"))
+    said = refused("ablation", *SMALL, "--out", str(tmp_path / "a.json"))
+    assert "already exists" in said and "--resume" not in said
+
+
+def test_an_interrupted_measurement_leaves_no_file(tmp_path, monkeypatch):
+    def cells(args, n, dtype, device):
+        if n == 32:
+            raise KeyboardInterrupt
+        return [{"n": n}]
+
+    monkeypatch.setattr(ablation, "_cells", cells)
+    assert main(["ablation", *SMALL, "--out", str(tmp_path / "a.json")]) == 130
+    assert list(tmp_path.iterdir()) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 
 import pytest
 
@@ -165,6 +166,29 @@ def test_memory_is_held_against_the_dense_rival_that_needs_less(tmp_path):
     assert main(["report", "--results", str(tmp_path)]) == 0
     memory = (tmp_path / "README.md").read_text().split("Times less memory than the dense rival")[1]
     assert memory.splitlines()[4] == "| 512 | 1.5 |"
+
+
+def test_the_plot_of_table_3_has_the_ratios_of_the_table(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    from benchmarks.efficiency import plots
+
+    drawn = []
+    monkeypatch.setattr(plots, "_heat", lambda axes, values, norm: drawn.append(values))
+    cells = [
+        cell("roberta_sdpa_core", 512, None, 2.0, 4096),  # the faster one
+        cell("roberta_sdpa_core_blocks", 512, None, 3.0, 1536),
+        cell("linformer", 512, 128, 1.0, 1024),
+        cell("roberta_sdpa_core", 1024, None, 1.0, 1, status="too_slow", reason="slow"),
+        cell("linformer", 1024, 128, 1.0, 1024),
+    ]
+    plots.heat_maps(result(cells), tmp_path / "a.png")
+    assert [values[0] for values in drawn] == [[2.0], [1.5]] and all(math.isnan(values[1][0]) for values in drawn)
+
+
+def test_a_file_without_all_cells_is_named(tmp_path, refused):
+    ablation = result([{"n": 512, "variant": "no blocks", "seconds": 1.0}]) | {"kind": "ablation"}
+    (tmp_path / "a.json").write_text(json.dumps(ablation))
+    assert "a.json: cannot be shown" in refused("report", "--results", str(tmp_path))
 
 
 def test_short_inputs_say_from_which_length_a_linformer_pays(tmp_path):

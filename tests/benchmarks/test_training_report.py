@@ -68,6 +68,14 @@ def test_the_dense_rival_counts_in_its_faster_form():
         assert ours["times the dense rival's speed"] == "3"
 
 
+def test_the_form_counts_over_which_ours_gains_less_whatever_its_median_is():
+    # The medians of the seconds are 4 and 3.9, those of the ratios 4 and 4.2.
+    ours, whole, blocks = [1.0, 0.5, 2.0], [4.0, 1.0, 9.0], [4.2, 3.9, 3.0]
+    made = result(cell("linformer", ours), cell("roberta_sdpa_core", whole), cell("roberta_sdpa_core_blocks", blocks))
+    (row,) = rows_of(made, "ours")
+    assert row["times the dense rival's speed"] == "4"
+
+
 def test_the_range_of_short_inputs_is_of_the_faster_form_at_each_length():
     def at(length, ours, dense, blocks):
         given = {"n": 512, "length": length, "dropout": 0.1}

@@ -51,6 +51,14 @@ def test_seeds_stand_together_and_the_roberta_at_the_same_time() -> None:
     assert "4 runs" in notes[-1]
 
 
+def test_finetunings_alone_have_neither_rows_nor_curves() -> None:
+    rows = [finetuned("sst2", 90.0)]
+    (table,), notes = perplexity_table(rows)
+    assert len(table.rows) == 1 and notes[-1] == "No pretrainings."
+    figure, _ = perplexity_figure(rows)
+    assert [panel.curves for panel in figure.panels] == [[], []] and figure.caption.endswith("No pretrainings.")
+
+
 @pytest.mark.parametrize(
     ("changes", "details"),
     [
