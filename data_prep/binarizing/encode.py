@@ -41,7 +41,8 @@ def start_worker(folder: Path) -> None:
 
 
 def encode_part(part: Part) -> Encoded:
-    """One item per line: its ids and </s>.
+    """One item per line: its ids and </s>. A line of characters that the tokenizer leaves out has no item, because </s>
+    alone would separate documents.
 
     Raises:
         UserError: the text is not UTF-8, or has a zero byte (with its offset), or the tokenizer rejects a line.
@@ -57,8 +58,9 @@ def encode_part(part: Part) -> Encoded:
             encoded = _encode(tokenizer, lines, dtype)
         except UserError as error:
             raise UserError(f"{part.path}, in the lines from byte {offset:,} on: {error}") from None
+        encoded = [ids for ids, line in zip(encoded, lines, strict=True) if len(ids) or not line.strip()]
         lengths = np.array([len(ids) for ids in encoded], dtype=np.int32)
-        joined = np.concatenate(encoded)
+        joined = np.concatenate([np.empty(0, dtype), *encoded])
         unknown += int(np.count_nonzero(joined == UNK))
         # </s> behind every item.
         tokens.append(np.insert(joined.astype(dtype, copy=False), np.cumsum(lengths), EOS))

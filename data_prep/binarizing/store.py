@@ -10,13 +10,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from data_prep.binarizing.encode import Encoded
 from data_prep.support.step import Step
 from linformer_fairseq.files.dictionary import EOS
 from linformer_fairseq.files.json_records import read_object, write_json
-from linformer_fairseq.files.mmap_dataset import write_index
+from linformer_fairseq.files.mmap_dataset import count_documents, write_index
 
 _COUNTS = ("documents", "items", "tokens", "unknown", "text_bytes")
 
@@ -63,7 +62,7 @@ class Store:
                 if separate:
                     stream.write(np.array([EOS if array is encoded.tokens else 1], dtype=array.dtype).tobytes())
                 stream.write(array.tobytes())
-        count["documents"] += _documents(encoded.sizes, inside)
+        count["documents"] += count_documents(encoded.sizes, inside)
         count["items"] += len(encoded.sizes) + separate
         count["tokens"] += len(encoded.tokens) + separate
         count["unknown"] += encoded.unknown
@@ -98,14 +97,3 @@ class Store:
             for name in counts
             for path, length in self._lengths(name, counts).items()
         )
-
-
-def _documents(sizes: npt.NDArray[np.int32], inside: bool) -> int:
-    """How many documents begin in a part: runs of items that are more than </s> alone.
-
-    Args:
-        sizes: tokens of the part's items.
-        inside: whether the item before them belongs to a document, which they then continue.
-    """
-    text = np.concatenate([[inside], sizes > 1])
-    return int(np.count_nonzero(text[1:] & ~text[:-1]))

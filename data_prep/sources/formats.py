@@ -17,7 +17,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from data_prep.sources.lines import Limits, Piece, cut_blocks, decode, line_pieces, too_long
@@ -81,7 +81,7 @@ def read_wikiextractor(
     first = next(pieces, None)
     if first is None:
         return
-    every = _chain(first, pieces)
+    every = chain([first], pieces)
     if first.data.lstrip()[:1] == b"{":
         for piece in islice(_lines(every, name, options.limits), skip, None):
             value, replaced = _parse(piece, name, errors)
@@ -108,11 +108,6 @@ def read_wikiextractor(
         title = _TITLE.search(head.group(1))
         record = Record(body, f"{name}, line {piece.line}", replaced)
         yield _article(record, title.group(1) if title else "")
-
-
-def _chain(first: Piece, rest: Iterator[Piece]) -> Iterator[Piece]:
-    yield first
-    yield from rest
 
 
 def _article(record: Record, title: str) -> Record:

@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, Any
 
@@ -10,7 +10,16 @@ from data_prep.sources.formats import ReadOptions
 from data_prep.sources.source import Errors, Record
 from data_prep.sources.streams import Readable
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.files.parquet import check_column, damaged_parquet, open_parquet, rows_of_batch
+from linformer_fairseq.files.parquet import (
+    bytes_of,
+    check_column,
+    damaged_parquet,
+    open_parquet,
+    rows_of_batch,
+    texts_of,
+)
+
+_OPTION = "field=COLUMN"
 
 
 @contextmanager
@@ -33,8 +42,7 @@ class ParquetReader:
         """
         self._name = name
         self._options = options
-        self._file = open_parquet(file, name)
-        check_text_column(self._file.schema_arrow, options.field, name)
+        self._file = open_parquet(file, name, [options.field], _OPTION)
         self._groups = [self._file.metadata.row_group(i) for i in range(self._file.num_row_groups)]
         self.rows: int = self._file.metadata.num_rows
         self.done = 0
@@ -81,7 +89,7 @@ class ParquetReader:
 
 def check_text_column(schema: Any, name: str, where: str) -> None:
     """Raise unless ``schema`` (pyarrow's) has a column of texts called ``name``."""
-    check_column(schema, name, where, "field=COLUMN")
+    check_column(schema, name, where, _OPTION)
 
 
 def column_records(column: Any, start: int, name: str, options: ReadOptions, errors: Errors) -> Iterator[Record]:
@@ -92,7 +100,7 @@ def column_records(column: Any, start: int, name: str, options: ReadOptions, err
     """
     limit = options.limits.max_document_bytes
     try:
-        values = column.to_pylist()
+        values: Sequence[Any] = texts_of(column)
     except UnicodeDecodeError:
         values = _decoded(column, start, name, errors)
     for row, value in enumerate(values, start=start + 1):
@@ -112,12 +120,13 @@ def column_records(column: Any, start: int, name: str, options: ReadOptions, err
 
 def _decoded(column: Any, start: int, name: str, errors: Errors) -> list[tuple[str, bool] | None]:
     """The values of a column in which some bytes are not UTF-8, with whether they were replaced."""
-    import pyarrow
-
     found: list[tuple[str, bool] | None] = []
-    for row, data in enumerate(column.cast(pyarrow.large_binary()).to_pylist(), start=start + 1):
+    for row, data in enumerate(bytes_of(column), start=start + 1):
+        if data is None:
+            found.append(None)
+            continue
         try:
-            found.append(None if data is None else (data.decode(), False))
+            found.append((data.decode(), False))
         except UnicodeDecodeError as error:
             if errors == "strict":
                 raise UserError(

@@ -12,9 +12,11 @@ from typing import Any, Protocol
 from data_prep.support.signatures import compression_of
 from linformer_fairseq.files.errors import UserError
 
-# Compressed bytes to a call: not all decompressors have another bound on what one call returns. 2 KiB of Zstandard make
-# 64 MiB at the very worst.
+# Compressed bytes to a call: not all decompressors have another bound on what one call returns. 2 KiB of gzip make
+# 2 MiB at the very worst, of Zstandard 64 MiB.
 _PIECE = 1 << 11
+# Bytes that a call returns of bzip2 and xz, of which 2 KiB could make gigabytes.
+_MOST = 1 << 24
 # Of xz; its strongest preset needs 65 MiB. zstandard has a bound of its own, 128 MiB.
 _MAX_MEMORY = 256 << 20
 
@@ -80,6 +82,7 @@ class _Members:
     def __init__(self, source: Readable, compression: str) -> None:
         self._source = source
         self._new = _DECOMPRESSORS[compression]
+        self._most = (_MOST,) if compression in ("bzip2", "xz") else ()
         self._member: Any = None
         self._input = b""
         self._output: list[bytes] = []
@@ -95,18 +98,21 @@ class _Members:
 
     def _more(self) -> bool:
         """Decompress some more; false at the end of the file."""
-        piece = self._input or self._source.read(_PIECE)
-        self._input = b""
-        if not piece:
-            if self._member is not None:
-                raise EOFError
-            return False
+        if self._most and self._member is not None and not self._member.needs_input:
+            piece = b""  # it has more of the last piece
+        else:
+            piece = self._input or self._source.read(_PIECE)
+            self._input = b""
+            if not piece:
+                if self._member is not None:
+                    raise EOFError
+                return False
         if self._member is None:
             piece = piece.lstrip(b"\0")  # padding, which gzip and xz allow for
             if not piece:
                 return True
             self._member = self._new()
-        data = self._member.decompress(piece)
+        data = self._member.decompress(piece, *self._most)
         if self._member.eof:
             self._input = self._member.unused_data
             self._member = None

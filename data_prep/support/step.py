@@ -168,7 +168,9 @@ class Step:
             sync(path)
         self.manifest = {**manifest, "key": self._digest, "files": files}
         write_json(self.work / MANIFEST, self.manifest)
+        sync(self.work / MANIFEST)
         self._publish()
+        sync(self.out)
         return self.manifest
 
     def _publish(self) -> None:

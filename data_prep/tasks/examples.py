@@ -68,6 +68,8 @@ class Repeats:
 
     def __init__(self) -> None:
         self._bits: dict[tuple[str, str | None], int] = {}
+        self._of_split: dict[str, int] = {}
+        """The bits of each split."""
         self._seen: dict[bytes, int] = {}
         self.duplicates: Counter[str] = Counter()
         """Examples by split whose text occurred in that split before."""
@@ -76,23 +78,21 @@ class Repeats:
         """Note an example."""
         mark = blake2b("\0".join(row.texts).encode(), digest_size=16).digest()
         bit = self._bits.setdefault((row.split, row.label), 1 << len(self._bits))
+        self._of_split[row.split] = self._of_split.get(row.split, 0) | bit
         before = self._seen.get(mark, 0)
-        if before & self._of_split(row.split):
+        if before & self._of_split[row.split]:
             self.duplicates[row.split] += 1
         self._seen[mark] = before | bit
 
     def contradictions(self, split: str) -> int:
         """Texts of a split that carry more than one label."""
-        bits = self._of_split(split)
+        bits = self._of_split.get(split, 0)
         return sum((mask & bits).bit_count() > 1 for mask in self._seen.values())
 
     def shared(self, split: str, other: str) -> int:
         """Texts that are in both splits."""
-        one, two = self._of_split(split), self._of_split(other)
+        one, two = self._of_split.get(split, 0), self._of_split.get(other, 0)
         return sum(bool(mask & one and mask & two) for mask in self._seen.values())
-
-    def _of_split(self, split: str) -> int:
-        return sum(bit for (name, _), bit in self._bits.items() if name == split)
 
 
 @dataclass

@@ -152,6 +152,11 @@ def _tables_among(members: list[zipfile.ZipInfo], folder: str, path: Path) -> di
                     f"{path}: its member {info.filename} would unpack to {info.file_size:,} bytes, which no "
                     f"official file has (limit {MAX_MEMBER:,})"
                 )
+            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # read without bound on memory
+                raise UserError(
+                    f"{path}: its member {info.filename} is not compressed by deflate, as those of the official files "
+                    "are; unpack the zip and give the folder"
+                )
             found[split] = info.filename
     return {split: found[split] for split in SPLITS if split in found}
 

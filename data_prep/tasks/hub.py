@@ -82,6 +82,9 @@ class HubSource:
             for record in self._records(name, address):
                 counts[split] = number = counts.get(split, 0) + 1
                 yield self._row(split, name, number, record)
+        for split, name, _ in self._files:
+            if split not in counts:
+                raise UserError(f"{name}: has no rows, and no other file of {split} has any; fetch it again")
 
     def _records(self, name: str, address: str) -> Iterator[dict[str, Any]]:
         import datasets

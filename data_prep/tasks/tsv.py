@@ -1,6 +1,8 @@
 """A user's own task: one file per split, with a label, a tab and a text on each line."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator
+from hashlib import blake2b
 from pathlib import Path
 
 from data_prep.tasks.lines import read_lines
@@ -33,15 +35,20 @@ class TsvSource:
         self._paths = paths
         self._errors = errors
         self.facts = Facts({"kind": "tsv", "files": {str(path): sha256(path) for path in paths}})
-        rows = list(self._table(paths[0]))
-        _require_no_header(rows)
-        self.labels = tuple(sorted({row.label for row in rows if isinstance(row, Row) and row.label is not None}))
+        labels: Counter[str] = Counter()
+        first: Row | Reject | None = None
+        for row in self._table(paths[0]):
+            first = first or row
+            if isinstance(row, Row) and row.label is not None:
+                labels[row.label] += 1
+        _require_no_header(first, labels)
+        self.labels = tuple(sorted(labels))
         if not self.labels:
             raise UserError(
-                f"{rows[0]}; no other line is an example either (pairs of texts are only made of the files of QNLI and "
+                f"{first}; no other line is an example either (pairs of texts are only made of the files of QNLI and "
                 "QQP)"
             )
-        examples = sum(isinstance(row, Row) for row in rows)
+        examples = labels.total()
         if len(self.labels) > max(10, examples / 2) and all(map(_is_number, self.labels)):
             raise UserError(
                 f"{paths[0]}: {examples:,} examples have {len(self.labels):,} different labels, which are numbers; "
@@ -54,15 +61,16 @@ class TsvSource:
         Raises:
             UserError: also where a text stands in two files: the accuracy would be too good.
         """
-        owner: dict[str, Row] = {}
+        owner: dict[bytes, tuple[str, str, int]] = {}  # split, file and line by a text's hash
         for path in self._paths:
             for row in self._table(path):
                 if isinstance(row, Row):
-                    other = owner.setdefault(strip(row.texts[0]), row)
-                    if other.split != row.split:
-                        both = "; if these are headers, remove both" if row.line == other.line == 1 else ""
+                    text = blake2b(strip(row.texts[0]).encode(), digest_size=16).digest()
+                    split, file, line = owner.setdefault(text, (row.split, row.file, row.line))
+                    if split != row.split:
+                        both = "; if these are headers, remove both" if row.line == line == 1 else ""
                         raise UserError(
-                            f"{path}, line {row.line}: this text is also in {other.file}, line {other.line}: "
+                            f"{path}, line {row.line}: this text is also in {file}, line {line}: "
                             f"{row.texts[0][:60]!r}; the accuracy would be too good, leave it out of one of them{both}"
                         )
                 yield row
@@ -86,15 +94,17 @@ class TsvSource:
                     yield Row(path.stem, place, str(number - 1), (text,), label, str(path), number, line)
 
 
-def _require_no_header(rows: Sequence[Row | Reject]) -> None:
+def _require_no_header(first: Row | Reject | None, labels: Counter[str]) -> None:
     """Raise if the first line is the names of the columns, which would be one more class.
+
+    Args:
+        first: the first line.
+        labels: of all lines.
 
     Raises:
         UserError: it is.
     """
-    labels = [row.label for row in rows if isinstance(row, Row)]
-    first = rows[0] if rows else None
-    if isinstance(first, Row) and (label := str(first.label)).lower() in _HEADERS and labels.count(label) == 1:
+    if isinstance(first, Row) and (label := str(first.label)).lower() in _HEADERS and labels[label] == 1:
         raise UserError(
             f"{first.file}, line {first.line}: {label!r} looks like the name of a column, not a class of which this "
             "were the only example; remove the line"

@@ -23,7 +23,7 @@ def write_examples(examples: Examples, labels: tuple[str, ...], tokenizer: Token
     for name, split in examples.splits.items():
         for number in range(len(split.ids[0])):
             part = folder / f"input{number}"
-            mmap_dataset.write_dataset(part / name, (ids[number].astype(np.int64) for ids in split.ids), len(tokenizer))
+            mmap_dataset.write_dataset(part / name, (ids[number] for ids in split.ids), len(tokenizer))
             dict_txt = next(path for path in tokenizer.files if path.name == dictionary.NAME)
             shutil.copyfile(dict_txt, part / dictionary.NAME)
         if is_labelled(split):

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from linformer_fairseq.files.dictionary import EOS, UNK
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.files.mmap_dataset import Dataset, bin_of, idx_of
+from linformer_fairseq.files.mmap_dataset import Dataset, bin_of, count_documents, idx_of
 
 _ITEMS, _TOKENS = 1 << 18, 1 << 22
 """Items and tokens that are in memory at a time."""
@@ -76,9 +76,8 @@ def check(dataset: Dataset, symbols: int | None) -> Counts:
     counts, separators, inside, first = Counts(), 0, False, 0
     with bin_of(dataset.prefix).open("rb") as stream:
         for sizes in _chunks(dataset):
-            text = np.concatenate([[inside], sizes > 1])
-            counts.documents = (counts.documents or 0) + int(np.count_nonzero(text[1:] & ~text[:-1]))
-            inside, separators = bool(text[-1]), separators + int(np.count_nonzero(sizes == 1))
+            counts.documents = (counts.documents or 0) + count_documents(sizes, inside)
+            inside, separators = bool(sizes[-1] > 1), separators + int(np.count_nonzero(sizes == 1))
             counts.lengths += np.bincount(np.frexp(sizes - 1)[1], minlength=33)
             counts.unknown += _check_ids(dataset, stream, sizes, first, counts.tokens, symbols)
             counts.items += len(sizes)

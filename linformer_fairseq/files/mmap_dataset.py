@@ -100,16 +100,13 @@ def element_type(vocabulary: int) -> np.dtype[np.generic]:
     return np.dtype(np.uint16 if vocabulary < 65_500 else np.int32)
 
 
-def write_dataset(prefix: Path, items: Iterable[npt.NDArray[np.generic]], vocabulary: int) -> tuple[int, int]:
+def write_dataset(prefix: Path, items: Iterable[npt.NDArray[np.generic]], vocabulary: int) -> None:
     """Write ``prefix``.bin and ``prefix``.idx.
 
     Args:
         prefix: path without the suffix; fairseq finds a split by it.
         items: one array of ids, shape (tokens,), per item.
         vocabulary: ids are below this number; sets the element type.
-
-    Returns:
-        Number of items and of tokens.
 
     Raises:
         OSError: one of the files cannot be written.
@@ -122,7 +119,17 @@ def write_dataset(prefix: Path, items: Iterable[npt.NDArray[np.generic]], vocabu
             sizes.append(len(item))
     # The index comes last: a split without one does not exist for fairseq.
     write_index(idx_of(prefix), np.asarray(sizes, dtype=np.int32), dtype)
-    return len(sizes), sum(sizes)
+
+
+def count_documents(sizes: npt.NDArray[np.integer], inside: bool) -> int:
+    """How many documents begin in some items: runs of items that are more than </s> alone.
+
+    Args:
+        sizes: tokens of the items.
+        inside: whether the item before them belongs to a document, which they then continue.
+    """
+    text = np.concatenate([[inside], sizes > 1])
+    return int(np.count_nonzero(text[1:] & ~text[:-1]))
 
 
 def write_index(path: Path, sizes: npt.NDArray[np.int32], dtype: np.dtype[np.generic]) -> None:

@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from linformer_fairseq.files.errors import UserError
 
+Value = TypeVar("Value")
 # Text of one batch, about, and rows at the most: the average row decides how many rows that is.
 _BATCH_BYTES, _BATCH_ROWS = 8 << 20, 4096
 
 
-def open_parquet(file: Path | IO[bytes], name: str) -> Any:
-    """pyarrow's ``ParquetFile``, which reads pages as they are needed.
+def open_parquet(file: Path | IO[bytes], name: str, columns: Sequence[str], option: str) -> Any:
+    """pyarrow's ``ParquetFile``, which reads pages as they are needed, and these columns as dictionaries: a text that
+    repeats is in the file once, and would otherwise be in memory once for each row of a batch.
 
     Args:
         file: its path, or the open file.
         name: of the file in messages.
+        columns: of texts.
+        option: with which the user names them.
 
     Raises:
-        UserError: it is not a whole parquet file.
+        UserError: it is not a whole parquet file, or has no such columns.
     """
     import pyarrow  # not at the top: of all formats, only this one needs it
     import pyarrow.parquet
 
     try:
         # without the buffer size a whole column of a row group is read at once
-        return pyarrow.parquet.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
+        opened = partial(pyarrow.parquet.ParquetFile, file, buffer_size=1 << 20, pre_buffer=False)
+        found = opened()
+        for column in columns:
+            check_column(found.schema_arrow, column, name, option)
+        return opened(metadata=found.metadata, read_dictionary=list(columns))
     except (pyarrow.ArrowException, OSError) as error:
         raise damaged_parquet(name, error) from None
 
@@ -58,6 +68,34 @@ def check_column(schema: Any, column: str, where: str, option: str) -> None:
     value = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
     if not (pyarrow.types.is_string(value) or pyarrow.types.is_large_string(value) or str(value) == "string_view"):
         raise UserError(f"{where}: column {column!r} is of type {kind}, text was expected; name the column: {option}")
+
+
+def texts_of(column: Any) -> list[str | None]:
+    """The texts of a pyarrow array; those that are one in its dictionary are one object.
+
+    Raises:
+        UnicodeDecodeError: one is not UTF-8.
+    """
+    import pyarrow
+
+    if not pyarrow.types.is_dictionary(column.type):
+        plain: list[str | None] = column.to_pylist()
+        return plain
+    return _spread(column.dictionary.to_pylist(), column)
+
+
+def bytes_of(column: Any) -> list[bytes | None]:
+    """The same as bytes, which need not be UTF-8."""
+    import pyarrow
+
+    if not pyarrow.types.is_dictionary(column.type):
+        plain: list[bytes | None] = column.cast(pyarrow.large_binary()).to_pylist()
+        return plain
+    return _spread(column.dictionary.cast(pyarrow.large_binary()).to_pylist(), column)
+
+
+def _spread(values: list[Value], column: Any) -> list[Value | None]:
+    return [None if index is None else values[index] for index in column.indices.to_pylist()]
 
 
 def rows_of_batch(size: int, rows: int) -> int:

@@ -16,9 +16,7 @@ def open_parquet(path: Path, fields: Sequence[str]) -> Source:
     Raises:
         UserError: it is not a parquet file, or has no column of texts of that name.
     """
-    file = parquet.open_parquet(path, str(path))
-    for field in fields:
-        parquet.check_column(file.schema_arrow, field, str(path), "--field")
+    file = parquet.open_parquet(path, str(path), fields, "--field")
     return Source(str(path), "row", _rows(file, path, fields), file.metadata.num_rows, "rows")
 
 
@@ -30,22 +28,12 @@ def _rows(file: Any, path: Path, fields: Sequence[str]) -> Iterator[Item]:
     number = 0
     try:
         for batch in file.iter_batches(parquet.rows_of_batch(size, metadata.num_rows), columns=list(fields)):
-            columns = [_bytes_of(batch.column(field)) for field in fields]
+            columns = [parquet.bytes_of(batch.column(field)) for field in fields]
             for raw in zip(*columns, strict=True):
                 number += 1
                 yield Item(str(number), _from_bytes(raw, fields), 1)
     except (pyarrow.ArrowException, OSError) as error:
         raise parquet.damaged_parquet(f"{path}, after row {number:,}", error) from None
-
-
-def _bytes_of(column: Any) -> list[bytes | None]:
-    """The values of a column, which need not be UTF-8."""
-    import pyarrow
-
-    if pyarrow.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    values: list[bytes | None] = column.cast(pyarrow.large_binary()).to_pylist()
-    return values
 
 
 def _from_bytes(raw: Sequence[bytes | None], fields: Sequence[str]) -> Text | ValueError:

@@ -5,10 +5,12 @@ Pickles that would execute something are in tests/checkpoints/test_reading.py.
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import hashlib
 import io
 import json
+import lzma
 import struct
 import tarfile
 import zipfile
@@ -17,6 +19,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 import torch
 from omegaconf import OmegaConf
@@ -39,10 +43,12 @@ from linformer_fairseq.files.task_data import read_task
 from linformer_fairseq.launch.compose import compose
 from linformer_fairseq.launch.pretrained import read_pretrained
 from linformer_fairseq.models import LinformerRobertaModel
+from linformer_fairseq.prediction.parquet import open_parquet
 from tests.archives import tarred
 from tests.binarised import write_items
 from tests.checkpoint_files import make_state
 from tests.data_prep.small_tokenizers import make_gpt2
+from tests.hardening import outcomes
 from tests.hardening.outcomes import bounded
 from tests.hardening.readers import REVIEWS, configs, exported, huggingface, import_, sharded, to_linformer
 from tests.models import write_checkpoint as write_model
@@ -339,6 +345,28 @@ def test_a_compressed_text_of_gigabytes(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(b"x" * (1 << 26)) * 48)
     said = bounded(lambda: [list(unit.documents()) for unit in parse_source(str(path)).units])
     assert str(path) in said
+
+
+@pytest.mark.parametrize(("ending", "module"), [(".bz2", bz2), (".xz", lzma)])
+def test_a_few_compressed_bytes_that_make_much(
+    ending: str, module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outcomes, "MEMORY", 2**28)
+    path = tmp_path / f"a.txt{ending}"
+    path.write_bytes(module.compress(bytes(2**28)))  # in one member
+    said = bounded(lambda: [list(unit.documents()) for unit in parse_source(str(path)).units])
+    assert str(path) in said
+
+
+def test_a_text_that_repeats_in_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outcomes, "MEMORY", 2**28)
+    path = tmp_path / "a.parquet"
+    pyarrow.parquet.write_table(
+        pyarrow.table({"text": ["x" * 900_000] * 512}), path
+    )  # 460 MB, of which one row is stored
+    (unit,) = parse_source(str(path)).units
+    assert bounded(lambda: [len(record.text) for record in unit.documents()]) == ""
+    assert bounded(lambda: [item.id for item in open_parquet(path, ["text"]).items]) == ""
 
 
 @pytest.mark.parametrize(

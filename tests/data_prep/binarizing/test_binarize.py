@@ -87,6 +87,16 @@ def test_a_corpus_becomes_an_item_per_line_in_order(
     assert sorted(path.name for path in out.iterdir()) == sorted([*manifest["files"], "manifest.json"])
 
 
+def test_a_line_without_tokens_does_not_end_a_document(tokenizers: dict[str, Path], tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus"
+    (corpus / "train").mkdir(parents=True)
+    # The sentencepiece model leaves out U+200E, a mark of direction.
+    (corpus / "train" / "0.txt").write_text("the first\n\u200e\nthe second\n\nanother\n", encoding="utf-8")
+    manifest = binarize([corpus], tokenizers["sentencepiece"], tmp_path / "bin", workers=1)
+    sizes = [len(item) > 1 for item in items(tmp_path / "bin" / "train")]
+    assert sizes == [True, True, False, True] and manifest["splits"]["train"]["documents"] == 2
+
+
 @pytest.mark.slow
 def test_workers_do_not_change_a_byte(corpus: Path, tokenizers: dict[str, Path], tmp_path: Path) -> None:
     for workers in (1, 2, 3):

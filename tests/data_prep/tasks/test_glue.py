@@ -1,6 +1,7 @@
 """SST-2, QNLI and QQP: what is read, what is refused, and what is said."""
 
 import json
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -265,6 +266,12 @@ def test_zips_that_are_refused(prepare: Prepare, sst2: Path, tmp_path: Path, mon
         prepare("sst2", zipped(tmp_path / "two.zip", {**tables, "old/SST-2/dev.tsv": b"x"}))
     with pytest.raises(UserError, match="there is no QNLI/train.tsv in it"):
         prepare("qnli", zipped(tmp_path / "one.zip", tables))
+    other = tmp_path / "bzip2.zip"
+    with zipfile.ZipFile(other, "w", zipfile.ZIP_BZIP2) as archive:
+        for name, content in tables.items():
+            archive.writestr(name, content)
+    with pytest.raises(UserError, match="SST-2/.*not compressed by deflate.*unpack"):
+        prepare("sst2", other)
     monkeypatch.setattr(glue_module, "MAX_MEMBER", 50)
     with pytest.raises(UserError, match="SST-2/train.tsv .*69 bytes"):
         prepare("sst2", zipped(tmp_path / "bomb.zip", tables))

@@ -11,6 +11,9 @@ import pytest
 
 pytest.importorskip("datasets")
 
+import pyarrow
+import pyarrow.parquet
+
 from data_prep.tasks.definitions import TASKS
 from linformer_fairseq.files.errors import UserError
 from tests.data_prep.hub_server import HubServer, closed_port_endpoint, hub_environment, parquet_bytes
@@ -137,6 +140,14 @@ def test_bad_parquet_files(prepare: Callable[..., Path], tmp_path: Path) -> None
     (folder / names["validation"]).unlink()
     with pytest.raises(UserError, match=r"no validation-\*.parquet; fetch the whole folder sst2"):
         prepare("sst2", folder)
+    schema = pyarrow.schema({"sentence": pyarrow.string(), "label": pyarrow.int64()})
+    for empty in ("validation", "train"):
+        for name in names.values():
+            (folder / name).write_bytes(good)
+        pyarrow.parquet.ParquetWriter(folder / names[empty], schema).close()
+        with pytest.raises(UserError, match=f"{names[empty]}: has no rows"):
+            prepare("sst2", folder)
+        (folder / names[empty]).write_bytes(good)
     odd = {"sentence": ["good", None, "bad", "why"], "label": [1, 0, 7, -1]}
     (folder / names["validation"]).write_bytes(parquet_bytes(odd))
     task = prepare("sst2", folder)
