@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from fairseq import hub_utils
 from fairseq.data.data_utils import collate_tokens
 from fairseq.data.encoders import BPE_REGISTRY
@@ -102,6 +103,13 @@ class LinformerHubInterface(AttentionMaps, RobertaHubInterface):
             return (tokens.unsqueeze(0) if tokens.dim() == 1 else tokens).to(self.device)
         if not len(tokens):
             raise ValueError("an empty list of token tensors was given; expected at least one")
+        wrong = next(
+            (one for one in ([tokens] if isinstance(tokens, str) else tokens) if not torch.is_tensor(one)), None
+        )
+        if wrong is not None:
+            raise ValueError(
+                f"expected token tensors, found {str(wrong)[:40]!r}, a {type(wrong).__name__}; encode(text) makes them"
+            )
         return collate_tokens(list(tokens), self._padding_idx).to(self.device)
 
     def decode(self, tokens: Tensor) -> str | list[Any]:
@@ -129,8 +137,8 @@ class LinformerHubInterface(AttentionMaps, RobertaHubInterface):
         heads = self.model.classification_heads
         if head not in heads:
             raise ValueError(f"there is no classification head {head!r}; this model has: {', '.join(heads) or 'none'}")
-        # extract_features, which fairseq calls next, checks the batch.
-        return super().predict(head, self._as_rows(tokens), return_logits)
+        logits: Tensor = self.model(self.batch(tokens), classification_head_name=head)[0]
+        return logits if return_logits else torch.log_softmax(logits, dim=-1)
 
     def register_classification_head(
         self, name: str, num_classes: int | None = None, embedding_size: int | None = None, **kwargs: Any

@@ -10,7 +10,7 @@ from typing import Any
 from fairseq.data import Dictionary
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import register_model
-from fairseq.models.roberta import RobertaEncoder, RobertaModel
+from fairseq.models.roberta import RobertaClassificationHead, RobertaEncoder, RobertaModel
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
 from omegaconf import OmegaConf, open_dict
 from torch import Tensor, nn
@@ -57,10 +57,12 @@ class LinformerRobertaEncoder(RobertaEncoder):
         return_all_hiddens: bool = False,
         masked_tokens: Tensor | None = None,
         first_only: bool = False,
+        token_embeddings: Tensor | None = None,
         **unused: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """As in fairseq; with ``first_only`` only for the first position, (B, 1, C) or (B, 1, V)."""
-        x, extra = self.extract_features(src_tokens, return_all_hiddens, first_only=first_only)
+        """As in fairseq; with ``first_only`` only for the first position, (B, 1, C) or (B, 1, V). ``token_embeddings``,
+        (B, T, C), replace those of ``src_tokens``, as criterions that add noise to them expect."""
+        x, extra = self.extract_features(src_tokens, return_all_hiddens, first_only, token_embeddings)
         return x if features_only else self.output_layer(x, masked_tokens), extra
 
     def extract_features(
@@ -120,10 +122,11 @@ class LinformerRobertaModel(RobertaModel):
         classification_head_name: str | None = None,
         **kwargs: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """As in fairseq. For a classification head, which reads the first position, the last layer computes only
-        that one, unless all hidden states are requested."""
+        """As in fairseq. For a classification head of RoBERTa's, which reads the first position, the last layer
+        computes only that one, unless all hidden states are requested."""
         if classification_head_name is not None and not return_all_hiddens:
-            kwargs["first_only"] = True
+            head = self.classification_heads[classification_head_name]
+            kwargs["first_only"] = type(head) is RobertaClassificationHead
         found: tuple[Tensor, dict[str, Any]] = super().forward(
             src_tokens, features_only, return_all_hiddens, classification_head_name, **kwargs
         )

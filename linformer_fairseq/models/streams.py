@@ -99,15 +99,17 @@ class TextStreams:
         yield from _results(entries, classification, keep_errors)
 
     def labels(self, head: str) -> list[str]:
-        """The names of a head's classes, in the order of its outputs: those of the label dictionary, or numbers, which
-        a head has that was registered later.
+        """The names of a head's classes, in the order of its outputs: those of the label dictionary, or numbers for a
+        head of another task, or one that was registered later.
 
         Raises:
             ValueError: the label dictionary has another number of classes.
         """
         classes = int(self.model.classification_heads[head].out_proj.out_features)
         dictionary = getattr(self.task, "label_dictionary", None)
-        is_stored = head in self._stored_heads
+        # A checkpoint may have heads of other tasks, too; the dictionary is that of the head which was trained last.
+        trained = getattr(getattr(self.task, "cfg", None), "classification_head_name", head)
+        is_stored = head in self._stored_heads and head == trained
         if not is_stored or dictionary is None or dictionary is self.task.source_dictionary:
             return list(map(str, range(classes)))
         labels = classes_of(dictionary.symbols[dictionary.nspecial :])

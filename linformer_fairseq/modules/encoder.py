@@ -87,12 +87,13 @@ class LinformerEncoder(TransformerEncoder):
             first_only: the last layer computes only the output of the first position; ``encoder_out`` is (1, B, C).
 
         Raises:
-            ValueError: T is more than ``max_positions``.
+            ValueError: T is more than ``max_positions``, or there is padding in front of tokens (which is not looked
+                for in a graph).
         """
         self._check_length(src_tokens.size(1))
         padding = src_tokens.eq(self.padding_idx)
         x = self.forward_embedding(src_tokens, token_embeddings)[0]
-        mask = padding if self._masks_always(padding.device) or padding.any() else None
+        mask = padding if self._masks_always(padding.device) or _is_padded(padding) else None
         # Batch first in here, and (T, B, C) for fairseq outside: a view, which its heads transpose back to (B, T, C).
         states = [x.transpose(0, 1)] if return_all_hiddens else []
         kept = True  # x must not be overwritten: the first layer's input may be the caller's
@@ -144,3 +145,18 @@ class LinformerEncoder(TransformerEncoder):
                 f"the input has {length} tokens, but the model was built for at most {n}; shorten the input "
                 f"(for example task.shorten_method=truncate) or build the model with max_positions={length} or more"
             )
+
+
+def _is_padded(padding: Tensor) -> bool:
+    """Whether there is padding, (B, T), which is on the right; with one wait for a GPU.
+
+    Raises:
+        ValueError: it is in front of tokens.
+    """
+    found, misplaced = torch.stack([padding.any(), (padding[:, :-1] & ~padding[:, 1:]).any()]).tolist()
+    if misplaced:
+        raise ValueError(
+            "there is padding in front of tokens, but a Linformer's sequences are padded on the right, since the "
+            "columns of E are absolute positions"
+        )
+    return bool(found)

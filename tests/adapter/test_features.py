@@ -402,3 +402,32 @@ def test_half_precision_forward_and_backward_stay_finite_and_close(dtype: torch.
             gradients.append(torch.cat([p.grad.float().flatten() for p in one.parameters() if p.grad is not None]))
         error = (gradients[1] - gradients[0]).norm() / gradients[0].norm()
         assert error < (0.05 if dtype == torch.bfloat16 else 0.01), f"{sharing} {projection}: {error:.4f}"
+
+
+def test_a_head_of_another_kind_gets_the_features_of_all_positions() -> None:
+    class Mean(torch.nn.Module):
+        def forward(self, features: torch.Tensor, **unused: Any) -> torch.Tensor:
+            return features.mean(1)
+
+    model, tokens = build().eval(), batch(sentences(12, 12))
+    model.classification_heads["mean"] = Mean()
+    found, _ = model(tokens, classification_head_name="mean")
+    torch.testing.assert_close(found, model(tokens, features_only=True)[0].mean(1))
+
+
+def test_other_embeddings_reach_the_layers() -> None:
+    model, tokens = build().eval(), batch(sentences(12, 5))
+    embedded = model.encoder.sentence_encoder.embed_tokens(tokens)
+    model.register_classification_head("classes", num_classes=3)
+    plain, same, other = (
+        model(tokens, classification_head_name="classes", token_embeddings=given)[0]
+        for given in (None, embedded, embedded.roll(1, dims=2))
+    )
+    torch.testing.assert_close(plain, same)
+    assert not torch.allclose(plain, other, atol=1e-3)
+
+
+def test_padding_in_front_is_refused() -> None:
+    model, tokens = build().eval(), batch(sentences(12, 5))
+    with pytest.raises(ValueError, match="padding in front"):
+        model(tokens.flip(1))

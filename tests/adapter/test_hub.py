@@ -141,6 +141,9 @@ def test_predict_with_loaded_and_new_heads(hub: Any) -> None:
     torch.testing.assert_close(logits.log_softmax(-1), together)
     hub.register_classification_head("other", num_classes=5)
     assert hub.predict("other", hub.encode(texts)).shape == (2, 5)
+    for given, found in (("a text", "'a text', a str"), (["a", "b"], "'a', a str"), ([0, 5, 2], "'0', a int")):
+        with pytest.raises(ValueError, match=f"found {found}"):
+            hub.predict("topic", given)
     with pytest.raises(ValueError, match="'third'.* topic, other"):
         hub.predict("third", hub.encode(texts))
 

@@ -108,6 +108,21 @@ def test_other_options_give_the_same_logits(variant: str) -> None:
 
 
 @torch.no_grad()
+def test_a_classifier_computes_the_last_layer_for_the_first_position_unless_its_states_are_wanted() -> None:
+    _, _, classifier = in_both(**options_of("layerwise-linear"))
+    tokens = padded(classifier.config.vocab_size, (20, 7), 20)
+    lengths: list[int] = []
+    classifier.linformer.layers[-1].register_forward_hook(lambda module, args, out: lengths.append(out.size(1)))
+    found = classifier(tokens)
+    whole = classifier(tokens, output_hidden_states=True)
+    classifier.config.output_hidden_states = True
+    assert len(classifier(tokens).hidden_states) == len(whole.hidden_states)
+    assert lengths == [1, 20, 20]
+    torch.testing.assert_close(found.logits, whole.logits)
+    assert [state.shape[:2] for state in whole.hidden_states] == [(2, 20)] * len(whole.hidden_states)
+
+
+@torch.no_grad()
 def test_embeddings_can_be_given_instead_of_tokens() -> None:
     _, masked, _ = in_both(**options_of("layerwise-linear"))
     tokens = padded(masked.config.vocab_size, (20, 7), 20)
@@ -149,6 +164,10 @@ def test_what_a_linformer_does_not_take_is_refused() -> None:
             masked(tokens, **{name: tokens})
     with pytest.raises(ValueError, match="output_attentions"):
         masked(tokens, output_attentions=True)
+    masked.config.output_attentions = True
+    with pytest.raises(ValueError, match="output_attentions"):
+        masked(tokens)
+    masked.config.output_attentions = False
     with pytest.raises(ValueError, match=r"\(B, T\)"):
         masked(tokens, torch.ones(2, 1, 20, 20))
     with pytest.raises(ValueError, match="input_ids or inputs_embeds"):

@@ -135,6 +135,7 @@ arguments = TrainingArguments(
 )
 trainer = Trainer(model, arguments, DataCollatorWithPadding(tokenizer), train_dataset=rows, processing_class=tokenizer)
 trainer.train()
+assert not trainer.model_accepts_loss_kwargs  # or it would not divide by the accumulated batches
 moved = {name for name, tensor in model.state_dict().items() if not torch.equal(tensor, before[name])}
 kernel = "linformer.layers.5.self_attn.proj_k.weight"  # of the smallest k: the inputs are longer
 assert {"classifier.out_proj.weight", kernel, "linformer.embed_tokens.weight"} <= moved

@@ -61,9 +61,11 @@ class LinformerLayer(GradientCheckpointingLayer, LayerParts):
         self.dropout_module = nn.Dropout(config.hidden_dropout_prob)
         self.activation_dropout_module = nn.Dropout(config.activation_dropout)
 
-    def forward(self, x: Tensor, padding: Tensor | None = None, overwrite: bool = False) -> Tensor:
-        """(B, T, C) to (B, T, C); see `encoder_layer`."""
-        return encoder_layer(self, x, padding, overwrite)
+    def forward(
+        self, x: Tensor, padding: Tensor | None = None, overwrite: bool = False, first_only: bool = False
+    ) -> Tensor:
+        """(B, T, C) to (B, T, C), or (B, 1, C); see `encoder_layer`."""
+        return encoder_layer(self, x, padding, overwrite, first_only)
 
 
 class LinformerPreTrainedModel(PreTrainedModel):
@@ -127,6 +129,7 @@ class LinformerModel(LinformerPreTrainedModel):
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
+        first_only: bool = False,
         **kwargs: Any,
     ) -> BaseModelOutput:
         """Computes the features of the last layer, (B, T, C).
@@ -135,6 +138,7 @@ class LinformerModel(LinformerPreTrainedModel):
             input_ids: (B, T), padded on the right.
             attention_mask: (B, T), 0 at padding. By default the tokens ``pad_token_id`` are padding.
             inputs_embeds: (B, T, C) in place of ``input_ids``.
+            first_only: the last layer computes the features of the first position only, (B, 1, C).
             kwargs: ``output_hidden_states`` and ``return_dict``, as in other models.
 
         Raises:
@@ -144,7 +148,10 @@ class LinformerModel(LinformerPreTrainedModel):
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("expected either input_ids or inputs_embeds")
         for name, why in _NOT_TAKEN.items():
-            if kwargs.get(name) is not None and kwargs[name] is not False:
+            given = kwargs.get(name)
+            if name == "output_attentions" and given is None:
+                given = self.config.output_attentions
+            if given is not None and given is not False:
                 raise ValueError(f"{name} was given, but a Linformer does not take it: {why}; leave it out")
         x = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
         length, n = x.size(1), self.config.max_position_embeddings
@@ -156,11 +163,14 @@ class LinformerModel(LinformerPreTrainedModel):
         if self.layernorm_embedding is not None:
             x = self.layernorm_embedding(x)
         x = self.dropout(x)
-        if padding is not None:
-            x = x.masked_fill(padding.unsqueeze(-1), 0.0)
         kept = True  # by someone else: the first layer must not write over its input
         for layer in self.layers:
-            x = layer(x, padding, overwrite=not (kept or layer._forward_pre_hooks))
+            x = layer(
+                x,
+                padding,
+                overwrite=not (kept or layer._forward_pre_hooks),
+                first_only=first_only and layer is self.layers[-1],
+            )
             kept = bool(layer._forward_hooks)
         if self.layer_norm is not None:
             x = self.layer_norm(x)
@@ -265,6 +275,9 @@ class LinformerClassificationHead(nn.Module):
 class LinformerForSequenceClassification(LinformerPreTrainedModel):
     """A Linformer that classifies texts, or predicts numbers of them."""
 
+    # The losses are means over a batch, so that `Trainer` has to divide by the batches that it accumulates.
+    accepts_loss_kwargs = False
+
     def __init__(self, config: LinformerConfig) -> None:
         super().__init__(config)
         self.num_labels = config.num_labels
@@ -287,7 +300,14 @@ class LinformerForSequenceClassification(LinformerPreTrainedModel):
             labels: (B,) classes, or numbers; (B, classes) for several of each.
             input_ids, attention_mask, inputs_embeds, kwargs: as in `LinformerModel`.
         """
-        outputs = self.linformer(input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **kwargs)
+        hidden = kwargs.get("output_hidden_states")
+        outputs = self.linformer(
+            input_ids,
+            attention_mask=attention_mask,
+            inputs_embeds=inputs_embeds,
+            first_only=not (self.config.output_hidden_states if hidden is None else hidden),
+            **kwargs,
+        )
         logits = self.classifier(outputs.last_hidden_state)
         loss = None if labels is None else self.loss_function(labels, logits, self.config, **kwargs)
         return SequenceClassifierOutput(loss=loss, logits=logits, hidden_states=outputs.hidden_states)

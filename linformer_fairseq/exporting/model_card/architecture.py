@@ -125,7 +125,10 @@ def limits(options: Namespace) -> Iterator[str]:
     if settings.kernel_strides > 1:
         wider = f"{settings.kernel_strides} times as many in all"
         yield f"Windows overlap: a row also has tokens around its window, {wider}."
-    yield "Sequences are padded on the right: projections depend on absolute positions. Other padding is refused."
+    yield (
+        "Sequences are padded on the right: projections depend on absolute positions. Other padding is refused, except "
+        "in graphs."
+    )
     yield (
         "Encoder only: each projected row mixes all positions, so there is no causal form, and the model cannot "
         "generate text from left to right."
