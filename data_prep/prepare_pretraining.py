@@ -7,7 +7,7 @@ uses the paper's corpus from the Hugging Face hub: BookCorpus and English Wikipe
 can be files, folders and globs; `linformer data corpus --help` describes all sources.
 
 Each step is a separate program; its command is printed before it runs. You can stop it at any time: repeat the command
-to resume it. Finished steps are skipped.
+to resume it. Finished steps are skipped; sources on the hub must be within reach even then.
 """
 
 import argparse
