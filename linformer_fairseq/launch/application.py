@@ -186,13 +186,8 @@ def _require_slurm() -> None:
 def _submit(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | None) -> int:
     _require_slurm()
     register()
-    # a grid in the config would turn one run into several jobs
-    words = [
-        "--multirun",
-        *overrides_for_hydra(stage, overrides, folder),
-        *([] if sweep else ["hydra.sweeper.params=null"]),
-    ]
-    sys.argv = [f"linformer {COMMANDS[stage]}", *words]
+    words = overrides_for_hydra(stage, overrides, folder, sweep)
+    sys.argv = [f"linformer {COMMANDS[stage]}", "--multirun", *words, "hydra.sweeper.params=null"]
     # Hydra takes a relative folder as one beside this module.
     configs = str((folder or config_dir()).absolute())
     main = hydra.main(version_base=VERSION_BASE, config_path=configs, config_name=stage)

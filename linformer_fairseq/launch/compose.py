@@ -90,28 +90,41 @@ def jobs(stage: str, overrides: Sequence[str], folder: Path | None = None) -> li
     """
     with _hydra(folder):
         given = _parsed(overrides)
-        # The grid does not depend on the swept values, so that the first ones are enough.
-        words = _as_hydra_takes_them(stage, _parsed(list(map(_first_value, given))), folder or config_dir())
-        config = hydra_compose(stage, overrides=words, return_hydra_config=True)
-        grid = config.hydra.sweeper.get("params") or {}
-        swept = _parsed([f"{key}={value}" for key, value in grid.items()])
+        swept = _grid(stage, given, folder or config_dir())
         found = [list(job) for job in BasicSweeper.split_arguments([*swept, *given], None)[0]]
     if not found:
         raise UserError(f"{' '.join(overrides)}: no runs; glob(...) finds configs of a group, not of folders in it")
     return found
 
 
-def overrides_for_hydra(stage: str, overrides: Sequence[str], folder: Path | None = None) -> list[str]:
+def overrides_for_hydra(
+    stage: str, overrides: Sequence[str], folder: Path | None = None, sweep: bool = False
+) -> list[str]:
     """Return the overrides in the form that Hydra accepts, sweeps included.
 
     Hydra refuses ``model.projection=mean_pool`` if the config does not contain that option. Instead, its existence is
     checked here and ``++`` is added, so that every option can be set by its plain name.
 
+    In a sweep, what the user has not given of the config's own grid is among them: that grid has to be set to null, for
+    Hydra would add an override with ``++`` to it in place of replacing the values.
+
     Raises:
         UserError: there is no such config or option; the message suggests the closest name.
     """
     with _hydra(folder):
-        return _as_hydra_takes_them(stage, _parsed(overrides), folder or config_dir())
+        given = _parsed(overrides)
+        names = {override.key_or_group for override in given}
+        grid = _grid(stage, given, folder or config_dir()) if sweep else []
+        wanted = [*(override for override in grid if override.key_or_group not in names), *given]
+        return _as_hydra_takes_them(stage, wanted, folder or config_dir())
+
+
+def _grid(stage: str, given: Sequence[Override], folder: Path) -> list[Override]:
+    """The config's own grid, which does not depend on the swept values, so that the first ones are enough."""
+    words = _as_hydra_takes_them(stage, _parsed(list(map(_first_value, given))), folder)
+    config = hydra_compose(stage, overrides=words, return_hydra_config=True)
+    grid = config.hydra.sweeper.get("params") or {}
+    return _parsed([f"{key}={value}" for key, value in grid.items()])
 
 
 def _parsed(overrides: Sequence[str]) -> list[Override]:

@@ -15,7 +15,9 @@ import hydra
 import pytest
 import torch
 from fairseq.models.roberta import RobertaModel
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.config_store import ConfigStore
+from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch import application, complete, compose, config_dir, jobs, resolved, train
@@ -245,6 +247,7 @@ def test_a_relative_folder_of_configs_is_submitted_as_a_path(
     monkeypatch.setattr(hydra, "main", main)
     assert launch("pretraining", [f"task.data={own_data}", "run_config=slurm"], sweep=False, folder=Path("own")) == 0
     assert main.call_args.kwargs["config_path"] == str(tmp_path / "own")
+    assert sys.argv[-1] == "hydra.sweeper.params=null"  # the config's grid is among the words of a sweep
 
 
 def test_a_task_has_to_be_chosen() -> None:
@@ -364,6 +367,18 @@ def test_a_sweep_over_an_option_that_the_config_leaves_out() -> None:
     words = ["model.projection=linear,mean_pool", "model=linformer_base,linformer_small", "~model.dropout"]
     assert len(jobs("pretraining", words)) == 4
     assert overrides_for_hydra("pretraining", words) == [f"++{words[0]}", *words[1:]]
+
+
+def test_a_sweep_that_is_submitted_has_the_runs_of_one_on_this_machine() -> None:
+    """Hydra's sweeper would add `++lr=...` to the values of lr in the config's grid."""
+    words = ["task=sst2", "task.data=x", "pretrained=runs/a/b.pt", "lr=1e-4", "run_config=slurm"]
+    taken = overrides_for_hydra("finetuning", words, sweep=True)
+    (submitted,) = BasicSweeper.split_arguments(OverridesParser.create().parse_overrides(taken), None)
+    assert len(submitted) == 5
+    assert [sorted(word.lstrip("+") for word in job) for job in submitted] == [
+        sorted(job) for job in jobs("finetuning", words)
+    ]
+    assert not any("common.seed" in word for word in overrides_for_hydra("finetuning", words))
 
 
 def test_a_config_that_is_changed_leaves_the_next_one_alone() -> None:
