@@ -8,7 +8,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from linformer_fairseq.checkpoints.dictionaries import check_same
-from linformer_fairseq.checkpoints.folder import last_checkpoint
+from linformer_fairseq.checkpoints.folder import checkpoints, last_checkpoint
 from linformer_fairseq.files.dictionary import find_dictionary
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.training.resuming import LAST, RESETS
@@ -74,4 +74,20 @@ def resume_own(config: DictConfig) -> None:
     if elsewhere and own.is_file():
         logger.info("%s: the run resumes from this; it began with %s", own, options.restore_file)
         options.restore_file = LAST
+        options.update(dict.fromkeys(RESETS, False))
+
+
+def allow_resets(config: DictConfig) -> None:
+    """Let a run that began with ``finetune_from_model`` begin anew in some way: fairseq refuses both options together,
+    although it uses the file only if the run has no checkpoint of its own, and then resets all.
+
+    Args:
+        config: of the run, as fairseq gets it.
+    """
+    options = config.checkpoint
+    if options.finetune_from_model is None or not any(options[name] for name in RESETS):
+        return
+    if checkpoints(Path(options.save_dir), options.checkpoint_suffix):
+        options.finetune_from_model = None
+    else:
         options.update(dict.fromkeys(RESETS, False))

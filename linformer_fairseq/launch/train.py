@@ -32,7 +32,7 @@ from linformer_fairseq.launch.run_folder import (
     updates_done,
 )
 from linformer_fairseq.launch.run_identity import check_same_model, check_same_run, data_bytes
-from linformer_fairseq.launch.start import resume_own
+from linformer_fairseq.launch.start import allow_resets, resume_own
 from linformer_fairseq.training import signals
 from linformer_fairseq.training.joining import join
 from linformer_fairseq.training.process_group import leave
@@ -179,6 +179,7 @@ def _meet(config: DictConfig, rank_info: RankInfo) -> list[str]:
 def _run(config: DictConfig) -> None:
     fairseq_config = OmegaConf.masked_copy(config, [str(key) for key in config if key not in _OURS])
     OmegaConf.set_struct(fairseq_config, True)
+    allow_resets(fairseq_config)
     distributed_utils.call_main(fairseq_config, fairseq_train.main)
     leave()
     if PROGRESS.complete and not checkpoints(Path(config.checkpoint.save_dir), config.checkpoint.checkpoint_suffix):

@@ -289,6 +289,24 @@ def test_a_sweep_of_finetunings(linformer: Linformer, pretrained: Path, task_dat
 
 
 @pytest.mark.slow
+def test_a_finetuning_may_count_its_updates_anew(
+    linformer: Linformer, pretrained: Path, task_data: Path, tmp_path: Path
+) -> None:
+    """What messages advise for a run in another precision, or from a checkpoint without the optimizer's state."""
+    words = [
+        *("finetune", "task=sst2", "run_config=cpu", f"task.data={task_data}", "run.name=sst2"),
+        *(f"pretrained={pretrained / 'checkpoint_best.pt'}", "lr_scheduler.warmup_updates=1"),
+        "checkpoint.reset_optimizer=true",
+    ]
+    for updates in (2, 3):  # from the pretrained model, and then from its own checkpoint
+        output = linformer(*words, f"optimization.max_update={updates}", cwd=tmp_path)
+        assert ("loading pretrained model from" in output) == (updates == 2)
+    made = [(one["updates_at_start"], one["updates_at_end"]) for one in attempts(tmp_path / "runs" / "sst2")]
+    assert made == [(0, 2), (0, 3)]
+    assert "checkpoint_best.pt" in (tmp_path / "runs" / "sst2" / "config.yaml").read_text()
+
+
+@pytest.mark.slow
 def test_a_run_without_updates_is_a_failure(linformer: Linformer, pretraining: Words, tmp_path: Path) -> None:
     # fairseq itself ends with status 0 here
     output = linformer(*pretraining(3), "optimization.stop_min_lr=1", cwd=tmp_path, status=1)

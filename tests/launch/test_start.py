@@ -8,7 +8,7 @@ import pytest
 from omegaconf import DictConfig, OmegaConf
 
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.launch.start import begin_with, check_start, resume_own
+from linformer_fairseq.launch.start import allow_resets, begin_with, check_start, resume_own
 from tests.data_prep.small_tokenizers import make_sentencepiece
 from tests.models import write_checkpoint
 
@@ -65,6 +65,22 @@ def test_one_of_two_is_not_ignored(work: Path) -> None:
     for _ in range(2):
         begin_with(given, work / "model.pt")
         assert given.checkpoint.finetune_from_model == str(work / "model.pt")
+
+
+def test_a_finetuning_may_begin_anew(tmp_path: Path) -> None:
+    """fairseq refuses to reset anything in a run with finetune_from_model, even if that file is not loaded."""
+
+    def start(reset: bool) -> tuple[str | None, bool]:
+        options = {"save_dir": str(tmp_path), "finetune_from_model": "/model.pt", "checkpoint_suffix": ""}
+        resets = {"reset_optimizer": reset, "reset_lr_scheduler": reset, "reset_meters": reset}
+        given = OmegaConf.create({"checkpoint": {**options, **resets, "reset_dataloader": False}})
+        allow_resets(given)
+        return given.checkpoint.finetune_from_model, given.checkpoint.reset_optimizer
+
+    assert start(True) == start(False) == ("/model.pt", False)
+    (tmp_path / "checkpoint_1_500.pt").touch()  # recovery makes it the last one
+    assert start(False) == ("/model.pt", False)
+    assert start(True) == (None, True)
 
 
 def test_a_run_resumes_from_its_own_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
