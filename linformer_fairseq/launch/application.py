@@ -19,12 +19,20 @@ from typing import NamedTuple
 import hydra
 from fairseq.utils import reset_logging
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig, open_dict
+from omegaconf import DictConfig
 
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.run_record import COMMANDS
 from linformer_fairseq.launch.complete import complete
-from linformer_fairseq.launch.compose import VERSION_BASE, compose, config_dir, jobs, overrides_for_hydra, register
+from linformer_fairseq.launch.compose import (
+    VERSION_BASE,
+    add_choices,
+    compose,
+    config_dir,
+    jobs,
+    overrides_for_hydra,
+    register,
+)
 from linformer_fairseq.launch.processes import INSTALLED_MODULES_ONLY, detect_rank, kill_tree, torchrun_command
 from linformer_fairseq.launch.run_folder import CONSOLE_LOG, read_record
 from linformer_fairseq.launch.train import EXPLAINED, check_run_folder, nothing_to_do, train
@@ -200,8 +208,7 @@ def _submitted(config: DictConfig) -> None:
     register()
     hydra_config = HydraConfig.get()
     try:
-        with open_dict(config):
-            config.run.experiment = hydra_config.runtime.choices.get("experiment")
+        add_choices(config, hydra_config.runtime.choices)
         completed = complete(config)
         rank_info = detect_rank(os.environ, completed.distributed_training.distributed_world_size)
         if rank_info is None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
@@ -71,15 +72,30 @@ def compose(stage: str, overrides: Sequence[str] = (), folder: Path | None = Non
         words = _as_hydra_takes_them(stage, given, folder or config_dir())
         config = hydra_compose(stage, overrides=words, return_hydra_config=True)
     with open_dict(config):
-        chosen = config.pop("hydra").runtime.choices.get("experiment")
-        if config.run.experiment not in (None, chosen):
-            raise UserError(f"run.experiment={config.run.experiment}: is set by experiment=NAME alone")
-        config.run.experiment = chosen
-        if OmegaConf.is_missing(config, "model"):
-            config.model = {}
+        chosen = config.pop("hydra").runtime.choices
+    add_choices(config, chosen)
     if config.run.stage != stage:
         raise UserError(f"run.stage={config.run.stage}: the command sets it; use `linformer pretrain` or `finetune`")
     return config
+
+
+def add_choices(config: DictConfig, chosen: Mapping[str, Any]) -> None:
+    """Add to a config what depends on the configs that were chosen: the experiment's name, and a model if none was.
+
+    Args:
+        config: as Hydra composes it, without its own part.
+        chosen: Hydra's ``runtime.choices``, by group.
+
+    Raises:
+        UserError: the experiment's name was given as an option.
+    """
+    experiment = chosen.get("experiment")
+    if config.run.experiment not in (None, experiment):
+        raise UserError(f"run.experiment={config.run.experiment}: is set by experiment=NAME alone")
+    with open_dict(config):
+        config.run.experiment = experiment
+        if OmegaConf.is_missing(config, "model"):
+            config.model = {}
 
 
 def jobs(stage: str, overrides: Sequence[str], folder: Path | None = None) -> list[list[str]]:

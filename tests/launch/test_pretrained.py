@@ -5,13 +5,18 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import hydra
 import pytest
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, open_dict
 
 from linformer_fairseq.files import dictionary
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.mmap_dataset import open_dataset
-from linformer_fairseq.launch import complete, compose
+from linformer_fairseq.launch import application, complete, compose, config_dir
+from linformer_fairseq.launch.compose import VERSION_BASE, register
 from linformer_fairseq.launch.pretrained import Pretrained
+from linformer_fairseq.launch.processes import SRUN, RankInfo
 from tests.binarised import write_items
 
 pytestmark = pytest.mark.slow
@@ -54,6 +59,25 @@ def test_a_pretraining_goes_on_with_the_model_of_a_checkpoint(
     assert config.run.name == f"{pretrained.name}_s1"
     with pytest.raises(UserError, match="model._name=linformer_roberta_base, .* linformer_roberta_tiny; .*model=null"):
         complete(compose("pretraining", words))
+
+
+def test_a_submitted_pretraining_goes_on_with_the_model_of_a_checkpoint(
+    pretrained: Path, tiny_corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job gets the config from Hydra, and not from `compose`."""
+    words = [f"pretrained={pretrained / 'checkpoint_best.pt'}", f"task.data={tiny_corpus}", "run_config=cpu", "~model"]
+    words += ["task.tokens_per_sample=32", "run.tokens_per_update=96", "run.tokens_per_batch=96"]
+    register()
+    with hydra.initialize_config_dir(str(config_dir()), version_base=VERSION_BASE):
+        config = hydra.compose("pretraining", overrides=words, return_hydra_config=True)
+    monkeypatch.setattr(HydraConfig.instance(), "cfg", config.copy())
+    with open_dict(config):
+        config.pop("hydra")
+    started: list[DictConfig] = []
+    monkeypatch.setattr(application, "detect_rank", lambda environment, world_size: RankInfo(0, 1, 0, None, SRUN))
+    monkeypatch.setattr(application, "train", lambda completed, rank_info, words: started.append(completed))
+    application._submitted(config)
+    assert [completed.model._name for completed in started] == ["linformer_roberta_tiny"]
 
 
 def test_a_roberta_has_no_option_of_linformer() -> None:
