@@ -128,7 +128,8 @@ def example_lengths(folder: Path, split: str, task: DictConfig) -> np.ndarray:
 
 
 def check_lengths(folder: Path, config: DictConfig, n: int) -> None:
-    """Raise for examples that are longer than the model or a batch takes, unless fairseq shall shorten or skip them.
+    """Raise for examples that are longer than the model or a batch takes, unless fairseq shall shorten or skip them,
+    and for a limit that leaves examples out of a batch.
 
     Args:
         folder: of a task.
@@ -152,6 +153,8 @@ def check_lengths(folder: Path, config: DictConfig, n: int) -> None:
             )
         if split != config.dataset.train_subset or not skips:
             _require_room(config.dataset, split, prefix, sizes[sizes <= n])
+        if split == config.dataset.train_subset:
+            _require_full_batches(config.dataset, min(longest, n))
 
 
 def check_sentences(folder: Path, config: DictConfig) -> None:
@@ -199,6 +202,17 @@ def _require_room(dataset: DictConfig, split: str, prefix: Path, sizes: np.ndarr
     if tokens is not None and (longest := int(sizes.max(initial=0))) > tokens:
         raise UserError(
             f"dataset.{option}={tokens}, but the longest example of {prefix} has {longest:,} tokens; give at least that"
+        )
+
+
+def _require_full_batches(dataset: DictConfig, longest: int) -> None:
+    """Raise if max_tokens makes batches of a training smaller than update_freq is computed from."""
+    examples, tokens = dataset.get("batch_size"), dataset.get("max_tokens")
+    if examples is not None and tokens is not None and tokens < examples * longest:
+        raise UserError(
+            f"dataset.max_tokens={tokens}, but a batch has {examples} examples of up to {longest:,} tokens "
+            "(dataset.batch_size), so updates would be smaller than run.sentences_per_update; leave it out, and lower "
+            "dataset.batch_size instead"
         )
 
 

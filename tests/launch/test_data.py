@@ -195,3 +195,17 @@ def test_examples_larger_than_a_batch_are_refused(tmp_path: Path) -> None:
     for given in (options(), options(skip=True)):  # fairseq stops
         with pytest.raises(UserError, match="dataset.max_tokens_valid=5, but the longest example of .*valid has 6"):
             check(given, max_tokens_valid=5)
+
+
+def test_a_limit_of_tokens_that_makes_updates_smaller_is_refused(tmp_path: Path) -> None:
+    """update_freq is computed from dataset.batch_size; fairseq applies both limits."""
+
+    def check(**batch: int | None) -> None:
+        check_lengths(folder, OmegaConf.merge(options(), {"dataset": batch}), N)
+
+    folder = task(tmp_path / "task", [4, 2], [3])  # and <s>
+    check(batch_size=8, max_tokens=40)
+    check(batch_size=None, max_tokens=39)
+    check(batch_size=8, max_tokens=None)
+    with pytest.raises(UserError, match="^dataset.max_tokens=39, but a batch has 8 examples of up to 5 tokens "):
+        check(batch_size=8, max_tokens=39)
