@@ -8,7 +8,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from linformer_fairseq.checkpoints.dictionaries import check_same
-from linformer_fairseq.checkpoints.folder import checkpoints, last_checkpoint
+from linformer_fairseq.checkpoints.folder import checkpoints
 from linformer_fairseq.files.dictionary import find_dictionary
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.training.resuming import LAST, RESETS
@@ -70,9 +70,9 @@ def resume_own(config: DictConfig) -> None:
     options = config.checkpoint
     folder = Path(options.save_dir).absolute()
     elsewhere = options.restore_file != LAST and not Path(options.restore_file).is_relative_to(folder)
-    own = last_checkpoint(folder, options.checkpoint_suffix)
-    if elsewhere and own.is_file():
-        logger.info("%s: the run resumes from this; it began with %s", own, options.restore_file)
+    # without a last one (no_last_checkpoints, or damaged and moved away), recovery takes the newest
+    if elsewhere and checkpoints(folder, options.checkpoint_suffix):
+        logger.info("%s: the run resumes from its own checkpoint; it began with %s", folder, options.restore_file)
         options.restore_file = LAST
         options.update(dict.fromkeys(RESETS, False))
 

@@ -97,7 +97,8 @@ def test_a_run_resumes_from_its_own_checkpoint(tmp_path: Path, monkeypatch: pyte
     earlier = str(tmp_path / "run" / "checkpoint_1_500.pt")  # going back within the run is the user's choice
     assert start(other) == (other, True)
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "checkpoint_last.pt").touch()
-    assert start(other) == ("checkpoint_last.pt", False)
+    for own in ("checkpoint_1_500.pt", "checkpoint_last.pt"):  # with no_last_checkpoints=true, it has only the first
+        (tmp_path / "run" / own).touch()
+        assert start(other) == ("checkpoint_last.pt", False)
     assert start(earlier) == (earlier, True)
     assert start("checkpoint_last.pt") == ("checkpoint_last.pt", True)
