@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from omegaconf import DictConfig
 
@@ -60,21 +63,42 @@ def check_start(config: DictConfig, to_come: Path | None = None) -> None:
             check_same(path, dict_txt)
 
 
-def resume_own(config: DictConfig) -> None:
-    """Let a run that began with a checkpoint of another folder (``restore_file``) resume from its own, if it has one:
-    fairseq would begin with the other one again.
+def resume_own(config: DictConfig, requeued_since: float | None = None) -> None:
+    """Let a run resume from its own checkpoint, if it has one, in place of what its command says: if it began with a
+    checkpoint of another folder (``restore_file``), with which fairseq would begin again, or if its job was requeued.
 
     Args:
         config: of the run, after `check_start`.
+        requeued_since: from `began_before_requeue`.
     """
     options = config.checkpoint
     folder = Path(options.save_dir).absolute()
     elsewhere = options.restore_file != LAST and not Path(options.restore_file).is_relative_to(folder)
     # without a last one (no_last_checkpoints, or damaged and moved away), recovery takes the newest
-    if elsewhere and checkpoints(folder, options.checkpoint_suffix):
-        logger.info("%s: the run resumes from its own checkpoint; it began with %s", folder, options.restore_file)
+    own = checkpoints(folder, options.checkpoint_suffix)
+    again = requeued_since is not None and any(path.stat().st_mtime >= requeued_since for path in own)
+    anew = options.restore_file != LAST or any(options[name] for name in RESETS)
+    if own and (elsewhere or (again and anew)):
+        logger.info("%s: the run resumes from its own checkpoint, without restore_file and reset_...", folder)
         options.restore_file = LAST
         options.update(dict.fromkeys(RESETS, False))
+
+
+def began_before_requeue(attempts: Sequence[Mapping[str, Any]], environment: Mapping[str, str]) -> float | None:
+    """When this job of SLURM began for the first time, in seconds since 1970; None if it was not requeued.
+
+    SLURM repeats a job's command as it is. Where that begins anew (`RESETS`, or an earlier checkpoint of the run), each
+    requeued job would lose what it has trained before.
+
+    Args:
+        attempts: of the run, as in run.json.
+        environment: variables of this process.
+    """
+    if environment.get("SLURM_RESTART_COUNT", "0") == "0":
+        return None
+    job = environment.get("SLURM_JOB_ID")
+    starts = [datetime.fromisoformat(one["start"]).timestamp() for one in attempts if one.get("slurm_job") == job]
+    return min(starts, default=None)
 
 
 def allow_resets(config: DictConfig) -> None:

@@ -32,7 +32,7 @@ from linformer_fairseq.launch.run_folder import (
     updates_done,
 )
 from linformer_fairseq.launch.run_identity import check_same_model, check_same_run, data_bytes
-from linformer_fairseq.launch.start import allow_resets, resume_own
+from linformer_fairseq.launch.start import allow_resets, began_before_requeue, resume_own
 from linformer_fairseq.training import signals
 from linformer_fairseq.training.joining import join
 from linformer_fairseq.training.process_group import leave
@@ -68,8 +68,8 @@ def train(config: DictConfig, rank_info: RankInfo, overrides: Sequence[str]) -> 
     facts = _facts(config, overrides)
     folder = RunFolder(path) if rank_info.rank == 0 else None
     record = read_record(path) or {}
-    if record.get("attempts"):
-        resume_own(config)
+    if attempts := record.get("attempts"):
+        resume_own(config, began_before_requeue(attempts, os.environ))
     if _is_finished(record, config, facts, first=folder is not None):
         return
     hosts = _meet(config, rank_info)

@@ -307,6 +307,18 @@ def test_a_finetuning_may_count_its_updates_anew(
 
 
 @pytest.mark.slow
+def test_a_requeued_job_goes_on_although_its_command_begins_anew(
+    linformer: Linformer, pretraining: Words, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    for updates, restarts in ((3, "0"), (4, "0"), (5, "1")):
+        monkeypatch.setenv("SLURM_RESTART_COUNT", restarts)
+        linformer(*pretraining(updates), "checkpoint.reset_optimizer=true", cwd=tmp_path)
+    made = [(one["updates_at_start"], one["updates_at_end"]) for one in attempts(tmp_path / "runs" / NAME)]
+    assert made == [(0, 3), (0, 4), (4, 5)]
+
+
+@pytest.mark.slow
 def test_a_run_without_updates_is_a_failure(linformer: Linformer, pretraining: Words, tmp_path: Path) -> None:
     # fairseq itself ends with status 0 here
     output = linformer(*pretraining(3), "optimization.stop_min_lr=1", cwd=tmp_path, status=1)

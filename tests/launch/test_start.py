@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.launch.start import allow_resets, begin_with, check_start, resume_own
+from linformer_fairseq.launch.start import allow_resets, began_before_requeue, begin_with, check_start, resume_own
+from linformer_fairseq.training.resuming import RESETS
 from tests.data_prep.small_tokenizers import make_sentencepiece
 from tests.models import write_checkpoint
 
@@ -102,3 +105,32 @@ def test_a_run_resumes_from_its_own_checkpoint(tmp_path: Path, monkeypatch: pyte
         assert start(other) == ("checkpoint_last.pt", False)
     assert start(earlier) == (earlier, True)
     assert start("checkpoint_last.pt") == ("checkpoint_last.pt", True)
+
+
+def test_a_requeued_job_does_not_begin_anew_each_time(tmp_path: Path) -> None:
+    """SLURM repeats its command, with an earlier checkpoint of the run and the options that reset something."""
+    requeued = {"SLURM_JOB_ID": "7", "SLURM_RESTART_COUNT": "1"}
+    attempts = [
+        {"start": "2026-01-01T00:00:00+00:00", "slurm_job": "6"},
+        {"start": "2026-01-02T00:00:00+00:00", "slurm_job": "7"},
+        {"start": "2026-01-03T00:00:00+00:00", "slurm_job": "7"},
+    ]
+    since = began_before_requeue(attempts, requeued)
+    assert since == datetime(2026, 1, 2, tzinfo=UTC).timestamp()
+    assert began_before_requeue(attempts[:1], requeued) is None
+    assert began_before_requeue(attempts, {"SLURM_JOB_ID": "7"}) is None  # commands in an interactive job
+    assert began_before_requeue(attempts, {}) is None
+
+    def start(since: float | None) -> tuple[str, bool]:
+        options = {"save_dir": str(tmp_path), "restore_file": earlier, "checkpoint_suffix": ""}
+        given = OmegaConf.create({"checkpoint": {**options, **dict.fromkeys(RESETS, True)}})
+        resume_own(given, since)
+        return given.checkpoint.restore_file, given.checkpoint.reset_optimizer
+
+    own, earlier = tmp_path / "checkpoint_last.pt", str(tmp_path / "checkpoint_1_500.pt")
+    own.touch()
+    os.utime(own, (since - 1, since - 1))  # the job was stopped before it had saved anything
+    assert start(since) == (earlier, True)
+    os.utime(own, (since + 1, since + 1))
+    assert start(since) == ("checkpoint_last.pt", False)
+    assert start(None) == (earlier, True)
