@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -129,11 +130,12 @@ def has_finished(record: Mapping[str, Any], facts: Mapping[str, Any]) -> bool:
     attempts: Sequence[Mapping[str, Any]] = record.get("attempts", [])
     if not attempts or attempts[-1]["status"] != "finished":
         return False
-    wanted = facts["max_update"]
-    if 0 < wanted <= updates_done(record):
+    wanted = facts["max_update"] or math.inf  # 0: no limit
+    if wanted <= updates_done(record):
         return True
     # Records of earlier versions have no `stops`.
-    return record.get("max_update", 0) >= wanted and record.get("stops", facts["stops"]) == facts["stops"]
+    same_stops = record.get("stops", facts["stops"]) == facts["stops"]
+    return (record.get("max_update") or math.inf) >= wanted and same_stops
 
 
 def require_checkpoints(path: Path, options: DictConfig) -> None:

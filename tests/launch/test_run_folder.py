@@ -43,6 +43,8 @@ def wanted(max_update: int, **stops: Any) -> dict[str, Any]:
         # without a number of updates
         (record(5, 0, stops=STOPS | {"max_epoch": 1}), wanted(0, max_epoch=1), True),
         (record(5, 0, stops=STOPS | {"max_epoch": 1}), wanted(0, max_epoch=2), False),
+        (record(5, 5, stops=STOPS | {"max_epoch": 9}), wanted(0, max_epoch=9), False),
+        (record(5, 0, stops=STOPS | {"max_epoch": 1}), wanted(9, max_epoch=1), True),
         # by time, by the learning rate, or because it did not get better
         (record(5, 9, stops=STOPS | {"stop_time_hours": 1}), wanted(9, stop_time_hours=2), False),
         (record(5, 9, stops=STOPS | {"stop_min_lr": 1e-5}), wanted(9, stop_min_lr=1e-6), False),
