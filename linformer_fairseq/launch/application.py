@@ -64,13 +64,22 @@ def check(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | None
             check_run_folder(runs[-1].config, job)
         except UserError as error:
             raise UserError(f"{error} (in the run with {' '.join(job)})" if sweep else str(error)) from None
-    folders = [run.config.checkpoint.save_dir for run in runs]
+    require_own_folders([run.config for run in runs])
+    return runs
+
+
+def require_own_folders(configs: Sequence[DictConfig]) -> None:
+    """Raise if runs that are started together share a folder.
+
+    Raises:
+        UserError: with the folder, and how to name the runs.
+    """
+    folders = [config.checkpoint.save_dir for config in configs]
     if twice := next((path for path in folders if folders.count(path) > 1), None):
         raise UserError(
-            f"several runs of this sweep would be in {twice}: its name lacks what is swept over; add it to "
-            "run.name, as in 'run.name=${run.model}_lr${optimization.lr.0}_s${common.seed}'"
+            f"several runs would be in {twice}: its name lacks what differs between them; add it to run.name, as in "
+            "'run.name=${run.model}_lr${optimization.lr.0}_s${common.seed}', and ${run.task} for several tasks"
         )
-    return runs
 
 
 def launch(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | None = None) -> int:

@@ -19,6 +19,7 @@ from omegaconf import OmegaConf
 from linformer_fairseq.files.dictionary import read_vocabulary, without_padding
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch import compose
+from linformer_fairseq.launch.application import require_own_folders
 from linformer_fairseq.launch.complete import complete
 from linformer_fairseq.launch.pretrained import Pretrained, all_options
 from linformer_fairseq.launch.train import check_run_folder
@@ -55,11 +56,13 @@ def check(
     model = OmegaConf.to_container(config.model, enum_to_str=True)
     options = all_options(str(config.model._name), {**model, "max_positions": n})  # type: ignore[dict-item]
     pretrained = Pretrained(checkpoint, str(config.model._name), options, n, len(symbols))
+    runs = [config]
     for task, data in (word.split("=", 1) for word in tasks):
         own = ["run_config=srun", f"task={task}", f"task.data={data}", f"pretrained={checkpoint}", *finetuning]
         configs = [complete(compose("finetuning", [*own, *keys]), pretrained) for keys in grid]
         for one in configs:
             check_run_folder(one, own)
+        runs += configs
         parents = dict.fromkeys(Path(one.checkpoint.save_dir).parent for one in configs)
         folders += [one for one in parents if not any(one.is_relative_to(folder) for folder in folders)]
         if without_padding(read_vocabulary(Path(data) / "input0" / "dict.txt")) != symbols:
@@ -67,6 +70,7 @@ def check(
                 f"{task}={data}: its dictionary is not that of {config.task.data}; prepare the task with the tokenizer "
                 "of the pretraining data"
             )
+    require_own_folders(runs)
     return checkpoint, folders
 
 

@@ -109,6 +109,14 @@ def test_the_folder_of_another_run(stage: str, name: str, keys: list[str], task_
         check("2", keys, [f"sst2={task_data}"], ["dataset.batch_size=8"])
 
 
+def test_finetunings_in_one_folder(keys: list[str], task_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each job of the array would find the folder of another one."""
+    monkeypatch.setenv("LINFORMER_SEEDS", "1 2")
+    for word in ("run.name=all", "checkpoint.save_dir=runs/all"):
+        with pytest.raises(UserError, match="several runs would be in .*/runs/all: "):
+            check("2", keys, [f"sst2={task_data}"], ["dataset.batch_size=8", word])
+
+
 @pytest.mark.slow
 def test_the_folders_of_the_same_chain(
     keys: list[str], task_data: Path, tmp_path: Path, run_fairseq: Callable[..., str]
