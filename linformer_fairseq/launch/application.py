@@ -92,7 +92,8 @@ def launch(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | Non
         folder: folder of the configs, if not the project's own.
 
     Returns:
-        exit status: 0 finished, 1 failed, 85 stopped by a signal after a checkpoint, 130 Ctrl-C.
+        exit status: 0 finished, 1 failed, or stopped by a signal without a checkpoint (no_save), 85 stopped by a signal
+        after a checkpoint, 130 Ctrl-C.
 
     Raises:
         UserError: a run could not start, or made no update.
@@ -118,6 +119,8 @@ def launch(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | Non
             raise KeyboardInterrupt
         last: Mapping[str, object] = attempts[-1] if len(attempts) > len(before) else {}
         if exit_code and last.get("status") == "stopped" and last.get("updates_at_end"):  # else it has saved nothing
+            if config.checkpoint.no_save:
+                return 1
             logger.warning("stopped by a signal; the same command resumes from %s", path)
             return STOPPED_STATUS
         return 128 + forwarded_signal if exit_code and forwarded_signal else exit_code

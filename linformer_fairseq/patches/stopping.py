@@ -4,8 +4,8 @@ What fairseq does: nothing; SIGTERM and SIGUSR1 end it at once, and the updates 
 run that has reached ``max_update``, if started again, makes one more.
 
 The patch: ``fairseq_cli.train.validate_and_save`` is called after every update. After it, the processes agree whether
-one of them received a signal, so that all stop at the same update. The run's progress is stored in
-`training.run_report.PROGRESS`, and a finished run makes no update.
+one of them received a signal, so that all stop at the same update; the status is 1 with ``no_save``. The run's
+progress is stored in `training.run_report.PROGRESS`, and a finished run makes no update.
 """
 
 from __future__ import annotations
@@ -31,19 +31,22 @@ def _save_and_stop(cfg: Any, trainer: Any, epoch_itr: Any, number: int) -> NoRet
     updates = trainer.get_num_updates()
     checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, None)
     first = trainer.is_data_parallel_master
+    # Not 85 with no_save: a requeued job would begin again from the start, each time.
+    status = 1 if cfg.checkpoint.no_save else STOPPED_STATUS
     # The others wait here until the first process has saved, and exit with 0: srun kills all at the first nonzero
     # status, and reports the highest.
     leave()
-    stopped = Stopped(STOPPED_STATUS if first else 0, updates, number)
+    stopped = Stopped(status if first else 0, updates, number)
     say = logger.warning if first else logger.debug
     say(
         "%s: stopped after update %d, status %d. %s",
-        *(stopped.signal, updates, STOPPED_STATUS),
+        *(stopped.signal, updates, status),
         "Nothing was saved (no_save, no_last_checkpoints)."
         if cfg.checkpoint.no_save or cfg.checkpoint.no_last_checkpoints
         else f"The checkpoint is in {cfg.checkpoint.save_dir}; {command_to_resume(cfg.checkpoint)} resumes from it.",
     )
-    signals.hand_on(number)
+    if not cfg.checkpoint.no_save:  # submitit would requeue the job
+        signals.hand_on(number)
     raise stopped
 
 

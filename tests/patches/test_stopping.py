@@ -69,19 +69,24 @@ def test_a_finished_run_makes_no_update(program: Any) -> None:
     assert PROGRESS.complete and PROGRESS.last == 100
 
 
-@pytest.mark.parametrize(("first", "status"), [(True, 85), (False, 0)])
+@pytest.mark.parametrize(
+    ("first", "no_save", "status"), [(True, False, 85), (False, False, 0), (True, True, 1), (False, True, 0)]
+)
 def test_a_run_that_is_stopped_saves_a_checkpoint(
-    program: Any, monkeypatch: pytest.MonkeyPatch, first: bool, status: int
+    program: Any, monkeypatch: pytest.MonkeyPatch, first: bool, no_save: bool, status: int
 ) -> None:
+    """With no_save, it is not to be requeued: it would begin again from the start, each time."""
     saved: list[Any] = []
+    handed_on: list[int] = []
+    monkeypatch.setattr(stopping.signals, "hand_on", handed_on.append)
     monkeypatch.setattr(stopping.checkpoint_utils, "save_checkpoint", lambda *given: saved.append(given))
-    checkpoint = SimpleNamespace(no_save=True)
+    checkpoint = SimpleNamespace(no_save=no_save, no_last_checkpoints=True)
     trainer, config = _trainer(7), SimpleNamespace(**vars(CFG), checkpoint=checkpoint)
     trainer.is_data_parallel_master = first
     with pytest.raises(Stopped) as stopped:
         program.validate_and_save(config, trainer, None, epoch := SimpleNamespace(next_epoch_idx=2))
     assert (stopped.value.code, stopped.value.updates) == (status, 7)
-    assert saved == [(checkpoint, trainer, epoch, None)]
+    assert saved == [(checkpoint, trainer, epoch, None)] and len(handed_on) == (not no_save)
 
 
 def test_a_run_that_has_just_finished_ends_as_usual(program: Any) -> None:
