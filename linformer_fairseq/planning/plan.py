@@ -99,6 +99,12 @@ def plan(config: DictConfig) -> Plan:
     # A batch of examples or lines is as long as its longest one.
     longest = length if pretraining and not data.sequences else float(sizes.n)
     memory = memory_of(config, sizes, batch, longest, masked)
+    tokens = config.dataset.max_tokens
+    if tokens is not None and tokens < batch * longest:  # a batch has many short sequences, or few long ones
+        share = masked / length
+        shapes = [(batch, tokens / batch), (max(1.0, tokens // longest), longest)]
+        batches = [memory_of(config, sizes, count, size, share * size) for count, size in shapes]
+        memory = max(batches, key=lambda one: one.total)
     disk = disk_of(config, sizes, updates, epochs)
     found = [str(warning.message) for warning in of_settings]
     found += _warnings(config, data, sizes, memory, disk, sequences, length)
@@ -188,6 +194,9 @@ def _warnings(
         )
     if not memory.fits:
         lower = "run.tokens_per_batch" if not sizes.classes else "dataset.batch_size"
+        of_tokens = config.dataset.batch_size is None
+        if of_tokens and config.dataset.max_tokens != config.run.get("tokens_per_batch"):  # else computed from that
+            lower = "dataset.max_tokens"
         found.append(f"{size_text(memory.total)} may not fit into {size_text(memory.device)}: lower {lower}")
     if disk.kept and not disk.suffices:
         fewer = "lower" if config.checkpoint.keep_interval_updates > 0 else "set"

@@ -207,6 +207,25 @@ def test_what_may_not_fit_is_said_with_what_to_lower(run):
     assert "of 16.0 GiB of a device (run.plan.device_gib): fits" in text
 
 
+def test_a_batch_in_tokens_is_never_larger_than_they_are(run, tmp_path):
+    """Lines of N / 8 tokens: 8,000 of them in a batch of 1,000 N tokens, or 1,000 of N tokens, but never 8,000 of N."""
+    (tmp_path / "dict.txt").write_text("a 3\n")  # the head is small
+    write_split(tmp_path / "train", [N // 8 - 1] * 500 + [N - 1])
+    lines = {"task.data": str(tmp_path), "task.sample_break_mode": "eos", "optimization.update_freq": [1]}
+    lines |= {"optimization.max_update": 10, "run.plan.device_gib": 1.0}
+
+    def memory(**options):
+        return run(**lines, **{f"dataset.{name}": value for name, value in options.items()})[0].memory
+
+    found, text = run(**lines, **{"dataset.batch_size": None, "dataset.max_tokens": 1000 * N})
+    assert "lower dataset.max_tokens" in text
+    batch = found.sequences_per_update
+    assert 7500 < batch < 8000
+    few, many = memory(batch_size=1000), memory(batch_size=batch)
+    assert few.activations <= found.memory.activations < 0.6 * many.activations
+    assert memory(batch_size=10, max_tokens=20 * N) == memory(batch_size=10)
+
+
 def test_a_full_disk_is_said(run, monkeypatch, tmp_path):
     def usage(folder):
         assert folder == tmp_path
