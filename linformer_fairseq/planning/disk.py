@@ -70,16 +70,21 @@ def checkpoints_kept(config: DictConfig, updates: int, epochs: float | None) -> 
     if options.no_save:
         return 0
     kept = 1 + (not options.no_last_checkpoints) + (not config.dataset.disable_validation)
-    kept += max(options.keep_best_checkpoints, 0)
+    # fairseq removes an old one only after it has written a new one and copied it to the last and best ones.
+    if (best := options.keep_best_checkpoints) > 0:
+        kept += best + 1
+    replaced = False
     if options.save_interval_updates > 0:
         written = math.ceil(updates / options.save_interval_updates)
         limit = options.keep_interval_updates
-        kept += min(written, limit) if limit > 0 else written
+        replaced = 0 < limit < written
+        kept += limit if replaced else written
     if not options.no_epoch_checkpoints:
         if options.keep_last_epochs > 0:
             kept += options.keep_last_epochs
+            replaced = True
         elif epochs is None:
             return None
         else:
             kept += math.ceil(epochs / options.save_interval)
-    return int(kept)
+    return int(kept + replaced)  # a save writes one for its update or one for its epoch

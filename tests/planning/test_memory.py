@@ -184,14 +184,14 @@ def test_the_device_is_known_from_the_machine_or_from_the_config(small, monkeypa
 @pytest.mark.parametrize(
     ("options", "epochs", "kept"),
     [
-        ({}, None, 1 + 1 + 1 + 2),  # last, best, the one being written, and two of those between
+        ({}, None, 1 + 1 + 1 + 2 + 1),  # last, best, the one being written, two of those between and a third until then
         ({"keep_interval_updates": -1}, None, 3 + 250),
         ({"keep_interval_updates": 300}, None, 3 + 250),
         ({"save_interval_updates": 0, "no_last_checkpoints": True}, None, 2),
-        ({"keep_best_checkpoints": 4}, None, 9),
+        ({"keep_best_checkpoints": 4}, None, 6 + 4 + 1),
         ({"no_epoch_checkpoints": False}, None, None),
-        ({"no_epoch_checkpoints": False}, 9.5, 15),
-        ({"no_epoch_checkpoints": False, "keep_last_epochs": 3}, None, 8),
+        ({"no_epoch_checkpoints": False}, 9.5, 6 + 10),
+        ({"no_epoch_checkpoints": False, "keep_last_epochs": 3}, None, 6 + 3),
         ({"no_save": True}, None, 0),
     ],
     ids=str,

@@ -234,7 +234,7 @@ def test_a_full_disk_is_said(run, monkeypatch, tmp_path):
     monkeypatch.setattr(shutil, "disk_usage", usage)
     found, text = run(**{"checkpoint.save_dir": str(tmp_path / "runs" / "run")})
     assert found.disk.folder == tmp_path
-    assert "5 checkpoints need" in found.warnings[0] and "choose another run.runs" in found.warnings[0]
+    assert "6 checkpoints need" in found.warnings[0] and "choose another run.runs" in found.warnings[0]
     assert f"10 MiB free in {tmp_path}" in text
     assert not run(**{"checkpoint.save_dir": str(tmp_path / "run"), "checkpoint.no_save": True})[0].warnings
 
