@@ -7,17 +7,20 @@ written by fairseq-fixed 0.12.3.1 with torch 2.13:
   model's options as a Namespace inside its config. Checkpoints before 2021 hold one under ``args``.
 * numpy scalars: a best metric that numpy computed (``acc_and_f1``).
 * omegaconf's untyped containers: fairseq 0.10 stored its config without converting it to a dict.
+* ``fairseq.data.Dictionary``: some tasks (``audio_finetuning``, ``hubert_pretraining``, ``nlu_finetuning``) keep theirs
+  in their state. Without fairseq, which this package does not import, it becomes an object with the same attributes.
 * nothing else: ``fairseq-hydra-train`` stores plain dicts, and enums are stored as strings.
 
-None of the entries can execute code from the file: a Namespace and the containers only store its values, and the numpy
-scalars are not built by numpy's own functions (``numpy.dtype`` does not validate its state) but by two replacements
-below, which make only numbers.
+None of the entries can execute code from the file: a Namespace, the containers and a dictionary only store its
+values, and the numpy scalars are not built by numpy's own functions (``numpy.dtype`` does not validate its state) but
+by two replacements below, which make only numbers.
 """
 
 import argparse
 import collections
 import contextlib
 import re
+import sys
 import typing
 from collections.abc import Iterator
 from typing import Any
@@ -65,6 +68,15 @@ def number(kind: Any, data: Any) -> np.generic:
     return value
 
 
+class _Values:
+    """A dictionary of fairseq, if that is not imported."""
+
+
+def _dictionary() -> tuple[type, str]:
+    module = sys.modules.get("fairseq.data.dictionary")
+    return (module.Dictionary if module else _Values), "fairseq.data.dictionary.Dictionary"
+
+
 _ALLOWED: tuple[Any, ...] = (
     argparse.Namespace,
     # omegaconf's containers and the types in their state
@@ -92,6 +104,6 @@ def allowed_globals(*more: Any) -> Iterator[None]:
     ``torch.serialization.add_safe_globals`` remain allowed, inside and afterwards.
     """
     theirs = torch.serialization.get_safe_globals()
-    ours = [entry for entry in (*_ALLOWED, *more) if entry not in theirs]
+    ours = [entry for entry in (*_ALLOWED, _dictionary(), *more) if entry not in theirs]
     with torch.serialization.safe_globals(ours):
         yield

@@ -185,8 +185,8 @@ def _explain(error: Exception) -> str:
         found = refusal.search(str(error))
         if found:
             return (
-                f"refused: it asks for {found[1]}, which no fairseq checkpoint needs; nothing of it was executed. "
-                "If you trust the file and know what this is, allow it with "
+                f"refused: it asks for {found[1]}, which is not among the types that fairseq's checkpoints contain; "
+                "nothing of it was executed. If you trust the file and know what this is, allow it with "
                 "torch.serialization.add_safe_globals in your --user-dir."
             )
     return f"cannot be read as a checkpoint: it is damaged or was never one{_reason(error)}. {_REMEDY}"

@@ -5,6 +5,7 @@ import errno
 import io
 import os
 import pickle
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from fairseq import checkpoint_utils
+from fairseq.data import Dictionary
 from omegaconf import OmegaConf
 
 import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
@@ -91,6 +93,19 @@ def test_omegaconf_containers_load(tmp_path: Path, state: dict[str, Any]) -> Non
     assert load(str(tmp_path / "c.pt"))["cfg"] == state["cfg"]
 
 
+def test_the_dictionary_of_a_task_loads(tmp_path: Path, state: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of audio_finetuning and others, which are in the state that fairseq saves."""
+    dictionary = Dictionary()
+    dictionary.add_symbol("one")
+    state["task_state"] = {"target_dictionary": dictionary, "dictionaries": [dictionary]}
+    torch.save(state, tmp_path / "c.pt")
+    loaded = load(str(tmp_path / "c.pt"))["task_state"]
+    assert type(loaded["target_dictionary"]) is Dictionary and loaded["dictionaries"] == [dictionary]
+    assert vars(loaded["target_dictionary"]) == vars(dictionary)
+    monkeypatch.delitem(sys.modules, "fairseq.data.dictionary")
+    assert vars(load(str(tmp_path / "c.pt"))["task_state"]["target_dictionary"]) == vars(dictionary)
+
+
 @pytest.mark.parametrize("zipped", [True, False], ids=["zip", "legacy"])
 @pytest.mark.parametrize("function", [open, eval, os.system], ids=["open", "eval", "os.system"])
 @pytest.mark.parametrize("forced", ["0", "1"], ids=["", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"])
@@ -111,7 +126,10 @@ def test_nothing_is_executed(
         load(str(path))
     named = {open: f"{open.__module__}.open", eval: "eval", os.system: f"{os.name}.system"}[function]
     assert str(path) in str(error.value)
-    assert f"asks for {named}, which no fairseq checkpoint needs; nothing of it was executed" in str(error.value)
+    assert (
+        f"asks for {named}, which is not among the types that fairseq's checkpoints contain; nothing of it was executed"
+        in str(error.value)
+    )
     assert not sign.exists()
 
 
