@@ -42,8 +42,8 @@ def test_time_goes_to_the_operation_that_took_it():
         def forward(self, x, padding=None):
             return x @ x.transpose(1, 2) @ x
 
-    shares = profile.shares(Pass(Products(), 256, 256, torch.float32, torch.device("cpu"), False))
-    assert shares["matrix products"] > 0.8 and "GELU" not in shares
+    shares = profile.shares(Pass(Products(), 512, 2048, torch.float32, torch.device("cpu"), False))
+    assert max(shares, key=lambda name: shares[name]) == "matrix products" and "GELU" not in shares
 
 
 def test_the_profile_is_of_a_cpu(refused, monkeypatch):
