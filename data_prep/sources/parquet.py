@@ -11,6 +11,7 @@ from data_prep.sources.source import Errors, Record
 from data_prep.sources.streams import Readable
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.parquet import (
+    batches_of,
     bytes_of,
     check_column,
     damaged_parquet,
@@ -76,7 +77,7 @@ class ParquetReader:
         # Nested columns have longer paths; ours is a plain one.
         size = sum(x.total_uncompressed_size for x in sizes if x.path_in_schema == self._options.field)
         rows = rows_of_batch(size, group.num_rows)
-        batches = self._file.iter_batches(rows, row_groups=[index], columns=[self._options.field])
+        batches = batches_of(self._file, rows, [self._options.field], [index])
         while True:
             try:
                 batch = next(batches, None)

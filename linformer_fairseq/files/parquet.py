@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -68,6 +68,29 @@ def check_column(schema: Any, column: str, where: str, option: str) -> None:
     value = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
     if not (pyarrow.types.is_string(value) or pyarrow.types.is_large_string(value) or str(value) == "string_view"):
         raise UserError(f"{where}: column {column!r} is of type {kind}, text was expected; name the column: {option}")
+
+
+def batches_of(file: Any, rows: int, columns: Sequence[str], groups: Sequence[int] | None = None) -> Iterator[Any]:
+    """Batches of columns of `open_parquet`; of a damaged file, pyarrow may return indices outside of the dictionary.
+
+    Args:
+        file: from `open_parquet`, with these columns.
+        rows: of a batch, at most.
+        columns: their names.
+        groups: row groups; None: all.
+
+    Raises:
+        pyarrow.ArrowException, OSError: the file is damaged.
+    """
+    import pyarrow
+    import pyarrow.compute
+
+    for batch in file.iter_batches(rows, row_groups=groups, columns=list(columns)):
+        for column in batch.columns:
+            lowest, highest = pyarrow.compute.min_max(column.indices).values()
+            if lowest.is_valid and not 0 <= lowest.as_py() <= highest.as_py() < len(column.dictionary):
+                raise pyarrow.ArrowInvalid("an index outside of its dictionary")
+        yield batch
 
 
 def texts_of(column: Any) -> list[str | None]:

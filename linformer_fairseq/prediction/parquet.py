@@ -27,7 +27,7 @@ def _rows(file: Any, path: Path, fields: Sequence[str]) -> Iterator[Item]:
     size = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
     number = 0
     try:
-        for batch in file.iter_batches(parquet.rows_of_batch(size, metadata.num_rows), columns=list(fields)):
+        for batch in parquet.batches_of(file, parquet.rows_of_batch(size, metadata.num_rows), fields):
             columns = [parquet.bytes_of(batch.column(field)) for field in fields]
             for raw in zip(*columns, strict=True):
                 number += 1
