@@ -18,6 +18,7 @@ from torch import Tensor
 from linformer_fairseq import register
 from linformer_fairseq.checkpoints.dictionaries import check_data
 from linformer_fairseq.checkpoints.released_folder import CHECKPOINT
+from linformer_fairseq.core.padding import is_padded
 from linformer_fairseq.files.dictionary import find_dictionary, read_symbols
 from linformer_fairseq.files.errors import nearest
 from linformer_fairseq.files.gpt2_bpe import read_bpe
@@ -89,13 +90,7 @@ class LinformerHubInterface(AttentionMaps, RobertaHubInterface):
                 f"the input has {length} tokens, but the model was built for at most {n}; shorten it, for example "
                 f"tokens[..., :{n}]"
             )
-        padding = batch.eq(self._padding_idx)
-        if (padding[:, :-1] & ~padding[:, 1:]).any():
-            raise ValueError(
-                f"padding ({self._padding_idx}) before the end of a sequence: a Linformer's sequences are padded on "
-                "the right, since the columns of E are absolute positions; pass a list of token tensors to have "
-                "them padded"
-            )
+        is_padded(batch.eq(self._padding_idx), "pass a list of token tensors to have them padded")
         return batch
 
     def _as_rows(self, tokens: Tokens) -> Tensor:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import save_on_cpu
 
 from linformer_fairseq.core import LinformerSettings, Projection, build_shared_projection, compile_layers
+from linformer_fairseq.core.padding import is_padded
 
 from .encoder_layer import FairseqEncoderLayer
 
@@ -93,7 +94,8 @@ class LinformerEncoder(TransformerEncoder):
         self._check_length(src_tokens.size(1))
         padding = src_tokens.eq(self.padding_idx)
         x = self.forward_embedding(src_tokens, token_embeddings)[0]
-        mask = padding if self._masks_always(padding.device) or _is_padded(padding) else None
+        masks = self._masks_always(padding.device) or is_padded(padding, "have the task pad on the right")
+        mask = padding if masks else None
         # Batch first in here, and (T, B, C) for fairseq outside: a view, which its heads transpose back to (B, T, C).
         states = [x.transpose(0, 1)] if return_all_hiddens else []
         kept = True  # x must not be overwritten: the first layer's input may be the caller's
@@ -145,18 +147,3 @@ class LinformerEncoder(TransformerEncoder):
                 f"the input has {length} tokens, but the model was built for at most {n}; shorten the input "
                 f"(for example task.shorten_method=truncate) or build the model with max_positions={length} or more"
             )
-
-
-def _is_padded(padding: Tensor) -> bool:
-    """Whether there is padding, (B, T), which is on the right; with one wait for a GPU.
-
-    Raises:
-        ValueError: it is in front of tokens.
-    """
-    found, misplaced = torch.stack([padding.any(), (padding[:, :-1] & ~padding[:, 1:]).any()]).tolist()
-    if misplaced:
-        raise ValueError(
-            "there is padding in front of tokens, but a Linformer's sequences are padded on the right, since the "
-            "columns of E are absolute positions"
-        )
-    return bool(found)

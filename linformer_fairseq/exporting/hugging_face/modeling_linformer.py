@@ -20,6 +20,7 @@ from transformers.utils.output_capturing import capture_outputs
 from linformer_fairseq.core.attention import LinformerSelfAttention
 from linformer_fairseq.core.convolution import Convolution
 from linformer_fairseq.core.layer import LayerParts, encoder_layer
+from linformer_fairseq.core.padding import is_padded
 from linformer_fairseq.core.projection import LinearProjection, Projection
 from linformer_fairseq.core.settings import LinformerSettings
 from linformer_fairseq.core.sharing import build_shared_projection
@@ -192,14 +193,7 @@ class LinformerModel(LinformerPreTrainedModel):
         captured = padding.is_cuda and torch.cuda.is_current_stream_capturing()
         if captured or torch.compiler.is_compiling():
             return padding
-        if not padding.any():
-            return None
-        if (padding[:, :-1] & ~padding[:, 1:]).any():
-            raise ValueError(
-                "there is padding in front of tokens, but a Linformer's sequences are padded on the right, since the "
-                'columns of E are absolute positions; set padding_side="right" in the tokenizer'
-            )
-        return padding
+        return padding if is_padded(padding, 'set padding_side="right" in the tokenizer') else None
 
 
 class LinformerLMHead(nn.Module):

@@ -38,6 +38,7 @@ _CORE = (
     "dot_product",
     "flops",
     "layer",
+    "padding",
     "projection",
     "row_weights",
     "settings",
