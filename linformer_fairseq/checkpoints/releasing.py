@@ -12,8 +12,12 @@ from linformer_fairseq.checkpoints.reading import read_checkpoint
 from linformer_fairseq.checkpoints.released_file import released
 from linformer_fairseq.checkpoints.released_folder import tokenizer_files
 from linformer_fairseq.files.atomic import new_folder
+from linformer_fairseq.files.cutting import CUTS
 from linformer_fairseq.files.dictionary import NAME, find_dictionary
+from linformer_fairseq.files.json_records import write_json
+from linformer_fairseq.files.provenance import MANIFEST
 from linformer_fairseq.files.shipped import WEIGHTS
+from linformer_fairseq.files.task_data import cut_of
 from linformer_fairseq.files.weight_names import HEADS, TOKENS, head_output
 
 _DICTIONARIES = ("dict.txt", "input0/dict.txt", "label/dict.txt")
@@ -24,7 +28,7 @@ def release(checkpoint: Path, data: Path, out: Path) -> list[Path]:
 
     Args:
         checkpoint: of a pretraining or finetuning.
-        data: the folder of its training data, with dictionaries and tokenizer.
+        data: the folder of its training data, with dictionaries and tokenizer. How its texts were truncated is kept.
         out: the folder, which must not exist.
 
     Returns:
@@ -39,7 +43,7 @@ def release(checkpoint: Path, data: Path, out: Path) -> list[Path]:
     dictionaries = [name for name in _DICTIONARIES if (data / name).is_file()]
     if not dictionaries:
         raise ValueError(f"{data}: expected the folder of the training data, with dict.txt or input0/dict.txt")
-    tokenizer = tokenizer_files(data)
+    tokenizer, cut = tokenizer_files(data), cut_of(data)
     with new_folder(out) as folder:
         state = read_checkpoint(checkpoint)
         if "input0/dict.txt" not in dictionaries and any(name.startswith(HEADS) for name in state["model"]):
@@ -54,6 +58,8 @@ def release(checkpoint: Path, data: Path, out: Path) -> list[Path]:
             shutil.copyfile(data / name, folder / name)
         for path in tokenizer:
             shutil.copyfile(path, folder / path.name)
+        if cut != CUTS[0]:  # what is assumed without a manifest
+            write_json(folder / MANIFEST, {"options": {"cut": cut}})
         (folder / WEIGHTS).write_bytes(content)
     return sorted(path for path in out.rglob("*") if path.is_file())
 

@@ -40,7 +40,7 @@ class Classify:
     text: str
     second: str = ""
     lines: bool = False
-    long: str = LONG[0]
+    long: str | None = None
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Attention:
 
     text: str
     second: str = ""
-    long: str = LONG[0]
+    long: str | None = None
     layer: int = 0
     head: int = 0
     first: int = 0
@@ -95,6 +95,7 @@ class Answers:
             "n": int(self._hub.model.max_positions()),
             "mask": MASK,
             "long": LONG,
+            "cut": self._hub.cut,
             "candidates": CANDIDATES,
             "rows": ROWS,
             "largest": LARGEST,

@@ -22,7 +22,7 @@ class AttentionMaps(TextStreams):
         encoder = self.model.encoder.sentence_encoder
         return encoder.settings if isinstance(encoder, LinformerEncoder) else None
 
-    def attention(self, text: Text, layer: int, head: int, long: str = "head") -> AttentionMap:
+    def attention(self, text: Text, layer: int, head: int, long: str | None = None) -> AttentionMap:
         """The attention probabilities of a text: P = softmax(Q (E K)^T / sqrt(D)) of equation 7 of the paper.
 
         Args:

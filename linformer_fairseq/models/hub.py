@@ -24,6 +24,7 @@ from linformer_fairseq.files.errors import nearest
 from linformer_fairseq.files.gpt2_bpe import read_bpe
 from linformer_fairseq.files.sentencepiece_model import load_processor
 from linformer_fairseq.files.shipped import WEIGHTS
+from linformer_fairseq.files.task_data import cut_of
 from linformer_fairseq.files.tokenizers import find_tokenizer
 
 from .attention_maps import AttentionMaps
@@ -43,8 +44,9 @@ class LinformerHubInterface(AttentionMaps, RobertaHubInterface):
     ``attention``.
     """
 
-    def __init__(self, cfg: Any, task: Any, model: Any) -> None:
+    def __init__(self, cfg: Any, task: Any, model: Any, cut: str) -> None:
         super().__init__(cfg, task, model)
+        self.cut = cut
         self._stored_heads = frozenset(model.classification_heads)
 
     def encode(self, sentence: str | Sequence[str], *addl_sentences: str, no_separator: bool = False) -> Tensor:
@@ -173,15 +175,15 @@ def hub_interface(model: Any, task: Any, folders: Sequence[Path]) -> LinformerHu
     Args:
         model: the model.
         task: its fairseq task.
-        folders: where to look for the tokenizer.
+        folders: where to look for the tokenizer; the first is that of the training data.
 
     Raises:
         FileNotFoundError: there is no tokenizer in them.
-        UserError: its files are damaged.
+        UserError: its files are damaged, or the manifest of the training data is.
     """
     options = _tokenizer(folders)
     bpe = {"_name": options.pop("bpe"), **options}
-    return LinformerHubInterface(OmegaConf.create({"bpe": bpe}), task, model)
+    return LinformerHubInterface(OmegaConf.create({"bpe": bpe}), task, model, cut_of(folders[0]))
 
 
 def load_hub_interface(
@@ -243,7 +245,7 @@ def load_hub_interface(
     if wrong := sorted(given - names):  # fairseq would ignore it
         message = f"{wrong[0]}: the model, its task and its tokenizer have no such option"
         raise ValueError(message + nearest(wrong[0], names))
-    return LinformerHubInterface(loaded["args"], loaded["task"], loaded["models"][0])
+    return LinformerHubInterface(loaded["args"], loaded["task"], loaded["models"][0], cut_of(data_folder))
 
 
 def _checked(options: dict[str, str]) -> dict[str, str]:

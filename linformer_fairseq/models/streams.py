@@ -53,6 +53,8 @@ class TextStreams:
     model: Any
     bpe: Any
     device: torch.device
+    cut: str
+    """How the training data were truncated: `files.cutting.CUTS`."""
     _stored_heads: frozenset[str]
     """The classification heads that the checkpoint has, which predict the classes of the task."""
 
@@ -60,7 +62,7 @@ class TextStreams:
         self,
         texts: Iterable[Text | ValueError],
         head: str | None = None,
-        long: str = "head",
+        long: str | None = None,
         batch_tokens: int = BATCH_TOKENS,
         keep_errors: bool = False,
     ) -> Iterator[Any]:
@@ -70,7 +72,8 @@ class TextStreams:
             texts: texts, or pairs of texts.
             head: name of the classification head (default: the only one).
             long: what to do with an input longer than n: truncate it (``head``, ``tail`` or ``head+tail``: keep the
-                beginning, the end, or both), or divide it into ``windows``, whose probabilities are averaged.
+                beginning, the end, or both), or divide it into ``windows``, whose probabilities are averaged; None:
+                truncate it as the training data were (`cut`).
             batch_tokens: number of tokens of a batch, with padding; results do not depend on it, up to rounding.
             keep_errors: yield the error of a text in place of its result, instead of raising it. Errors among the texts
                 are passed on likewise.
@@ -124,7 +127,7 @@ class TextStreams:
         self,
         texts: Iterable[Text | ValueError],
         pooling: str = "mean",
-        long: str = "head",
+        long: str | None = None,
         batch_tokens: int = BATCH_TOKENS,
         keep_errors: bool = False,
     ) -> Iterator[Any]:
@@ -211,8 +214,9 @@ class TextStreams:
             raise ValueError(f"there is no classification head {name!r}; {known}" if name else f"name a head; {known}")
         return name
 
-    def _fitting(self, long: str) -> Callable[[Text], Fitted]:
+    def _fitting(self, long: str | None) -> Callable[[Text], Fitted]:
         """The function that makes the rows of a text or pair."""
+        long = self.cut if long is None else long
         if long not in LONG:
             raise ValueError(f"long={long}: expected one of {', '.join(LONG)}")
         encoder = TextEncoder(self.bpe, self.task.source_dictionary)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from linformer_fairseq import cli
+from linformer_fairseq.models import LinformerRobertaModel
 from tests.conftest import REPOSITORY
 from tests.data_prep.small_tokenizers import lines as some_lines
 from tests.messages import says
@@ -151,6 +152,38 @@ def test_long_documents_are_truncated_or_divided_and_it_is_said(
     assert len({rows[0][2] for rows in found.values()}) == 3
     assert len({rows[1][2] for rows in found.values()}) == 1
     assert [row[0] for row in found["head"]] == ["long.txt", "short.txt"]
+
+
+@pytest.mark.parametrize("cut", ["tail", "head+tail"])
+def test_long_texts_are_truncated_as_those_of_the_training_were(
+    folder: Path, tmp_path: Path, predict: Predict, capsys: pytest.CaptureFixture[str], cut: str
+) -> None:
+    long = tmp_path / "long.txt"
+    long.write_text(" ".join(TEXTS) + "\n")
+    task = tmp_path / "task"
+    shutil.copytree(folder / "task", task)
+    manifest = task / "manifest.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "options": {"cut": cut}}))
+    expected = {
+        (name, how): predict(long, "--long", how, checkpoint=name)
+        for name in ("model", "checkpoint.pt")
+        for how in ("head", cut)
+    }
+    assert expected["model", "head"] != expected["model", cut]
+    assert predict(long) == expected["model", "head"]  # the texts of its task are not truncated
+    assert predict(long, "--data", task, checkpoint="checkpoint.pt") == expected["checkpoint.pt", cut]
+    released = tmp_path / "released"
+    words = ["checkpoint", "release", folder / "checkpoint.pt", "--data", task, "--out", released]
+    assert cli.main(list(map(str, words))) == 0
+    capsys.readouterr()
+    assert predict(long, checkpoint=str(released)) == expected["model", cut]
+    assert says(capsys.readouterr().err, f"truncated ({cut})")
+    hub = LinformerRobertaModel.from_pretrained(released)
+    first, second = (next(iter(hub.classify([" ".join(TEXTS)], long=how))) for how in (None, cut))
+    assert first.probability == second.probability
+    manifest.write_text('{"options": {"cut": "middle"}}')
+    assert cli.main(["predict", str(folder / "checkpoint.pt"), str(long), "--data", str(task)]) == 1
+    assert says(capsys.readouterr().err, str(manifest), "middle", "head+tail")
 
 
 def test_standard_input_to_standard_output(

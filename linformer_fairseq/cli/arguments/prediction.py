@@ -152,9 +152,9 @@ def _long(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--long",
         choices=LONG,
-        default=LONG[0],
         help="texts with more tokens than the model takes: truncate them, keeping the beginning, the end or both, or "
-        "divide them into windows and average the results (default: %(default)s)",
+        "divide them into windows and average the results (default: as the training data were truncated, see "
+        "`linformer data task --cut`; otherwise head)",
     )
 
 

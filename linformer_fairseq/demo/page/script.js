@@ -233,6 +233,7 @@ function present() {
   }
   el("facts").textContent = facts.join(" · ");
   options(el("long"), model.long.map((name) => [name, LONG[name]]));
+  el("long").value = model.cut;
   el("top").max = model.candidates;
   for (const question of ["fill-mask", "classify", "attention"]) el(question).hidden = !can(question);
   el("insert-mask").hidden = !can("fill-mask");
