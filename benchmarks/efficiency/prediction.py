@@ -150,6 +150,7 @@ def ours(size: Sizes, n: int, k: int, bpe: Path, device: torch.device, dtype: to
     """What `linformer predict` runs, with a model of default options."""
     from fairseq.data import Dictionary
 
+    from linformer_fairseq.files.task_inputs import TaskInputs
     from linformer_fairseq.models import LinformerRobertaConfig, LinformerRobertaModel, hub_interface
     from linformer_fairseq.prediction.inputs import open_source
 
@@ -160,7 +161,7 @@ def ours(size: Sizes, n: int, k: int, bpe: Path, device: torch.device, dtype: to
     task = SimpleNamespace(cfg=special, source_dictionary=dictionary, max_positions=lambda: n)
     model = LinformerRobertaModel.build_model(config, task)
     model.register_classification_head("classes", num_classes=_CLASSES)
-    hub = hub_interface(model.to(dtype), task, [bpe]).eval().to(device)
+    hub = hub_interface(model.to(dtype), task, [bpe], TaskInputs()).eval().to(device)
 
     def program(path: Path) -> int:
         source = open_source(path, sys.stdin.buffer, "lines", [])

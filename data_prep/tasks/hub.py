@@ -8,10 +8,10 @@ from typing import Any
 
 from data_prep.sources.hub_access import Wanted, resolve
 from data_prep.tasks.definitions import Task
-from data_prep.tasks.imdb import one_line
 from data_prep.tasks.rows import Facts, Reject, Row
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.provenance import sha256
+from linformer_fairseq.files.task_inputs import without_breaks
 
 GLUE_SPLITS = {"train": "train", "validation": "valid", "test": "test"}
 IMDB_SPLITS = {"train": "train", "test": "valid"}
@@ -122,7 +122,7 @@ class HubSource:
         if label < 0 and split != "test":
             return Reject(split, name, number, "has no label", raw)
         if not self.task.folder:
-            texts = [one_line(text) for text in texts]
+            texts = [without_breaks(text) for text in texts]
         return Row(
             split,
             (number, 0),

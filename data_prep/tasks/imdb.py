@@ -19,6 +19,7 @@ from data_prep.tasks.tar import tar_files
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.names import shown
 from linformer_fairseq.files.provenance import sha256
+from linformer_fairseq.files.task_inputs import without_breaks
 
 SPLITS = {"train": "train", "test": "valid"}
 """Splits by folder."""
@@ -27,8 +28,6 @@ MAX_REVIEW = 2**20
 """Bytes; the longest official one has 14 KB."""
 
 _FILE = re.compile(r"(\d{1,9})_\d{1,2}\.txt")
-_BREAK = re.compile(r"<br\s{0,9}/?>", re.IGNORECASE)
-_LINE_END = re.compile(r"[\r\n]+")
 
 
 class _File(NamedTuple):
@@ -39,12 +38,6 @@ class _File(NamedTuple):
     size: int
     content: bytes | None
     """None where it is too large, or not looked at."""
-
-
-def one_line(text: str) -> str:
-    """A review as one line: ``<br />`` is a line break, and a run of line breaks one blank."""
-    parts = (part.strip(" \t") for part in _LINE_END.split(_BREAK.sub("\n", text)))
-    return " ".join(part for part in parts if part)
 
 
 class ImdbSource:
@@ -112,7 +105,7 @@ class ImdbSource:
             split,
             (self.labels.index(file.label), int(match[1])),
             f"{file.label}/{file.name.removesuffix('.txt')}",
-            (one_line(decode(file.content, file.shown, self._errors)),),
+            (without_breaks(decode(file.content, file.shown, self._errors)),),
             file.label,
             file.shown,
             1,

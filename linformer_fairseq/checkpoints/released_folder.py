@@ -10,9 +10,11 @@ from argparse import Namespace
 from pathlib import Path
 
 from linformer_fairseq.checkpoints.reading import unpickle
+from linformer_fairseq.files import run_record
 from linformer_fairseq.files.dictionary import find_dictionary
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.shipped import WEIGHTS, shipped_folder, shipped_models
+from linformer_fairseq.files.task_inputs import TaskInputs, read_inputs
 from linformer_fairseq.files.tokenizers import files_of, find_tokenizer
 
 CHECKPOINT = "model.pt"
@@ -85,6 +87,22 @@ def training_data(weights: Path) -> Path:
     except (AttributeError, KeyError, TypeError):
         raise UserError(f"{weights}: not a checkpoint of fairseq: it does not name its data") from None
     return Path(str(folders).split(":")[0])
+
+
+def known_inputs(weights: Path, data: Path) -> TaskInputs:
+    """How the inputs of a model's training were prepared.
+
+    Args:
+        weights: file of the model. What the run.json beside it says comes first: the task may have been prepared anew.
+        data: folder of the training data, or the model's.
+
+    Raises:
+        UserError: run.json, or the manifest of the data, is damaged.
+    """
+    recorded = None
+    if (weights.parent / run_record.NAME).is_file():
+        recorded = run_record.read_record(weights.parent).inputs
+    return read_inputs(data) if recorded is None else recorded
 
 
 def tokenizer_files(data: Path) -> list[Path]:

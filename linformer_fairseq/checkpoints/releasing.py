@@ -10,14 +10,10 @@ from typing import Any
 from linformer_fairseq.checkpoints.dictionaries import check_classes, check_tokens
 from linformer_fairseq.checkpoints.reading import read_checkpoint
 from linformer_fairseq.checkpoints.released_file import released
-from linformer_fairseq.checkpoints.released_folder import tokenizer_files
+from linformer_fairseq.checkpoints.released_folder import known_inputs, tokenizer_files
 from linformer_fairseq.files.atomic import new_folder
-from linformer_fairseq.files.cutting import CUTS
 from linformer_fairseq.files.dictionary import NAME, find_dictionary
-from linformer_fairseq.files.json_records import write_json
-from linformer_fairseq.files.provenance import MANIFEST
 from linformer_fairseq.files.shipped import WEIGHTS
-from linformer_fairseq.files.task_data import cut_of
 from linformer_fairseq.files.weight_names import HEADS, TOKENS, head_output
 
 _DICTIONARIES = ("dict.txt", "input0/dict.txt", "label/dict.txt")
@@ -28,7 +24,8 @@ def release(checkpoint: Path, data: Path, out: Path) -> list[Path]:
 
     Args:
         checkpoint: of a pretraining or finetuning.
-        data: the folder of its training data, with dictionaries and tokenizer. How its texts were truncated is kept.
+        data: the folder of its training data, with dictionaries and tokenizer. How the inputs of a
+            task were prepared is kept.
         out: the folder, which must not exist.
 
     Returns:
@@ -43,7 +40,7 @@ def release(checkpoint: Path, data: Path, out: Path) -> list[Path]:
     dictionaries = [name for name in _DICTIONARIES if (data / name).is_file()]
     if not dictionaries:
         raise ValueError(f"{data}: expected the folder of the training data, with dict.txt or input0/dict.txt")
-    tokenizer, cut = tokenizer_files(data), cut_of(data)
+    tokenizer, inputs = tokenizer_files(data), known_inputs(checkpoint, data)
     with new_folder(out) as folder:
         state = read_checkpoint(checkpoint)
         if "input0/dict.txt" not in dictionaries and any(name.startswith(HEADS) for name in state["model"]):
@@ -58,8 +55,7 @@ def release(checkpoint: Path, data: Path, out: Path) -> list[Path]:
             shutil.copyfile(data / name, folder / name)
         for path in tokenizer:
             shutil.copyfile(path, folder / path.name)
-        if cut != CUTS[0]:  # what is assumed without a manifest
-            write_json(folder / MANIFEST, {"options": {"cut": cut}})
+        inputs.write(folder)
         (folder / WEIGHTS).write_bytes(content)
     return sorted(path for path in out.rglob("*") if path.is_file())
 

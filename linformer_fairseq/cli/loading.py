@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from linformer_fairseq.checkpoints.reading import read_checkpoint
-from linformer_fairseq.checkpoints.released_folder import existing_weights, training_data
+from linformer_fairseq.checkpoints.released_folder import existing_weights, known_inputs, training_data
 from linformer_fairseq.cli.devices import device_of
 from linformer_fairseq.evaluation import load_classifier, read_finetuned
 from linformer_fairseq.files.dictionary import find_dictionary
@@ -33,7 +33,8 @@ def load_finetuned(arguments: argparse.Namespace) -> tuple[LinformerHubInterface
         found = load_classifier(
             read_finetuned(weights), read_task(data), device, arguments.bf16, arguments.compile_encoder
         )
-        hub = hub_interface(found.model, found.task, [data, data / "input0", weights.parent])
+        folders = [data, data / "input0", weights.parent]
+        hub = hub_interface(found.model, found.task, folders, known_inputs(weights, data))
         return _prepared(hub, arguments, device), found.head
     except (FileNotFoundError, ValueError) as error:
         raise UserError(str(error)) from error

@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     lines = _json_lines(results, labels) if arguments.jsonl else _table(results, labels if arguments.scores else [])
     write_lines(arguments.out, lines)
-    return stream.finish(hub.model.max_positions(), arguments.long or hub.cut)
+    return stream.finish(hub.longest, arguments.long or hub.inputs.cut)
 
 
 def _table(results: Results, labels: list[str]) -> Iterator[str]:

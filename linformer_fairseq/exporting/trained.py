@@ -12,9 +12,10 @@ from typing import Any
 from torch import Tensor
 
 from linformer_fairseq.checkpoints.dictionaries import check_classes, check_tokens
-from linformer_fairseq.checkpoints.released_folder import existing_weights, training_data
+from linformer_fairseq.checkpoints.released_folder import existing_weights, known_inputs, training_data
 from linformer_fairseq.files.dictionary import NAME, find_dictionary, read_labels
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.task_inputs import TaskInputs
 from linformer_fairseq.files.tokenizers import find_tokenizer
 from linformer_fairseq.files.weight_names import ENCODER, HEADS, TOKENS, head_output
 from linformer_fairseq.models.options import fill_defaults
@@ -67,6 +68,8 @@ class TrainedModel(CheckpointModel):
     """As `files.tokenizers.find_tokenizer` returns it."""
     labels: tuple[str, ...]
     """The names of the head's outputs."""
+    inputs: TaskInputs
+    """How its training data were prepared."""
 
 
 def read_model(name_or_path: str) -> CheckpointModel:
@@ -103,7 +106,8 @@ def read_trained(name_or_path: str, data: Path | None) -> TrainedModel:
     dict_txt, tokenizer = find_vocabulary(folder)
     check_dictionaries(model, folder)
     labels = () if model.head is None else _labels(model, folder / "label" / NAME)
-    return TrainedModel(**vars(model), dict_txt=dict_txt, tokenizer=tokenizer, labels=labels)
+    inputs = known_inputs(model.path, folder)
+    return TrainedModel(**vars(model), dict_txt=dict_txt, tokenizer=tokenizer, labels=labels, inputs=inputs)
 
 
 def check_dictionaries(model: CheckpointModel, data: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import load, read_object, shortened
+from linformer_fairseq.files.task_inputs import TaskInputs
 
 NAME = "run.json"
 SCHEMA = 1
@@ -69,6 +70,8 @@ class Record:
     data: str | None = None
     dictionaries: dict[str, str] = field(default_factory=dict)
     """Digests, see `checkpoints.dictionaries`; none in records of earlier versions."""
+    inputs: TaskInputs | None = None
+    """Of a finetuning; none in records of earlier versions."""
     overrides: list[str] = field(default_factory=list)
 
 

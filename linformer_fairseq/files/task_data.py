@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from linformer_fairseq.files import dictionary
-from linformer_fairseq.files.cutting import CUTS
 from linformer_fairseq.files.dictionary import read_labels, read_vocabulary
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import read_object, shortened
@@ -119,22 +118,6 @@ class TaskData:
         return identifiers
 
 
-def cut_of(folder: Path) -> str:
-    """How the texts of a folder were truncated: one of `CUTS`; ``head`` if it does not say.
-
-    Args:
-        folder: of a task, or of a model that was finetuned on it and released.
-
-    Raises:
-        UserError: the manifest is damaged.
-    """
-    options = _manifest(folder).get("options", {})
-    cut = options.get("cut", CUTS[0]) if isinstance(options, dict) else options
-    if cut not in CUTS:
-        raise UserError(f"{folder / MANIFEST}: cut is {shortened(cut)}; expected one of {', '.join(CUTS)}")
-    return str(cut)
-
-
 def read_task(folder: Path) -> TaskData:
     """Read the labels and the manifest of a folder.
 
@@ -147,9 +130,6 @@ def read_task(folder: Path) -> TaskData:
     for path in dictionaries:
         if not path.is_file():
             raise UserError(f"{path}: no such file; expected a task's folder, the --out of linformer data task")
-    return TaskData(folder, tuple(read_labels(dictionaries[1])), _manifest(folder))
-
-
-def _manifest(folder: Path) -> dict[str, Any]:
-    path = folder / MANIFEST
-    return read_object(path, _HINT) if path.is_file() else {}
+    manifest = folder / MANIFEST
+    found = read_object(manifest, _HINT) if manifest.is_file() else {}
+    return TaskData(folder, tuple(read_labels(dictionaries[1])), found)

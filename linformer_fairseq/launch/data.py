@@ -148,8 +148,7 @@ def check_lengths(folder: Path, config: DictConfig, n: int) -> None:
         if (longest := int(sizes.max())) > n and not skips:
             raise UserError(
                 f"task.data: {prefix}: {int((sizes > n).sum()):,} examples are longer than n = {n}, "
-                f"the longest has {longest:,} tokens; prepare the task again with --max-positions {n}, or cut them "
-                "with task.shorten_method=truncate"
+                f"the longest has {longest:,} tokens; prepare the task again with --max-positions {n}"
             )
         if split != config.dataset.train_subset or not skips:
             _require_room(config.dataset, split, prefix, sizes[sizes <= n])

@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from linformer_fairseq.checkpoints.dictionaries import digests
 from linformer_fairseq.checkpoints.folder import checkpoints
 from linformer_fairseq.files import provenance
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.task_inputs import read_inputs
 from linformer_fairseq.launch.options import with_defaults
 from linformer_fairseq.launch.pretrained import all_options
 from linformer_fairseq.launch.processes import SRUN, RankInfo
@@ -262,6 +264,7 @@ def _facts(config: DictConfig, overrides: Sequence[str]) -> dict[str, Any]:
         "data": config.task.data,
         "data_bytes": data_bytes(config.task.data),
         "dictionaries": digests(Path(str(config.task.data).split(":")[0])),
+        "inputs": asdict(read_inputs(Path(config.task.data))) if run.stage == "finetuning" else None,
         "lr": config.optimization.lr[0],
         "pretrained": config.pretrained,
         "finetune_from_model": config.checkpoint.finetune_from_model,

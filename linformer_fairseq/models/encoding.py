@@ -105,7 +105,8 @@ def pieces(text: str, bpe: Any) -> list[str]:
     """
     require_tokenizer(bpe)
     require_characters(text)
-    return str(bpe.encode(text)).split()
+    # Not at any white space: U+0085, for example, is a piece of its own.
+    return [piece for piece in str(bpe.encode(text)).split(" ") if piece]
 
 
 def require_characters(text: str) -> None:

@@ -12,19 +12,19 @@ from fairseq import hub_utils
 from fairseq.data.data_utils import collate_tokens
 from fairseq.data.encoders import BPE_REGISTRY
 from fairseq.models.roberta import RobertaHubInterface
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 from torch import Tensor
 
 from linformer_fairseq import register
 from linformer_fairseq.checkpoints.dictionaries import check_data
-from linformer_fairseq.checkpoints.released_folder import CHECKPOINT
+from linformer_fairseq.checkpoints.released_folder import CHECKPOINT, known_inputs
 from linformer_fairseq.core.padding import is_padded
 from linformer_fairseq.files.dictionary import find_dictionary, read_symbols
 from linformer_fairseq.files.errors import nearest
 from linformer_fairseq.files.gpt2_bpe import read_bpe
 from linformer_fairseq.files.sentencepiece_model import load_processor
 from linformer_fairseq.files.shipped import WEIGHTS
-from linformer_fairseq.files.task_data import cut_of
+from linformer_fairseq.files.task_inputs import TaskInputs
 from linformer_fairseq.files.tokenizers import find_tokenizer
 
 from .attention_maps import AttentionMaps
@@ -44,9 +44,9 @@ class LinformerHubInterface(AttentionMaps, RobertaHubInterface):
     ``attention``.
     """
 
-    def __init__(self, cfg: Any, task: Any, model: Any, cut: str) -> None:
+    def __init__(self, cfg: Any, task: Any, model: Any, inputs: TaskInputs) -> None:
         super().__init__(cfg, task, model)
-        self.cut = cut
+        self.inputs = inputs
         self._stored_heads = frozenset(model.classification_heads)
 
     def encode(self, sentence: str | Sequence[str], *addl_sentences: str, no_separator: bool = False) -> Tensor:
@@ -89,8 +89,8 @@ class LinformerHubInterface(AttentionMaps, RobertaHubInterface):
         length, n = batch.size(1), self.model.max_positions()
         if length > n:
             raise ValueError(
-                f"the input has {length} tokens, but the model was built for at most {n}; shorten it, for example "
-                f"tokens[..., :{n}]"
+                f"the input has {length} tokens, but the model was built for at most {n}; shorten it (classify and "
+                "embed truncate texts as those of the training were)"
             )
         is_padded(batch.eq(self._padding_idx), "pass a list of token tensors to have them padded")
         return batch
@@ -169,21 +169,20 @@ class LinformerHubInterface(AttentionMaps, RobertaHubInterface):
         return int(self.task.source_dictionary.pad())
 
 
-def hub_interface(model: Any, task: Any, folders: Sequence[Path]) -> LinformerHubInterface:
+def hub_interface(model: Any, task: Any, folders: Sequence[Path], inputs: TaskInputs) -> LinformerHubInterface:
     """The interface to a model that has been loaded.
 
     Args:
         model: the model.
         task: its fairseq task.
-        folders: where to look for the tokenizer; the first is that of the training data.
+        folders: where to look for the tokenizer.
+        inputs: how its training data were prepared.
 
     Raises:
         FileNotFoundError: there is no tokenizer in them.
-        UserError: its files are damaged, or the manifest of the training data is.
+        UserError: its files are damaged.
     """
-    options = _tokenizer(folders)
-    bpe = {"_name": options.pop("bpe"), **options}
-    return LinformerHubInterface(OmegaConf.create({"bpe": bpe}), task, model, cut_of(folders[0]))
+    return LinformerHubInterface(OmegaConf.create({"bpe": _bpe(_tokenizer(folders))}), task, model, inputs)
 
 
 def load_hub_interface(
@@ -226,8 +225,11 @@ def load_hub_interface(
     if "data" in overrides:
         raise ValueError(f"data={overrides['data']!r}: give the folder of the data as the third argument")
     given = set(overrides)
+    tokenizer: dict[str, Any] = {}
     if bpe == "auto":
-        overrides = {**_tokenizer([data_folder, data_folder / "input0", model_folder]), **overrides}
+        tokenizer = _tokenizer([data_folder, data_folder / "input0", model_folder])
+        tokenizer |= {name: overrides[name] for name in tokenizer if name in overrides}
+        overrides = {**overrides, **tokenizer}
     else:
         overrides["bpe"] = bpe
     with robertas_only(tasks=True):
@@ -245,7 +247,16 @@ def load_hub_interface(
     if wrong := sorted(given - names):  # fairseq would ignore it
         message = f"{wrong[0]}: the model, its task and its tokenizer have no such option"
         raise ValueError(message + nearest(wrong[0], names))
-    return LinformerHubInterface(loaded["args"], loaded["task"], loaded["models"][0], cut_of(data_folder))
+    inputs = known_inputs(model_folder / checkpoint_file, data_folder)
+    if tokenizer:  # in place of fairseq's, which prefers the files in the model's folder, if there are any
+        with open_dict(loaded["args"]):
+            loaded["args"].bpe = _bpe(tokenizer)
+    return LinformerHubInterface(loaded["args"], loaded["task"], loaded["models"][0], inputs)
+
+
+def _bpe(options: dict[str, Any]) -> dict[str, Any]:
+    """The part ``bpe`` of fairseq's configuration; ``options`` as `_tokenizer` returns them."""
+    return {"_name": options["bpe"], **{name: value for name, value in options.items() if name != "bpe"}}
 
 
 def _checked(options: dict[str, str]) -> dict[str, str]:

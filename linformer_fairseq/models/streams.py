@@ -14,8 +14,10 @@ from torch import Tensor
 
 from linformer_fairseq.files.cutting import Ids
 from linformer_fairseq.files.dictionary import MASK, classes_of
+from linformer_fairseq.files.task_inputs import TaskInputs
 from linformer_fairseq.modules.vocabulary import real_symbols
 from linformer_fairseq.prediction.fitting import Fitted, Frame, fit
+from linformer_fairseq.prediction.items import one_line
 from linformer_fairseq.prediction.options import BATCH_TOKENS, LONG, POOLINGS, TOKENS, WINDOWS
 from linformer_fairseq.prediction.results import Classification, Embedding
 from linformer_fairseq.prediction.stream import Batching, compute_in_order
@@ -53,8 +55,8 @@ class TextStreams:
     model: Any
     bpe: Any
     device: torch.device
-    cut: str
-    """How the training data were truncated: `files.cutting.CUTS`."""
+    inputs: TaskInputs
+    """How the training data were prepared; texts are prepared likewise."""
     _stored_heads: frozenset[str]
     """The classification heads that the checkpoint has, which predict the classes of the task."""
 
@@ -73,7 +75,7 @@ class TextStreams:
             head: name of the classification head (default: the only one).
             long: what to do with an input longer than n: truncate it (``head``, ``tail`` or ``head+tail``: keep the
                 beginning, the end, or both), or divide it into ``windows``, whose probabilities are averaged; None:
-                truncate it as the training data were (`cut`).
+                truncate it as the training data were. If those had at most fewer tokens, that is n here.
             batch_tokens: number of tokens of a batch, with padding; results do not depend on it, up to rounding.
             keep_errors: yield the error of a text in place of its result, instead of raising it. Errors among the texts
                 are passed on likewise.
@@ -201,6 +203,11 @@ class TextStreams:
         return real_symbols(dictionary) - int(dictionary.nspecial) - 1  # and <mask>
 
     @property
+    def longest(self) -> int:
+        """Tokens of the longest input that `classify` and `embed` make: n, or fewer if the training data had fewer."""
+        return self.inputs.limit(self.model.max_positions())
+
+    @property
     def width(self) -> int:
         """C, the size of the vectors."""
         return int(self.model.encoder.sentence_encoder.embed_tokens.embedding_dim)
@@ -216,11 +223,11 @@ class TextStreams:
 
     def _fitting(self, long: str | None) -> Callable[[Text], Fitted]:
         """The function that makes the rows of a text or pair."""
-        long = self.cut if long is None else long
+        long = self.inputs.cut if long is None else long
         if long not in LONG:
             raise ValueError(f"long={long}: expected one of {', '.join(LONG)}")
         encoder = TextEncoder(self.bpe, self.task.source_dictionary)
-        frame, n = self._frame(), self.model.max_positions()
+        frame, n = self._frame(), self.longest
         at_most = n if long == "head" else None
 
         def fitted(text: Text) -> Fitted:
@@ -229,6 +236,9 @@ class TextStreams:
                 raise ValueError(f"expected a text or a pair of texts, found {parts!r:.60}")
             if not 1 <= len(parts) <= 2:
                 raise ValueError(f"expected a text or a pair of texts, found {len(parts)} texts")
+            parts = [self.inputs.text(part) for part in parts]
+            whole = one_line(parts[0] if len(parts) == 1 else (parts[0], parts[1]))
+            parts = [whole] if isinstance(whole, str) else whole
             tokens = [encoder(part, at_most) for part in parts]
             for part, found in zip(parts, tokens, strict=True):
                 if not len(found):

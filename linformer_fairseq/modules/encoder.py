@@ -144,6 +144,6 @@ class LinformerEncoder(TransformerEncoder):
         n = self.settings.max_positions
         if length > n:
             raise ValueError(
-                f"the input has {length} tokens, but the model was built for at most {n}; shorten the input "
-                f"(for example task.shorten_method=truncate) or build the model with max_positions={length} or more"
+                f"the input has {length} tokens, but the model was built for at most {n}; shorten the input (of a "
+                f"task: linformer data task --max-positions {n}) or build the model with max_positions={length} or more"
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import torch
 from fairseq.data import Dictionary
 
 from linformer_fairseq.models import LinformerRobertaModel
+from linformer_fairseq.models.encoding import pieces
 from tests.adapter.building import from_hydra
 from tests.checkpoint_files import save
 
@@ -155,6 +157,18 @@ def test_the_tokenizer_is_found_beside_the_model_too(folders: tuple[Path, Path],
         (tmp_path / name).write_bytes(source.read_bytes())
     hub = LinformerRobertaModel.from_pretrained(tmp_path)
     assert hub.decode(hub.encode("The fox.")) == "The fox."
+
+
+def test_the_tokenizer_of_the_data_comes_first(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    model, data = folders
+    shutil.copyfile(model / "model.pt", tmp_path / "model.pt")
+    (tmp_path / "sentencepiece.bpe.model").write_bytes(b"fairseq would take this one")
+    hub = LinformerRobertaModel.from_pretrained(tmp_path, "model.pt", data)
+    assert hub.decode(hub.encode("The fox.")) == "The fox."
+
+
+def test_only_blanks_separate_pieces() -> None:
+    assert pieces("good\x85 film", SimpleNamespace(encode=lambda _: "_good \x85 _film")) == ["_good", "\x85", "_film"]
 
 
 def test_missing_files_are_named(folders: tuple[Path, Path], tmp_path: Path) -> None:

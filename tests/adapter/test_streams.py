@@ -138,7 +138,7 @@ def test_errors_are_raised_or_kept(hub: Any) -> None:
         (lambda hub: hub.fill_masks("<mask>"), "list of texts"),
         (lambda hub: hub.embed(["a"], batch_tokens=0), "batch_tokens=0"),
         (lambda hub: hub.classify(["\u3000"]), "without tokens"),
-        (lambda hub: hub.classify([("a", "")]), "without tokens"),
+        (lambda hub: hub.classify([("a", " ")]), "no second text"),
         (lambda hub: hub.classify(["ab\ud800"]), "character 2 is half of a surrogate pair"),
         (lambda hub: hub.fill_masks(["\ud800 <mask>"]), "surrogate"),
         (lambda hub: hub.embed(["a"], pooling="tokens", long="windows"), "pooling=tokens with long=windows"),

@@ -52,7 +52,7 @@ def test_a_folder_has_all_that_is_needed_and_nothing_of_this_machine(folders: Fo
     data, path, model = folders
     files = {str(file.relative_to(model)) for file in model.rglob("*") if file.is_file()}
     assert files == {
-        *("model.safetensors", "sentencepiece.bpe.model"),
+        *("model.safetensors", "sentencepiece.bpe.model", "manifest.json"),
         *("dict.txt", "input0/dict.txt", "label/dict.txt"),
     }
     content = (model / shipped_module.WEIGHTS).read_bytes()

@@ -9,16 +9,22 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 from linformer_fairseq import cli
+from linformer_fairseq.checkpoints.released_folder import known_inputs
+from linformer_fairseq.files.task_inputs import TaskInputs, read_inputs
 from linformer_fairseq.models import LinformerRobertaModel
 from tests.conftest import REPOSITORY
 from tests.data_prep.small_tokenizers import lines as some_lines
 from tests.messages import says
 from tests.models import make_classifier, write_checkpoint
+from tests.results.examples import record
 
 N = 256
 TEXTS = some_lines(50)
@@ -181,9 +187,49 @@ def test_long_texts_are_truncated_as_those_of_the_training_were(
     hub = LinformerRobertaModel.from_pretrained(released)
     first, second = (next(iter(hub.classify([" ".join(TEXTS)], long=how))) for how in (None, cut))
     assert first.probability == second.probability
-    manifest.write_text('{"options": {"cut": "middle"}}')
+    manifest.write_text('{"task": "qqp", "options": {"cut": "middle"}}')
     assert cli.main(["predict", str(folder / "checkpoint.pt"), str(long), "--data", str(task)]) == 1
     assert says(capsys.readouterr().err, str(manifest), "middle", "head+tail")
+
+
+def test_no_text_is_longer_than_those_of_the_training_were(
+    folder: Path, tmp_path: Path, predict: Predict, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long = tmp_path / "long.txt"
+    long.write_text(" ".join(TEXTS) + "\n")
+    model = tmp_path / "model"
+    shutil.copytree(folder / "model", model)
+    whole = predict(long, checkpoint=str(model))
+    (model / "manifest.json").write_text('{"task": "qqp", "options": {"max_positions": 20, "cut": "head"}}')
+    capsys.readouterr()
+    assert predict(long, checkpoint=str(model)) != whole
+    assert says(capsys.readouterr().err, "more than 20 tokens")
+    hub: Any = LinformerRobertaModel.from_pretrained(model)
+    assert hub.longest == 20
+    tokens = hub.encode(" ".join(TEXTS))
+    (found,) = hub.classify([" ".join(TEXTS)])
+    expected = hub.eval().predict("sentence_classification_head", torch.cat([tokens[:19], tokens[-1:]]))
+    torch.testing.assert_close(torch.from_numpy(found.probabilities), expected[0].detach().exp())
+
+
+def test_line_breaks_of_imdb_are_blanks_as_in_training(folder: Path, tmp_path: Path, predict: Predict) -> None:
+    path = tmp_path / "texts.txt"
+    path.write_text("a good film.<br /><br />The end\na good film. The end\n")
+    model = tmp_path / "model"
+    shutil.copytree(folder / "model", model)
+    with_break, without = predict(path, checkpoint=str(model))
+    assert with_break[1:] != without[1:]
+    (model / "manifest.json").write_text('{"task": "imdb", "options": {}}')
+    with_break, same = predict(path, checkpoint=str(model))
+    assert with_break[1:] == same[1:] == without[1:]
+
+
+def test_what_the_run_was_trained_on_counts_not_what_the_task_is_now(folder: Path, tmp_path: Path) -> None:
+    recorded = TaskInputs("imdb", 100, "tail")
+    assert known_inputs(folder / "checkpoint.pt", folder / "task") == read_inputs(folder / "task") != recorded
+    shutil.copyfile(folder / "checkpoint.pt", tmp_path / "checkpoint_best.pt")
+    (tmp_path / "run.json").write_text(json.dumps(record(inputs=asdict(recorded))))
+    assert known_inputs(tmp_path / "checkpoint_best.pt", folder / "task") == recorded
 
 
 def test_standard_input_to_standard_output(

@@ -26,6 +26,7 @@ from linformer_fairseq.files.dictionary import BOS, EOS, SPECIAL, classes_of
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import read_object
 from linformer_fairseq.files.shipped import WEIGHTS
+from linformer_fairseq.files.task_inputs import read_inputs
 from linformer_fairseq.files.tokenizers import files_of
 from linformer_fairseq.files.weight_names import LM_HEAD, OUTPUT, TOKENS, head_output
 from linformer_fairseq.models import LinformerRobertaModel
@@ -81,6 +82,7 @@ def import_folder(folder: Path, out: Path, data: Path | None = None) -> list[Pat
             classes = state["cfg"]["task"]["num_classes"]
             labels = _labels(folder / TRANSFORMERS_CONFIG, config, classes)
             dictionary.write(temporary / "label" / dictionary.NAME, ((label, 1) for label in labels))
+        read_inputs(data or folder).write(temporary)
         _check_model(folder, temporary)
     return sorted(path for path in out.rglob("*") if path.is_file())
 

@@ -151,8 +151,14 @@ def _gpt2(encoder: Path, merges_file: Path, dict_txt: Path) -> Tokenizer:
     return tokenizer
 
 
-def tokenizer_config(max_positions: int) -> dict[str, Any]:
-    """The content of tokenizer_config.json; ``max_positions`` is n."""
+def tokenizer_config(max_positions: int, cut: str) -> dict[str, Any]:
+    """The content of tokenizer_config.json.
+
+    Args:
+        max_positions: tokens of the longest input.
+        cut: how the training data were truncated: `files.cutting.CUTS`. Without a counterpart of ``head+tail``, the
+            beginning is kept, as of other models.
+    """
     names = {"bos_token": BOS, "cls_token": BOS, "eos_token": EOS, "sep_token": EOS, "pad_token": dictionary.PAD}
     return {
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -162,6 +168,6 @@ def tokenizer_config(max_positions: int) -> dict[str, Any]:
         "model_max_length": max_positions,
         "model_input_names": ["input_ids", "attention_mask"],
         "padding_side": "right",
-        "truncation_side": "right",
+        "truncation_side": "left" if cut == "tail" else "right",
         "clean_up_tokenization_spaces": False,
     }

@@ -72,7 +72,9 @@ class Converted:
         # Not its `save`, whose error on a full disk is no OSError.
         tokenizer = fast_tokenizer(self.trained.tokenizer, self.trained.dict_txt)
         (folder / "tokenizer.json").write_text(tokenizer.to_str(pretty=True), encoding="utf-8")
-        _write_json(folder / "tokenizer_config.json", tokenizer_config(self.trained.options.max_positions))
+        inputs = self.trained.inputs
+        limit = inputs.limit(self.trained.options.max_positions)
+        _write_json(folder / "tokenizer_config.json", tokenizer_config(limit, inputs.cut))
 
 
 def convert(model: str, data: Path | None) -> Converted:
@@ -128,6 +130,7 @@ def export_folder(model: str, out: Path, data: Path | None = None) -> list[Path]
         trained = converted.trained
         for path in (trained.dict_txt, *files_of(trained.tokenizer)):  # for `import_folder`
             shutil.copyfile(path, folder / path.name)
+        trained.inputs.write(folder)
         _write_code(folder)
         (folder / CARD).write_text(model_card(trained, data, exported=out), encoding="utf-8")
     return sorted(out.iterdir())

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from data_prep.tasks import tar as tar_module
-from data_prep.tasks.imdb import one_line
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.task_inputs import without_breaks
 from tests.archives import tar_of, zipped
 
 Prepare = Callable[..., Path]
@@ -242,4 +242,4 @@ def test_a_member_that_occurs_twice(prepare: Prepare, tmp_path: Path) -> None:
     ],
 )
 def test_one_line(text: str, line: str) -> None:
-    assert one_line(text) == line
+    assert without_breaks(text) == line

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from data_prep.tasks.imdb import one_line
 from data_prep.tokenizers import load_tokenizer
+from linformer_fairseq.files.task_inputs import without_breaks
 
 _DATA = Path(os.environ.get("LINFORMER_DATA", ""))
 
@@ -79,7 +79,7 @@ def test_imdb(prepare: Callable[..., Path], tokenizer_folder: Path) -> None:
     out = prepare("imdb", _DATA / "aclImdb.tar.xz", options=("--strict",))
     with tarfile.open(_DATA / "aclImdb.tar.xz") as archive:
         expected = {
-            member.name: one_line(archive.extractfile(member).read().decode()).strip(" \t")  # type: ignore[union-attr]
+            member.name: without_breaks(archive.extractfile(member).read().decode()).strip(" \t")  # type: ignore[union-attr]
             for member in archive
             if member.name.endswith(".txt")
         }

@@ -1,0 +1,76 @@
+"""How a task's texts became inputs of a model. It is kept with the model, so that it is used as it was trained."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from linformer_fairseq.files.cutting import CUTS
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.json_records import load, read_object, write_json
+from linformer_fairseq.files.provenance import MANIFEST
+
+IMDB = "imdb"
+_BREAK = re.compile(r"<br\s{0,9}/?>", re.IGNORECASE)
+_LINE_END = re.compile(r"[\r\n]+")
+
+
+@dataclass(frozen=True)
+class TaskInputs:
+    """The preparation of a task. The defaults are for a folder that does not say, and for models without classes."""
+
+    task: str | None = None
+    """Its name in `linformer data task`."""
+    max_positions: int | None = None
+    """Tokens of the longest input; None: as many as the model takes."""
+    cut: str = CUTS[0]
+    """How longer texts were truncated: one of `CUTS`."""
+
+    def __post_init__(self) -> None:
+        if self.cut not in CUTS:
+            raise ValueError(f"cut is {self.cut[:40]!r}; expected one of {', '.join(CUTS)}")
+        if self.max_positions is not None and self.max_positions < 1:
+            raise ValueError(f"max_positions is {self.max_positions}; expected at least 1")
+
+    def limit(self, n: int) -> int:
+        """The number of tokens of an input of a model that takes ``n``."""
+        return n if self.max_positions is None else min(n, self.max_positions)
+
+    def text(self, text: str) -> str:
+        """A text as the task's were before they were tokenized."""
+        return without_breaks(text) if self.task == IMDB else text
+
+    def write(self, folder: Path) -> None:
+        """Write a manifest for `read_inputs` into the folder of a model, if there is anything to say."""
+        if self != TaskInputs():
+            options = {"max_positions": self.max_positions, "cut": self.cut}
+            write_json(folder / MANIFEST, {"task": self.task, "options": options})
+
+
+def read_inputs(folder: Path) -> TaskInputs:
+    """What the manifest of a folder says.
+
+    Args:
+        folder: of a task, of a corpus, or of a model.
+
+    Raises:
+        UserError: the manifest is damaged.
+    """
+    path = folder / MANIFEST
+    found = read_object(path, "prepare the task again") if path.is_file() else {}
+    options = found.get("options")
+    if "task" not in found or not isinstance(options, dict):  # of a corpus
+        return TaskInputs()
+    told = {"task": found["task"]} | {name: options[name] for name in ("max_positions", "cut") if name in options}
+    try:
+        inputs: TaskInputs = load(TaskInputs, told)
+    except ValueError as error:
+        raise UserError(f"{path}: {error}") from None
+    return inputs
+
+
+def without_breaks(text: str) -> str:
+    """A review of IMDB as one line: ``<br />`` is a line break, and a run of line breaks one blank."""
+    parts = (part.strip(" \t") for part in _LINE_END.split(_BREAK.sub("\n", text)))
+    return " ".join(part for part in parts if part)
