@@ -90,7 +90,7 @@ def training_data(weights: Path) -> Path:
 
 
 def known_inputs(weights: Path, data: Path) -> TaskInputs:
-    """How the inputs of a model's training were prepared.
+    """How the inputs of a classifier's training were prepared.
 
     Args:
         weights: file of the model. What the run.json beside it says comes first: the task may have been prepared anew.

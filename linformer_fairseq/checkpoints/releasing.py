@@ -40,10 +40,11 @@ def release(checkpoint: Path, data: Path, out: Path) -> list[Path]:
     dictionaries = [name for name in _DICTIONARIES if (data / name).is_file()]
     if not dictionaries:
         raise ValueError(f"{data}: expected the folder of the training data, with dict.txt or input0/dict.txt")
-    tokenizer, inputs = tokenizer_files(data), known_inputs(checkpoint, data)
+    tokenizer = tokenizer_files(data)
     with new_folder(out) as folder:
         state = read_checkpoint(checkpoint)
-        if "input0/dict.txt" not in dictionaries and any(name.startswith(HEADS) for name in state["model"]):
+        classifies = any(name.startswith(HEADS) for name in state["model"])
+        if "input0/dict.txt" not in dictionaries and classifies:
             raise ValueError(f"{data}: expected the folder of the classifier's task, with input0/dict.txt")
         try:
             content = released(state)
@@ -55,7 +56,8 @@ def release(checkpoint: Path, data: Path, out: Path) -> list[Path]:
             shutil.copyfile(data / name, folder / name)
         for path in tokenizer:
             shutil.copyfile(path, folder / path.name)
-        inputs.write(folder)
+        if classifies:
+            known_inputs(checkpoint, data).write(folder)
         (folder / WEIGHTS).write_bytes(content)
     return sorted(path for path in out.rglob("*") if path.is_file())
 

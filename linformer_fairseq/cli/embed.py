@@ -31,4 +31,4 @@ def run(arguments: argparse.Namespace) -> int:
     with open_vectors(arguments.out, hub.width, tokens) as out:
         for identifier, found in stream.results(embed, "embedding"):
             out.add(identifier, None if isinstance(found, ValueError) else found)
-    return stream.finish(hub.longest, arguments.long or hub.inputs.cut)
+    return stream.finish(hub.longest, hub.treatment(arguments.long))

@@ -79,7 +79,7 @@ class TextStream:
         """Report what was truncated or left out, or that there was nothing; returns the exit status.
 
         Args:
-            n: the number of tokens that the model takes.
+            n: the number of tokens of the longest input.
             long: how longer texts were treated, if they were.
         """
         if not self._texts:

@@ -106,7 +106,7 @@ def read_trained(name_or_path: str, data: Path | None) -> TrainedModel:
     dict_txt, tokenizer = find_vocabulary(folder)
     check_dictionaries(model, folder)
     labels = () if model.head is None else _labels(model, folder / "label" / NAME)
-    inputs = known_inputs(model.path, folder)
+    inputs = TaskInputs() if model.head is None else known_inputs(model.path, folder)
     return TrainedModel(**vars(model), dict_txt=dict_txt, tokenizer=tokenizer, labels=labels, inputs=inputs)
 
 

@@ -6,12 +6,13 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from linformer_fairseq.files.cutting import CUTS
+from linformer_fairseq.files.cutting import CUTS, smallest
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.files.json_records import load, read_object, write_json
+from linformer_fairseq.files.json_records import load, read_object, shortened, write_json
 from linformer_fairseq.files.provenance import MANIFEST
 
-IMDB = "imdb"
+_EXPECTED = "expected what `linformer data task` writes"
+_IMDB = "imdb"
 _BREAK = re.compile(r"<br\s{0,9}/?>", re.IGNORECASE)
 _LINE_END = re.compile(r"[\r\n]+")
 
@@ -30,8 +31,8 @@ class TaskInputs:
     def __post_init__(self) -> None:
         if self.cut not in CUTS:
             raise ValueError(f"cut is {self.cut[:40]!r}; expected one of {', '.join(CUTS)}")
-        if self.max_positions is not None and self.max_positions < 1:
-            raise ValueError(f"max_positions is {self.max_positions}; expected at least 1")
+        if self.max_positions is not None and self.max_positions < (least := smallest(1)):
+            raise ValueError(f"max_positions is {self.max_positions}; expected at least {least}")
 
     def limit(self, n: int) -> int:
         """The number of tokens of an input of a model that takes ``n``."""
@@ -39,7 +40,7 @@ class TaskInputs:
 
     def text(self, text: str) -> str:
         """A text as the task's were before they were tokenized."""
-        return without_breaks(text) if self.task == IMDB else text
+        return without_breaks(text) if self.task == _IMDB else text
 
     def write(self, folder: Path) -> None:
         """Write a manifest for `read_inputs` into the folder of a model, if there is anything to say."""
@@ -58,10 +59,12 @@ def read_inputs(folder: Path) -> TaskInputs:
         UserError: the manifest is damaged.
     """
     path = folder / MANIFEST
-    found = read_object(path, "prepare the task again") if path.is_file() else {}
-    options = found.get("options")
-    if "task" not in found or not isinstance(options, dict):  # of a corpus
+    found = read_object(path, _EXPECTED) if path.is_file() else {}
+    if "task" not in found:  # of a corpus
         return TaskInputs()
+    options = found.get("options", {})
+    if not isinstance(options, dict):
+        raise UserError(f"{path}: options is {shortened(options)}; {_EXPECTED}")
     told = {"task": found["task"]} | {name: options[name] for name in ("max_positions", "cut") if name in options}
     try:
         inputs: TaskInputs = load(TaskInputs, told)

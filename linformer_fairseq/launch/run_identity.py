@@ -55,6 +55,12 @@ def check_same_run(path: Path, record: Mapping[str, Any], facts: Mapping[str, An
             f"{path} holds a run on data with other dictionaries than those which are in {facts['data']} by now; "
             "choose another run.name, or prepare the data with the same tokenizer again"
         )
+    prepared = record.get("inputs")
+    if prepared is not None and prepared != facts.get("inputs"):
+        raise UserError(
+            f"{path} holds a run on data that were prepared with {prepared}, but those in {facts['data']} are with "
+            f"{facts.get('inputs')} by now; choose another run.name, or prepare the data as before"
+        )
 
 
 def check_same_model(path: Path, config: DictConfig) -> None:

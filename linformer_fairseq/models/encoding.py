@@ -24,7 +24,7 @@ _ANCHOR = "\ue000"  # private-use character: no piece contains it together with 
 
 
 class TextEncoder:
-    """Encodes texts as the hub interface's ``encode`` does, but without special tokens.
+    """Encodes texts as data preparation does, without special tokens.
 
     Args:
         bpe: fairseq's tokenizer.

@@ -182,7 +182,9 @@ def hub_interface(model: Any, task: Any, folders: Sequence[Path], inputs: TaskIn
         FileNotFoundError: there is no tokenizer in them.
         UserError: its files are damaged.
     """
-    return LinformerHubInterface(OmegaConf.create({"bpe": _bpe(_tokenizer(folders))}), task, model, inputs)
+    options = _tokenizer(folders)
+    bpe = {"_name": options.pop("bpe"), **options}
+    return LinformerHubInterface(OmegaConf.create({"bpe": bpe}), task, model, inputs)
 
 
 def load_hub_interface(
@@ -230,6 +232,7 @@ def load_hub_interface(
         tokenizer = _tokenizer([data_folder, data_folder / "input0", model_folder])
         tokenizer |= {name: overrides[name] for name in tokenizer if name in overrides}
         overrides = {**overrides, **tokenizer}
+        del tokenizer["bpe"]
     else:
         overrides["bpe"] = bpe
     with robertas_only(tasks=True):
@@ -247,16 +250,12 @@ def load_hub_interface(
     if wrong := sorted(given - names):  # fairseq would ignore it
         message = f"{wrong[0]}: the model, its task and its tokenizer have no such option"
         raise ValueError(message + nearest(wrong[0], names))
-    inputs = known_inputs(model_folder / checkpoint_file, data_folder)
-    if tokenizer:  # in place of fairseq's, which prefers the files in the model's folder, if there are any
+    (model,) = loaded["models"]
+    inputs = known_inputs(model_folder / checkpoint_file, data_folder) if model.classification_heads else TaskInputs()
+    if tokenizer:  # in place of the files in the model's folder, which fairseq prefers, if there are any
         with open_dict(loaded["args"]):
-            loaded["args"].bpe = _bpe(tokenizer)
-    return LinformerHubInterface(loaded["args"], loaded["task"], loaded["models"][0], inputs)
-
-
-def _bpe(options: dict[str, Any]) -> dict[str, Any]:
-    """The part ``bpe`` of fairseq's configuration; ``options`` as `_tokenizer` returns them."""
-    return {"_name": options["bpe"], **{name: value for name, value in options.items() if name != "bpe"}}
+            loaded["args"].bpe.update(tokenizer)
+    return LinformerHubInterface(loaded["args"], loaded["task"], model, inputs)
 
 
 def _checked(options: dict[str, str]) -> dict[str, str]:

@@ -202,6 +202,10 @@ class TextStreams:
         dictionary = self.task.source_dictionary
         return real_symbols(dictionary) - int(dictionary.nspecial) - 1  # and <mask>
 
+    def treatment(self, long: str | None) -> str:
+        """What is done with an input that is too long: ``long``, or what was done in the training."""
+        return self.inputs.cut if long is None else long
+
     @property
     def longest(self) -> int:
         """Tokens of the longest input that `classify` and `embed` make: n, or fewer if the training data had fewer."""
@@ -223,7 +227,7 @@ class TextStreams:
 
     def _fitting(self, long: str | None) -> Callable[[Text], Fitted]:
         """The function that makes the rows of a text or pair."""
-        long = self.inputs.cut if long is None else long
+        long = self.treatment(long)
         if long not in LONG:
             raise ValueError(f"long={long}: expected one of {', '.join(LONG)}")
         encoder = TextEncoder(self.bpe, self.task.source_dictionary)

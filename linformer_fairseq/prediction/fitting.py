@@ -1,4 +1,4 @@
-"""How an input longer than n is made to fit: truncated, or divided into windows."""
+"""How an input that is too long is made to fit: truncated, or divided into windows."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Fitted(NamedTuple):
     """An input as the model gets it."""
 
     rows: list[Ids]
-    """The input, (T,) with T up to n, or its windows."""
+    """The input, (T,) with T up to the limit, or its windows."""
     long: bool
-    """Whether the whole input has more than n tokens."""
+    """Whether the whole input has more tokens than that."""
 
 
 def fit(texts: Sequence[Ids], frame: Frame, limit: int, long: str) -> Fitted:
@@ -36,7 +36,7 @@ def fit(texts: Sequence[Ids], frame: Frame, limit: int, long: str) -> Fitted:
     Args:
         texts: tokens of each text, without special tokens.
         frame: the special tokens.
-        limit: n.
+        limit: the most positions; of a model, n or less.
         long: one of `options.LONG`. Of a pair, the longer text is truncated first, as in `linformer data task`. Windows
             have the length of a truncated text and are spread evenly over the whole text; of a pair, over the longer
             text, each with the other text, which is truncated at its end if it takes more than half of the positions.
@@ -45,7 +45,7 @@ def fit(texts: Sequence[Ids], frame: Frame, limit: int, long: str) -> Fitted:
         ValueError: ``limit`` leaves no room for a token of each text.
     """
     if limit < (least := smallest(len(texts))):
-        raise ValueError(f"a model with n = {limit} has no room for an input, which has at least {least} tokens")
+        raise ValueError(f"inputs of {limit} tokens have no room for a text, which needs at least {least}")
     lengths = [len(text) for text in texts]
     if positions(lengths) <= limit:
         return Fitted([_framed(texts, frame)], False)

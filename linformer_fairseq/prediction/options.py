@@ -4,7 +4,7 @@ from __future__ import annotations
 
 WINDOWS = "windows"
 LONG = ("head", "tail", "head+tail", WINDOWS)
-"""What to do with an input longer than n: truncate it (`files.cutting.CUTS`), or divide it into windows."""
+"""What to do with an input that is too long: truncate it (`files.cutting.CUTS`), or divide it into windows."""
 
 TOKENS = "tokens"
 POOLINGS = ("mean", "first", "max", TOKENS)

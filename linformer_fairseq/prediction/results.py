@@ -20,7 +20,7 @@ class Classification(NamedTuple):
     windows: int
     """The number of windows that they are means of; 1: no windows."""
     long: bool
-    """Whether the text is longer than n, and was truncated or divided into windows."""
+    """Whether the text was too long, and was truncated or divided into windows."""
 
 
 class AttentionMap(NamedTuple):

@@ -190,6 +190,9 @@ def test_long_texts_are_truncated_as_those_of_the_training_were(
     manifest.write_text('{"task": "qqp", "options": {"cut": "middle"}}')
     assert cli.main(["predict", str(folder / "checkpoint.pt"), str(long), "--data", str(task)]) == 1
     assert says(capsys.readouterr().err, str(manifest), "middle", "head+tail")
+    manifest.write_text('{"task": "qqp", "options": []}')
+    assert cli.main(["predict", str(folder / "checkpoint.pt"), str(long), "--data", str(task)]) == 1
+    assert says(capsys.readouterr().err, str(manifest), "options", "[]")
 
 
 def test_no_text_is_longer_than_those_of_the_training_were(

@@ -46,7 +46,7 @@ def test_facts(pretrained: Answers, classifier: Answers) -> None:
     assert (found["n"], found["k"], found["layers"], found["heads"]) == (N, [K], 2, 2)
     assert (found["projection"], found["sharing"], found["labels"]) == ("convolution", "layerwise", [])
     assert classifier.model()["labels"] == ["0", "1"]
-    assert found["cut"] == "head"
+    assert (found["cut"], found["longest"]) == ("head", N)
     assert found["routes"] == sorted(pretrained.routes())
 
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
+from transformers import AutoTokenizer
 
 from linformer_fairseq.checkpoints.transformers_weights import INDEX
 from linformer_fairseq.cli import main
@@ -24,13 +25,14 @@ from linformer_fairseq.exporting.hugging_face.modeling_linformer import (
     LinformerModel,
 )
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.task_inputs import TaskInputs, read_inputs
 from linformer_fairseq.files.weight_names import OUTPUT, head_output
 from linformer_fairseq.models import LinformerRobertaModel
 from linformer_fairseq.models.config import Role, with_role
 from tests.adapter.building import directly
 from tests.core.cases import EVERY_CASE, randomise
 from tests.data_prep.small_tokenizers import make_gpt2, make_sentencepiece
-from tests.models import write_checkpoint
+from tests.models import make_pretrained, write_checkpoint
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "prenorm": {"encoder_normalize_before": True, "layernorm_embedding": False},
@@ -274,6 +276,30 @@ def test_a_classifier_goes_there_and_back(finetuned: tuple[Path, Path], tmp_path
     before = torch.load(checkpoint, weights_only=False)["model"]
     assert all(torch.equal(before[name], tensor) for name, tensor in again.model.state_dict().items())
     assert (tmp_path / "back/label/dict.txt").read_text() == "bad 1\ngood 1\n"
+
+
+def test_how_the_task_was_prepared_is_kept(finetuned: tuple[Path, Path], tmp_path: Path) -> None:
+    checkpoint, data = finetuned
+    inputs = TaskInputs("imdb", 7, "tail")
+    shutil.copytree(data, tmp_path / "data")
+    inputs.write(tmp_path / "data")
+    export_folder(str(checkpoint), tmp_path / "hf", tmp_path / "data")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "hf")
+    text = "a list of the given value is empty or not in the list"
+    ids = tokenizer(text, truncation=True)["input_ids"]
+    assert len(ids) == 7 and ids[1:-1] == tokenizer(text)["input_ids"][-6:-1]
+    import_folder(tmp_path / "hf", tmp_path / "back")
+    assert read_inputs(tmp_path / "back") == inputs
+    import_folder(tmp_path / "hf", tmp_path / "other", data)
+    assert read_inputs(tmp_path / "other") == inputs
+
+
+def test_a_masked_language_model_has_no_task(tmp_path: Path) -> None:
+    model = make_pretrained(tmp_path)
+    TaskInputs("imdb", 7, "tail").write(model)
+    assert not LinformerRobertaModel.from_pretrained(model).inputs.task
+    export_folder(str(model), tmp_path / "hf")
+    assert not (tmp_path / "hf/manifest.json").exists()
 
 
 @pytest.mark.parametrize("heads", [["a"], ["a", "b"]], ids=len)

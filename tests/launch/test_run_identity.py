@@ -42,6 +42,14 @@ def test_data_in_another_place_are_the_same_if_their_files_are() -> None:
             check_same_run(Path("runs/a"), record, now)
 
 
+def test_data_that_were_cut_in_another_way_are_others() -> None:
+    head, tail = ({"task": "imdb", "max_positions": 32, "cut": cut} for cut in ("head", "tail"))
+    check_same_run(Path("runs/a"), {**FACTS, "inputs": head}, {**FACTS, "inputs": dict(head)})
+    check_same_run(Path("runs/a"), FACTS, {**FACTS, "inputs": tail})  # of an earlier version
+    with pytest.raises(UserError, match="'cut': 'head'.*'cut': 'tail'"):
+        check_same_run(Path("runs/a"), {**FACTS, "inputs": head}, {**FACTS, "inputs": tail})
+
+
 @pytest.mark.parametrize("size", [8, 12])
 def test_data_that_were_made_again_are_others(size: int) -> None:
     again = {**FACTS, "data_bytes": [{"train.bin": size, "train.idx": 20}]}

@@ -9,6 +9,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ import torch
 from linformer_fairseq import cli
 from linformer_fairseq.checkpoints.folder import State, examine
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.task_inputs import TaskInputs
 from linformer_fairseq.launch import application, config_dir
 from tests.forked import Forked
 
@@ -270,8 +272,11 @@ def test_unequal_batches_do_not_hang_two_processes(linformer: Linformer, pretrai
 
 @pytest.mark.slow
 def test_a_sweep_of_finetunings(linformer: Linformer, pretrained: Path, task_data: Path, tmp_path: Path) -> None:
+    inputs, data = TaskInputs("sst2", 64, "tail"), tmp_path / "data"
+    shutil.copytree(task_data, data)
+    inputs.write(data)
     words = [
-        *("finetune", "task=sst2", "run_config=cpu", f"task.data={task_data}", "optimization.max_update=3"),
+        *("finetune", "task=sst2", "run_config=cpu", f"task.data={data}", "optimization.max_update=3"),
         *(f"pretrained={pretrained / 'checkpoint_best.pt'}", "lr_scheduler.warmup_updates=1"),
     ]
     output = linformer(*words, "--multirun", "lr=1e-5", "common.seed=1,2", cwd=tmp_path)
@@ -281,6 +286,7 @@ def test_a_sweep_of_finetunings(linformer: Linformer, pretrained: Path, task_dat
     for folder in folders:
         run = record(folder)
         assert run["task"] == "sst2" and run["pretrained"] == str(pretrained / "checkpoint_best.pt")
+        assert run["inputs"] == asdict(inputs)
         assert attempts(folder)[-1]["status"] == "finished"
         assert (folder / "train.log").read_text().count('"valid_accuracy"') >= 1
     seeds = [weights(folder / "checkpoint_last.pt")["classification_heads.sentence_classification_head.dense.weight"]

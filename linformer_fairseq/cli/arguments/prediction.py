@@ -152,8 +152,8 @@ def _long(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--long",
         choices=LONG,
-        help="texts with more tokens than the model takes: truncate them, keeping the beginning, the end or both, or "
-        "divide them into windows and average the results (default: as the training data were truncated, see "
+        help="texts with more tokens than the model, or its training, takes: truncate them, keeping the beginning, the "
+        "end or both, or divide them into windows and average the results (default: as the training data were, see "
         "`linformer data task --cut`; otherwise head)",
     )
 

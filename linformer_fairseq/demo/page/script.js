@@ -77,7 +77,7 @@ function probability(value) {
 
 const asked = () => ({ text: el("text").value, second: el("lines").checked ? "" : el("second").value });
 
-const cut = (how) => `The text has more tokens than the model takes (${number(model.n)}): ${how}.`;
+const cut = (how) => `The text has more than ${number(model.longest)} tokens: ${how}.`;
 
 const fillMask = asker(
   "fill-mask",
@@ -133,7 +133,7 @@ function showLines(texts) {
   const failed = texts.filter((one) => one.error).length;
   if (failed) counts.push(`without a class: ${number(failed)}`);
   const long = texts.filter((one) => one.long).length;
-  if (long) counts.push(`longer than ${number(model.n)} tokens (${LONG[el("long").value]}): ${number(long)}`);
+  if (long) counts.push(`longer than ${number(model.longest)} tokens (${LONG[el("long").value]}): ${number(long)}`);
   return counts.join("; ");
 }
 

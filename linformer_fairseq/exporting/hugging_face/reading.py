@@ -82,7 +82,7 @@ def import_folder(folder: Path, out: Path, data: Path | None = None) -> list[Pat
             classes = state["cfg"]["task"]["num_classes"]
             labels = _labels(folder / TRANSFORMERS_CONFIG, config, classes)
             dictionary.write(temporary / "label" / dictionary.NAME, ((label, 1) for label in labels))
-        read_inputs(data or folder).write(temporary)
+            read_inputs(folder).write(temporary)  # not of ``data``, which may be those of another task
         _check_model(folder, temporary)
     return sorted(path for path in out.rglob("*") if path.is_file())
 

@@ -241,5 +241,5 @@ def test_a_member_that_occurs_twice(prepare: Prepare, tmp_path: Path) -> None:
         ("<br />", ""),
     ],
 )
-def test_one_line(text: str, line: str) -> None:
+def test_without_breaks(text: str, line: str) -> None:
     assert without_breaks(text) == line
