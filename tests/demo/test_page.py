@@ -15,6 +15,7 @@ import pytest
 
 from linformer_fairseq.demo.answers import ROWS, Answers
 from linformer_fairseq.demo.server import LARGEST, Server
+from linformer_fairseq.files.task_inputs import TaskInputs
 from linformer_fairseq.models import LinformerRobertaModel
 from tests.browser import Browser
 from tests.models import LONG, TEXTS, N, make_classifier, make_pretrained
@@ -220,7 +221,7 @@ def test_a_long_text_says_what_was_cut(browser: Browser, classifier: tuple[Serve
     browser.type("#text", LONG)
     browser.click("#classify button")
     browser.wait("document.querySelector('#classify-status').textContent.includes('keep the beginning')")
-    assert f"({N})" in browser.text("#classify-status")
+    assert f"more than {N} tokens" in browser.text("#classify-status")
     (expected,) = answers._hub.classify([LONG], long="windows")
     browser.choose("#long", "windows")
     browser.click("#classify button")
@@ -229,6 +230,19 @@ def test_a_long_text_says_what_was_cut(browser: Browser, classifier: tuple[Serve
     browser.click("#attention button[type=submit]")
     browser.wait(f"document.querySelector('#attention-status').textContent.includes('first of {expected.windows}')")
     picture(browser, "classify_long")
+
+
+def test_texts_are_cut_as_in_training_at_first(
+    browser: Browser, classifier: tuple[Server, Answers], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, answers = classifier
+    monkeypatch.setattr(answers._hub, "inputs", TaskInputs(max_positions=20, cut="tail"))
+    monkeypatch.setattr(server, "values", {"/api/model": answers.model()})
+    opened(browser, server)
+    browser.type("#text", LONG)
+    browser.click("#classify button")
+    browser.wait("document.querySelector('#classify-status').textContent.includes('keep the end')")
+    assert "more than 20 tokens" in browser.text("#classify-status")
 
 
 def test_lines_of_a_file(browser: Browser, classifier: tuple[Server, Answers], tmp_path: Path) -> None:

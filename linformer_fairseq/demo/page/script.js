@@ -233,7 +233,7 @@ function present() {
   }
   el("facts").textContent = facts.join(" · ");
   options(el("long"), model.long.map((name) => [name, LONG[name]]));
-  el("long").value = model.cut;
+  el("long").value = model.cut; // as the texts of the training were
   el("top").max = model.candidates;
   for (const question of ["fill-mask", "classify", "attention"]) el(question).hidden = !can(question);
   el("insert-mask").hidden = !can("fill-mask");
