@@ -75,7 +75,7 @@ class TextStreams:
             head: name of the classification head (default: the only one).
             long: what to do with an input longer than n: truncate it (``head``, ``tail`` or ``head+tail``: keep the
                 beginning, the end, or both), or divide it into ``windows``, whose probabilities are averaged; None:
-                truncate it as the training data were. If those had at most fewer tokens, that is n here.
+                truncate it as the training data were. The limit is `longest`, which can be below n.
             batch_tokens: number of tokens of a batch, with padding; results do not depend on it, up to rounding.
             keep_errors: yield the error of a text in place of its result, instead of raising it. Errors among the texts
                 are passed on likewise.

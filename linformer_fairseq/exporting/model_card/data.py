@@ -67,9 +67,11 @@ def read_data(argument: str | None, symbols: int) -> Data:
     if path is None:
         return Data(folder.name, unknown=f"The folder `{folder.name}` has no {MANIFEST} of `linformer data`.")
     manifest = read_object(path, "prepare the data again")
-    if "task" in manifest and "source" not in manifest:  # of a released model
+    if "task" not in manifest:
+        return _pretraining(manifest, folder.name)
+    if "source" not in manifest:  # of a released model
         return Data(str(manifest["task"]), unknown=f"The folder `{folder.name}` does not say where its texts are from.")
-    return _task(manifest) if "task" in manifest else _pretraining(manifest, folder.name)
+    return _task(manifest)
 
 
 def _task(manifest: Mapping[str, Any]) -> Data:
