@@ -84,9 +84,11 @@ def spectrum_table(record: Record, index: int | None) -> list[str]:
     rows = [["", share_name(index), *(f"for {_percent(share)}" for share in SHARES)]]
     for name in CURVES:
         values = values_at(record, name, index)
-        values = values[~np.isnan(values)]
+        known = values[~np.isnan(values)]  # a head of fewer projected rows than the index has no value there
         counts = [record["needed"][name][f"{share:g}"] for share in SHARES]
-        rows.append([NAMES[name], _spread(values.tolist(), ".3f"), *(_spread(_flat(count), ".0f") for count in counts)])
+        of_heads = f", {known.size} of {values.size} heads" if known.size < values.size else ""
+        shares = _spread(known.tolist(), ".3f") + of_heads
+        rows.append([NAMES[name], shares, *(_spread(_flat(count), ".0f") for count in counts)])
     return markdown_table(rows)
 
 

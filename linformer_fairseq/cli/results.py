@@ -36,7 +36,9 @@ def _collect(arguments: argparse.Namespace) -> None:
         raise UserError(
             f"{where}: {'none of the runs there can be read' if found.left_out else 'no run folders (with a run.json)'}"
         )
-    new, replaced = merge_rows(arguments.out, found.rows)
+    new, replaced, older = merge_rows(arguments.out, found.rows)
+    for row in older:
+        _warn(f"{row.name}: left out: an earlier state of a run whose row in {arguments.out} is further")
     finished = sum(row.finished for row in found.rows)
     print(
         f"{len(found.rows)} runs, {finished} of them finished, {len(found.left_out)} left out: "

@@ -82,7 +82,7 @@ def learning(results: Path) -> Iterator[Part]:
             yield markdown(*accuracy_table(rows, read_controls(path for path in controls if path.is_file())))
         if rows:
             yield origin(results, study.rows, command)
-        made = sum(bool(re.fullmatch(study.made, row.name)) for row in rows)
+        made = sum(row.finished and bool(re.fullmatch(study.made, row.name)) for row in rows)
         if made < study.runs:
             yield Missing(f"{study.title}: {made} of the {study.runs} runs that the script makes", command)
     for name, rows in read_files(results, list(_OTHERS)).items():

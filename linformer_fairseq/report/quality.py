@@ -8,9 +8,10 @@ from pathlib import Path
 from linformer_fairseq.report.rows import OF_PAPER, PRETRAIN, origin, read_files
 from linformer_fairseq.report.section import Missing, Part, shown
 from linformer_fairseq.results.figure3 import figures
-from linformer_fairseq.results.paper import PANELS, TABLE2
+from linformer_fairseq.results.paper import PANELS, TABLE2, TASKS
 from linformer_fairseq.results.perplexity import perplexity_table
 from linformer_fairseq.results.render import markdown
+from linformer_fairseq.results.selection import identity
 from linformer_fairseq.results.table2 import paper_row
 from linformer_fairseq.results.table2 import table2 as table_of
 
@@ -31,10 +32,10 @@ def table2(results: Path) -> Iterator[Part]:
     for name, found in finetunings.items():
         if found:
             yield origin(results, name, OF_PAPER[name])
-    wanted = [row for row in TABLE2 if row.reproduced]
-    made = {paper_row(row) for row in rows if row.finished}
-    if left := sum(row not in made for row in wanted):
-        yield Missing(f"{left} of {len(wanted)} rows at the paper's scale", _TABLE2)
+    wanted = [(row, task) for row in TABLE2 if row.reproduced for task in TASKS]
+    made = {(paper_row(row), row.task) for row in rows if row.finished and row.accuracy}
+    if left := sum(pair not in made for pair in wanted):
+        yield Missing(f"{left} of {len(wanted)} accuracies at the paper's scale", _TABLE2)
     if not finetunings.get("small/runs.jsonl"):
         yield Missing("the table at small scale", OF_PAPER["small/runs.jsonl"])
 
@@ -61,9 +62,12 @@ def figure3(results: Path) -> Iterator[Part]:
         if (results / by_hours).is_file():
             yield f"![Validation perplexity by tokens and by hours]({by_hours})\n"
         yield origin(results, name, OF_PAPER[name])
-    made = {panel for rows in drawn.values() for row in rows if row.scale.paper for panel in row.figure3}
-    if left := [panel for panel in PANELS if panel not in made]:
-        panels = f"panel{'s' * (len(left) > 1)} {', '.join(left)}"
-        yield Missing(f"{panels} at the paper's scale", _FIGURE3)
+    made = {panel: set[tuple[object, ...]]() for panel in PANELS}
+    for row in (row for rows in drawn.values() for row in rows if row.scale.paper):
+        for panel in PANELS.keys() & set(row.figure3):
+            made[panel].add(identity(row.model))
+    left = {panel: models - len(made[panel]) for panel, (_, _, models) in PANELS.items()}
+    if missing := [f"{count} of {PANELS[panel][2]} in panel {panel}" for panel, count in left.items() if count > 0]:
+        yield Missing(f"curves at the paper's scale: {', '.join(missing)}", _FIGURE3)
     if not drawn.get("small/runs.jsonl"):
         yield Missing("the figure at small scale", OF_PAPER["small/runs.jsonl"])

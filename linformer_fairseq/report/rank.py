@@ -18,16 +18,17 @@ _OF_PAPER = {12: "roberta.base", 24: "roberta.large"}
 
 def figure1(results: Path) -> Iterator[Part]:
     """Singular values of attention, for each model that was analysed."""
-    found = set[tuple[int, int]]()
+    found = set[tuple[str, int, int]]()
 
     def section(record: dict[str, Any], where: Path) -> Iterator[str]:
         if record["encoder"]["is_dense"] and record["encoder"]["kind"].endswith("RoBERTa"):
-            found.add((record["encoder"]["layers"], record["settings"]["length"]))
+            name = Path(record["settings"]["model"]).name.replace("-", ".")
+            found.add((name, record["encoder"]["layers"], record["settings"]["length"]))
         return spectrum_section(record, where)
 
     yield from recorded(results, spectrum.NAME, partial(read_record, kind="spectrum"), section)
     for layers, name in _OF_PAPER.items():
-        if (layers, 512) not in found:
+        if (name, layers, 512) not in found:
             out = f"{results.name}/analysis/{name.replace('.', '_')}"
             yield Missing(
                 f"the paper's {name}, n = 512",

@@ -54,15 +54,18 @@ def read_controls(paths: Iterable[Path]) -> list[Control]:
     """Read the files that ``python -m scripts.reproduce_tools.bag_of_words`` writes.
 
     Raises:
-        UserError: a file cannot be read, or is another kind of file.
+        UserError: a file cannot be read, or is another kind of file; two files have the same task.
     """
-    controls = []
+    controls: dict[str, Control] = {}
     for path in paths:
         try:
-            controls.append(load(Control, read_object(path)))
+            control = load(Control, read_object(path))
         except ValueError as error:
             raise UserError(f"{path}: {error}; expected a file of scripts.reproduce_tools.bag_of_words") from None
-    return controls
+        if control.task in controls:
+            raise UserError(f"{path}: task {control.task}, as in an earlier file; give one file for each task")
+        controls[control.task] = control
+    return list(controls.values())
 
 
 def accuracy_table(rows: Iterable[Row], controls: Sequence[Control] = ()) -> tuple[list[Table], list[str]]:

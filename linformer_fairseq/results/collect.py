@@ -40,8 +40,8 @@ def collect(folders: Iterable[Path]) -> Collected:
             found.left_out.append(str(error))
             continue
         if row.key in best:
-            kept, other = sorted([(row, run), best[row.key]], key=lambda pair: -pair[0].updates)
-            found.remarks.append(f"{other[1]}: left out: the same run as {kept[1]}, which has as many updates or more")
+            other, kept = sorted([(row, run), best[row.key]], key=lambda pair: pair[0].progress)
+            found.remarks.append(f"{other[1]}: left out: the same run as {kept[1]}, which is as far or further")
             best[row.key] = kept
         else:
             best[row.key] = row, run

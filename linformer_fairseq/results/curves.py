@@ -43,6 +43,11 @@ class Figure:
     panels: list[Panel]
 
 
+def diverged(row: Row) -> str:
+    """A remark on the last finite value, if the last validation was not finite."""
+    return f" at {points(row)[-1][0]:,.0f}, then not finite" if row.curve and row.curve[-1][1] is None else ""
+
+
 def points(row: Row) -> list[tuple[float, float]]:
     """Updates and validation perplexity, if it is finite."""
     return [(update, perplexity) for update, perplexity in row.curve if update is not None and perplexity is not None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from linformer_fairseq.results.curves import FIRST_SHARE, Curve, Figure, Panel, points
+from linformer_fairseq.results.curves import FIRST_SHARE, Curve, Figure, Panel, diverged, points
 from linformer_fairseq.results.paper import PANELS, PAPER_LAYERS, PAPER_UPDATES, PAPER_WIDTH, SHARINGS, SOURCE
 from linformer_fairseq.results.rows import Row
 from linformer_fairseq.results.selection import distinct_names, model_name, newest, provenance
@@ -36,23 +36,36 @@ def figures(rows: Iterable[Row]) -> tuple[list[Figure], list[str]]:
             )
         empty = [Panel(_title(panel, is_paper=True), []) for panel in PANELS]
         return [Figure("figure3", f"Figure 3 of {SOURCE}", "", empty)], notes
-    return sorted(map(_figure, scales.values()), key=lambda figure: figure.stem), notes
+    of_paper = [group for group in scales.values() if _is_paper(group)]
+    drawn = [_figure(group, "figure3" if [group] == of_paper else None) for group in scales.values()]
+    return sorted(drawn, key=lambda figure: figure.stem), notes
 
 
-def _figure(group: Sequence[Row]) -> Figure:
+def _is_paper(group: Sequence[Row]) -> bool:
+    """Whether the model's size and the planned updates are the paper's."""
+    scale = group[0].scale
+    return (scale.layers, scale.width) == (PAPER_LAYERS, PAPER_WIDTH) and (scale.max_update or 0) >= PAPER_UPDATES
+
+
+def _figure(group: Sequence[Row], stem: str | None) -> Figure:
     scale = group[0].scale
     tokens = scale.tokens_per_update
     size = f"{scale.layers} layers x {scale.width}, {scale.max_update:,} updates"
     size += f" of {tokens:,} tokens" if tokens else ""
-    is_paper = (scale.layers, scale.width) == (PAPER_LAYERS, PAPER_WIDTH) and (scale.max_update or 0) >= PAPER_UPDATES
-    kind = "reproduced" if is_paper else "at another scale than the paper's"
-    stem = f"figure3_{scale.layers}x{scale.width}_{scale.max_update}updates" + (f"_{tokens}tokens" if tokens else "")
+    is_paper = _is_paper(group)
+    if not is_paper:
+        kind = "at another scale than the paper's"
+    else:
+        kind = "reproduced" if all(row.scale.paper for row in group) else "at the paper's scale, unfinished"
+    stem = stem or f"figure3_{scale.layers}x{scale.width}_{scale.max_update}updates" + (
+        f"_{tokens}tokens" if tokens else ""
+    )
     panels = []
     for panel in PANELS:
         runs = sorted((row for row in group if panel in row.figure3), key=_order)
         panels.append(Panel(_title(panel, is_paper), _curves(runs)))
     return Figure(
-        stem="figure3" if is_paper else stem,
+        stem=stem,
         title=f"Figure 3 of {SOURCE}, {kind}: {size}",
         caption="Perplexity of masked validation tokens, logarithmic; in brackets the last value. In the first "
         f"{FIRST_SHARE:.0%} of the updates curves may leave the axes. {provenance(group)}",
@@ -61,7 +74,7 @@ def _figure(group: Sequence[Row]) -> Figure:
 
 
 def _title(panel: str, is_paper: bool) -> str:
-    varied, fixed = PANELS[panel]
+    varied, fixed, _ = PANELS[panel]
     return f"({panel}) {varied}, {fixed}" if is_paper else f"({panel}) {varied} (in the paper at {fixed})"
 
 
@@ -85,7 +98,7 @@ def _curves(runs: Sequence[Row]) -> list[Curve]:
 
 def _label(name: str, group: Sequence[Row]) -> str:
     """Name and last perplexity; also the number of seeds if there are several, and unfinished runs."""
-    last = ", ".join(f"{points(row)[-1][1]:,.4g}" for row in group)
+    last = ", ".join(f"{points(row)[-1][1]:,.4g}{diverged(row)}" for row in group)
     seeds = f", {len(group)} seeds" * (len(group) > 1)
     unfinished = ", ".join(f"{row.updates:,} of {row.max_update:,} updates" for row in group if not row.finished)
     return f"{name}{seeds} ({last}{'; unfinished: ' * bool(unfinished)}{unfinished})"

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from linformer_fairseq.results.curves import Curve, Figure, Panel, points
+from linformer_fairseq.results.curves import Curve, Figure, Panel, diverged, points
 from linformer_fairseq.results.rows import Row
 from linformer_fairseq.results.selection import distinct_names, is_untrained, newest, provenance, training_hours
 from linformer_fairseq.results.tables import Table, spread
@@ -34,13 +34,13 @@ class Group:
 
     @property
     def perplexities(self) -> list[float]:
-        """Perplexity at the end of each finished run."""
-        return [row.perplexity.final for row in self.rows if row.finished and row.perplexity and row.perplexity.final]
+        """Perplexity at the end of each finished run, where it is finite."""
+        return [final for row in self.rows if row.finished and (final := _final(row)) is not None]
 
     @property
     def hours(self) -> float | None:
-        """Hours of training, the median over runs; None if no log has a speed."""
-        return _median(_hours(row, row.updates) for row in self.rows)
+        """Hours of training, the median over the runs whose perplexity counts; None if no log has a speed."""
+        return _median(_hours(row, row.updates) for row in self.rows if row.finished and _final(row) is not None)
 
     @property
     def curve(self) -> dict[int, float]:
@@ -75,7 +75,10 @@ def perplexity_table(rows: Iterable[Row]) -> tuple[list[Table], list[str]]:
         lines.append([group.name, *_cells(group, found)])
     unfinished = [row.name for group in found for row in group.rows if not row.finished]
     if unfinished:
-        notes.append(f"Unfinished, their perplexity is not counted: {', '.join(unfinished)}.")
+        notes.append(f"Unfinished, not counted: {', '.join(unfinished)}.")
+    without = [row.name for group in found for row in group.rows if row.finished and _final(row) is None]
+    if without:
+        notes.append(f"Without a finite perplexity at the end, not counted: {', '.join(without)}.")
     return [Table("Masked-language modelling", lines)], [_LEGEND, *notes, _about(found)]
 
 
@@ -91,6 +94,10 @@ def perplexity_figure(rows: Iterable[Row]) -> tuple[Figure, list[str]]:
         f"above the axes. {_about(found)}"
     )
     return Figure("perplexity", "Validation perplexity in pretraining", caption, panels), notes
+
+
+def _final(row: Row) -> float | None:
+    return row.perplexity.final if row.perplexity else None
 
 
 def _about(found: Sequence[Group]) -> str:
@@ -147,7 +154,7 @@ def _after(row: Row, hours: float) -> float | None:
 
 def _last_value(row: Row) -> str:
     update, perplexity = points(row)[-1]
-    return f"{perplexity:,.4g}" + ("" if row.finished else f" at {update:,.0f}, unfinished")
+    return f"{perplexity:,.4g}" + (diverged(row) if row.finished else f" at {update:,.0f}, unfinished")
 
 
 def _curves(found: Sequence[Group], axis: Callable[[Row, float], float | None]) -> list[Curve]:

@@ -135,6 +135,11 @@ class Row:
         """Identifies a row: a file has at most one row with this key."""
         return self.name, self.identity
 
+    @property
+    def progress(self) -> tuple[int, bool, int]:
+        """Of two states of a run, the later one has the larger value or an equal one."""
+        return self.attempts, self.finished, self.updates
+
 
 def to_line(row: Row) -> str:
     """The row as a line of JSON; equal rows give equal lines."""

@@ -111,6 +111,22 @@ def _distinct_name(row: Row, rows: Sequence[Row]) -> str:
     return name
 
 
+def identity(model: Model) -> tuple[object, ...]:
+    """Equal for equal models, also if the row of one was written before an option existed."""
+    options = [(name, value) for name, value in model.options.items() if value not in (False, _BEFORE.get(name))]
+    return (
+        model.architecture,
+        model.layers,
+        model.width,
+        model.heads,
+        model.n,
+        str(model.k),
+        model.sharing,
+        model.projection,
+        *sorted(options),
+    )
+
+
 def is_untrained(row: Row) -> bool:
     """Whether its model is untrained: initial weights, stored after one update that changes nothing."""
     return row.scale.max_update == 1

@@ -37,11 +37,11 @@ def read_rows(path: Path) -> list[Row]:
     return rows
 
 
-def merge_rows(path: Path, rows: Iterable[Row]) -> tuple[int, int]:
-    """Merge rows into a file; each replaces the earlier row of the same run.
+def merge_rows(path: Path, rows: Iterable[Row]) -> tuple[int, int, list[Row]]:
+    """Merge rows into a file; each replaces the earlier row of the same run, unless that is of a later state of it.
 
     Returns:
-        The number of new rows and of replaced ones.
+        The number of new rows and of replaced ones, and the rows that replace none.
 
     Raises:
         UserError: the file cannot be read or written.
@@ -50,10 +50,12 @@ def merge_rows(path: Path, rows: Iterable[Row]) -> tuple[int, int]:
         make_folder(path.parent)
         with Lock(path, wait=True):
             there = {row.key: row for row in read_rows(path)}
-            found = {row.key: row for row in rows}
+            given = {row.key: row for row in rows}
+            older = [row for key, row in given.items() if key in there and row.progress < there[key].progress]
+            found = {key: row for key, row in given.items() if row not in older}
             new = len(found.keys() - there.keys())
             merged = {**there, **found}
             write_file(path, "".join(to_line(merged[key]) for key in sorted(merged)), durable=True)
     except OSError as error:
         raise UserError(f"{error.filename or path}: cannot be written: {error.strerror or error}") from None
-    return new, len(found) - new
+    return new, len(found) - new, older

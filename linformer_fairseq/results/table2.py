@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from linformer_fairseq.results.paper import SOURCE, TABLE2, TABLE2_NOTES, TASKS, PaperRow
 from linformer_fairseq.results.rows import Row
-from linformer_fairseq.results.selection import is_untrained, model_name, newest, provenance
+from linformer_fairseq.results.selection import identity, is_untrained, model_name, newest, provenance
 from linformer_fairseq.results.tables import Table
 
 _LEGEND = (
@@ -38,23 +38,26 @@ def table2(rows: Iterable[Row]) -> tuple[list[Table], list[str]]:
         The paper's table with our results, one table for each other scale of our runs; and notes.
     """
     runs, notes = newest(row for row in rows if row.stage == "finetuning" and row.task in TASKS)
-    models: dict[tuple[str, str], list[Row]] = {}
+    models: dict[tuple[object, ...], list[Row]] = {}
     for row in runs:
-        models.setdefault((row.scale.label, row.pretrained.run if row.pretrained else ""), []).append(row)
-    of_paper = {key: group for key, group in models.items() if paper_row(group[0]) is not None}
-    tables = [_beside_paper(list(of_paper.values()), notes)]
-    others = {label: is_untrained(models[label, run][0]) for label, run in models.keys() - of_paper.keys()}
-    for label in sorted(others, key=lambda label: (others[label], label)):
-        groups = [group for key, group in models.items() if key[0] == label and key not in of_paper]
+        models.setdefault((row.scale.label, row.pretrained, identity(row.model)), []).append(row)
+    tables = [_beside_paper([group for group in models.values() if paper_row(group[0])], notes)]
+    scales: dict[str, list[list[Row]]] = {}
+    for group in models.values():
+        if not paper_row(group[0]):
+            scales.setdefault(group[0].scale.label, []).append(group)
+    for label, groups in sorted(scales.items(), key=lambda item: (is_untrained(item[1][0][0]), item[0])):
         tables.append(_other_scale(label, groups, notes))
     return tables, [f"Paper: {SOURCE}, Table 2.", *TABLE2_NOTES, _LEGEND, *notes, *_about(runs)]
 
 
 def paper_row(row: Row) -> PaperRow | None:
-    """The paper's row that a finetuning belongs to; None if it belongs to none, or is of another scale."""
-    if not row.scale.paper:
+    """The paper's row that a finetuning belongs to; None if it belongs to none, or is of another scale or model."""
+    model = row.model
+    if not row.scale.paper or model.projection not in (None, "linear"):
         return None
-    return next((p for p in TABLE2 if p.reproduced and (p.n, p.name) == (row.model.n, row.table2)), None)
+    found = (model.n, row.table2, model.k, model.sharing)
+    return next((p for p in TABLE2 if p.reproduced and (p.n, p.name, p.k, p.sharing) == found), None)
 
 
 def _beside_paper(groups: Sequence[list[Row]], notes: list[str]) -> Table:
@@ -65,7 +68,7 @@ def _beside_paper(groups: Sequence[list[Row]], notes: list[str]) -> Table:
         if paper.reproduced:
             ours = [group for group in groups if paper_row(group[0]) == paper] or [[]]
             for group in ours:
-                name = f"ours ({group[0].pretrained.run})" if len(ours) > 1 and group[0].pretrained else "ours"
+                name = f"ours ({_start(group, ours)})" if len(ours) > 1 else "ours"
                 lines.append(["", "", name, *_scores(group, notes)])
     return Table("Accuracy on the development sets in percent, at the paper's scale", lines)
 
@@ -75,8 +78,7 @@ def _other_scale(label: str, groups: Sequence[list[Row]], notes: list[str]) -> T
     doubled = {name for name, count in Counter(_name(group) for group in groups).items() if count > 1}
     lines = [["n", "Model", *TASKS.values(), "Average"]]
     for group in groups:
-        run = group[0].pretrained.run if group[0].pretrained else "?"
-        name = model_name(group[0].model) + (f" ({run})" if _name(group) in doubled else "")
+        name = model_name(group[0].model) + (f" ({_start(group, groups)})" if _name(group) in doubled else "")
         lines.append([str(group[0].model.n), name, *_scores(group, notes)])
     scale = groups[0][0].scale
     if is_untrained(groups[0][0]):
@@ -88,6 +90,20 @@ def _other_scale(label: str, groups: Sequence[list[Row]], notes: list[str]) -> T
 
 def _name(group: Sequence[Row]) -> str:
     return model_name(group[0].model, with_n=True)
+
+
+def _start(group: Sequence[Row], groups: Sequence[list[Row]]) -> str:
+    """The pretraining that a group started from, and what sets it apart from others of the same pretraining."""
+    start = group[0].pretrained
+    if start is None:
+        return "pretraining unknown"
+    alike = [other[0] for other in groups if other and other[0].pretrained and other[0].pretrained.run == start.run]
+    parts = [start.run] if start.run else []
+    if len({row.pretrained for row in alike}) > 1:
+        parts.append(start.checkpoint or "checkpoint unknown")
+    if len({identity(row.model) for row in alike}) > 1:
+        parts += [f"{option}={value}" for option, value in group[0].model.options.items()]
+    return ", ".join(parts)
 
 
 def _scores(group: Sequence[Row], notes: list[str]) -> list[str]:
@@ -110,10 +126,18 @@ def _cell(runs: Sequence[Row], notes: list[str]) -> Cell:
     if shorter := [row for row, _ in scored if row.max_update < longest]:
         names = ", ".join(row.name for row in shorter)
         notes.append(f"Not counted, for others of that model and task take {longest:,} updates: {names}.")
-    rates: dict[float | None, list[float]] = {}
-    for row, accuracy in scored:
+    seeds: dict[tuple[float | None, int], list[Row]] = {}
+    for row, _ in scored:
         if row.max_update == longest:
-            rates.setdefault(row.lr, []).append(accuracy)
+            seeds.setdefault((row.lr, row.seed), []).append(row)
+    rates: dict[float | None, list[float]] = {}
+    for (tried, _), same in seeds.items():
+        *older, last = sorted(same, key=lambda row: row.started)
+        if older:
+            names = ", ".join(row.name for row in older)
+            notes.append(f"Not counted, for {last.name} has the same model, task, rate and seed and is newer: {names}.")
+        if last.accuracy:
+            rates.setdefault(tried, []).append(last.accuracy.best)
     # A learning rate with fewer seeds could be the best by chance.
     most = max(map(len, rates.values()))
     lr, values = max(

@@ -21,6 +21,7 @@ from linformer_fairseq.launch import compose, config_dir, resolved
 from linformer_fairseq.launch.options import with_defaults
 from linformer_fairseq.models import roberta as linformer_roberta
 from linformer_fairseq.planning import plan
+from linformer_fairseq.results.paper import PANELS as OF_PAPER
 from linformer_fairseq.results.paper import TABLE2, TASKS
 
 SYMBOLS = 1000
@@ -175,6 +176,7 @@ def test_every_run_of_figure_3_and_table_2_is_there() -> None:
         assert shown[panel] == {(n, k, "layerwise") for n, k in runs} | baseline
     sharings = ("none", "headwise", "key_value", "layerwise")
     assert shown["c"] == {(512, 256, sharing) for sharing in sharings} | {(512, None, None)}
+    assert {panel: len(models) for panel, models in shown.items()} == {name: of[2] for name, of in OF_PAPER.items()}
     assert rows == {(row.n, row.name) for row in TABLE2 if row.reproduced}
     assert len({config.run.tokens_per_update for config in configs}) == 1
 

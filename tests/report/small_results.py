@@ -126,8 +126,8 @@ def _write(path: Path, content: dict[str, Any]) -> None:
 
 def large(name: str = "large_s1") -> list[str]:
     """Lines of a pretraining and a finetuning of the paper's scale."""
-    pretraining = row(name, figure3=["a", "b", "c", "d"])
+    pretraining = row(name, figure3=["a", "b", "c", "d"], model=model(sharing="headwise"))
     return [
         to_line(pretraining),
-        to_line(dataclasses.replace(finetuned("sst2", 93.7, run=name), table2="Linformer, 128")),
+        to_line(finetuned("sst2", 93.7, run=name, table2="Linformer, 128", model=model(sharing="headwise"))),
     ]

@@ -130,6 +130,11 @@ def test_the_command_with_controls(tmp_path: Path, capsys: pytest.CaptureFixture
     command = ["results", "accuracy", "--runs", str(tmp_path / "rows.jsonl"), "--controls", str(control)]
     control.write_text('{"task": "sst2", "bag_of_words": 81.94, "majority": 50.92, "seconds": 3}')
     assert cli.main(command) == 0 and "bag of words" in (out := capsys.readouterr().out) and "81.9" in out
+    twice = tmp_path / "again.json"
+    twice.write_text(control.read_text())
+    assert cli.main([*command, str(twice)]) == 1
+    error = capsys.readouterr().err
+    assert str(twice) in error and "sst2" in error
     control.write_text('{"task": "sst2", "majority": 50.92}')
     assert cli.main(command) == 1
     error = capsys.readouterr().err

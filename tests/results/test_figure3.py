@@ -136,3 +136,17 @@ def test_without_runs_every_panel_says_so(tmp_path: Path) -> None:
     (figure,), _ = figures([])
     _, svg = draw(figure, tmp_path)
     assert svg.name == "figure3.svg" and svg.read_text().count("<!-- no runs -->") == 4
+
+
+def test_two_groups_of_the_papers_scale_have_two_files() -> None:
+    other = replace(scale(), tokens_per_update=524_288)
+    drawn, _ = figures([row("a", figure3=["a"]), row("b", figure3=["a"], scale=other)])
+    assert [figure.stem for figure in drawn] == [
+        "figure3_12x768_250000updates_524288tokens",
+        "figure3_12x768_250000updates_8192tokens",
+    ]
+
+
+def test_an_unfinished_run_reproduces_nothing() -> None:
+    (figure,), _ = figures([row(figure3=["a"], scale=scale(done=3000), updates=3000, finished=False)])
+    assert "at the paper's scale, unfinished" in figure.title and figure.stem == "figure3"

@@ -175,3 +175,20 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     said = capsys.readouterr().out
     assert "120.0 (100.0 to 140.0, 3)" in said and said.endswith("perplexity.png\n" + said.splitlines()[-1] + "\n")
     assert sorted(path.name for path in (tmp_path / "figures").iterdir()) == ["perplexity.png", "perplexity.svg"]
+
+
+def test_a_seed_that_diverged_is_named_and_not_counted() -> None:
+    lost = dataclasses.replace(ROWS[0], perplexity=Score(None, 300.0, 500), curve=[[500, 300.0], [1000, None]])
+    (table,), notes = perplexity_table([lost, *ROWS[1:]])
+    assert table.rows[2][2] == "130.0 (120.0 to 140.0, 2)"
+    assert "Without a finite perplexity at the end, not counted: linformer_s1." in notes
+    figure, _ = perplexity_figure([lost, *ROWS[1:]])
+    labels = [curve.label for curve in figure.panels[0].curves if curve.label]
+    assert any("(300 at 500, then not finite, 140, 120)" in label for label in labels), labels
+
+
+def test_the_hours_are_those_of_the_runs_that_count() -> None:
+    short = dataclasses.replace(ROWS[0], finished=False, updates=100, tokens=360_000)
+    shorter = dataclasses.replace(ROWS[1], finished=False, updates=50, tokens=180_000)
+    (table,), _ = perplexity_table([short, shorter, *ROWS[2:]])
+    assert table.rows[2][2:] == ["120.0", "2,000", "0.50", "360.0"]

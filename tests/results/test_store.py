@@ -21,7 +21,7 @@ from tests.results.examples import finetuned, row
 def test_rows_come_back_as_they_were(tmp_path: Path) -> None:
     rows = [row("a"), finetuned("sst2", 90.5), row("b", model=dataclasses.replace(row().model, k=[[8, 4], [2, 1]]))]
     path = tmp_path / "new" / "runs.jsonl"
-    assert merge_rows(path, rows) == (3, 0)
+    assert merge_rows(path, rows) == (3, 0, [])
     assert sorted(read_rows(path), key=lambda r: r.name) == sorted(rows, key=lambda r: r.name)
     assert [json.loads(line)["name"] for line in path.read_text().splitlines()] == [
         "a",
@@ -41,7 +41,7 @@ def test_a_name_with_a_separator_of_lines(tmp_path: Path) -> None:
 def test_a_run_collected_again_replaces_its_row(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     merge_rows(path, [row("a", updates=10, finished=False), row("b")])
-    assert merge_rows(path, [row("a", updates=20), row("c")]) == (1, 1)
+    assert merge_rows(path, [row("a", updates=20), row("c")]) == (1, 1, [])
     assert [(r.name, r.updates) for r in read_rows(path)] == [("a", 20), ("b", 250_000), ("c", 250_000)]
     before = path.read_bytes()
     merge_rows(path, reversed(read_rows(path)))
@@ -51,7 +51,7 @@ def test_a_run_collected_again_replaces_its_row(tmp_path: Path) -> None:
 def test_another_run_of_the_same_name_keeps_its_own_row(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     merge_rows(path, [row("a", identity="1")])
-    assert merge_rows(path, [row("a", identity="2")]) == (1, 0)
+    assert merge_rows(path, [row("a", identity="2")]) == (1, 0, [])
     assert [r.identity for r in read_rows(path)] == ["1", "2"]
 
 
@@ -122,3 +122,14 @@ def test_collectors_at_once_lose_nothing_and_readers_see_whole_files(tmp_path: P
     assert all(one <= two for one, two in itertools.pairwise(seen)), "a row was there and was lost again"
     names = [r.name for r in read_rows(path)]
     assert sorted(names) == sorted(["first", "shared", *(f"run_{n}_{i}" for n in range(3) for i in range(10))])
+
+
+def test_a_copy_of_an_earlier_state_does_not_replace_the_row(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    done = row("a", updates=20)
+    merge_rows(path, [done])
+    copy = row("a", updates=10, finished=False, status="running")
+    assert merge_rows(path, [copy, row("b")]) == (1, 0, [copy])
+    assert read_rows(path) == [done, row("b")]
+    again = row("a", updates=15, finished=False, attempts=2)  # taken up again from an earlier checkpoint
+    assert merge_rows(path, [again]) == (0, 1, [])

@@ -8,7 +8,7 @@ import pytest
 
 from linformer_fairseq.results.paper import TABLE2, TASKS
 from linformer_fairseq.results.render import latex, markdown
-from linformer_fairseq.results.rows import Row
+from linformer_fairseq.results.rows import Pretrained, Row
 from linformer_fairseq.results.table2 import table2
 from linformer_fairseq.results.tables import Table
 from tests.results.examples import finetuned, model, row, scale
@@ -202,3 +202,38 @@ def test_every_number_of_the_paper_is_in_the_text(form) -> None:
             separator.join([*(f"{score:.1f}".ljust(10 if form is markdown else 0) for score in paper.scores)]) in text
         )
         assert f"{paper.average:.2f}" in text
+
+
+def test_models_and_checkpoints_of_one_pretraining_are_apart() -> None:
+    other = dataclasses.replace(model(n=128, k=32, size=(3, 128)), options={"row_weights": "free"})
+    early = Pretrained("linformer_s1", "checkpoint_1_200.pt")
+    rows = [small("sst2", 80.0), small("sst2", 60.0, model=other), small("sst2", 55.0, pretrained=early)]
+    (_, table), _ = table2(dataclasses.replace(each, name=f"run_{number}") for number, each in enumerate(rows))
+    assert {line[1].partition("(")[2].rstrip(")"): line[2] for line in table.rows[1:]} == {
+        "linformer_s1, checkpoint_best.pt": "80.0 (1, 1e-5)",
+        "linformer_s1, checkpoint_best.pt, row_weights=free": "60.0 (1, 1e-5)",
+        "linformer_s1, checkpoint_1_200.pt": "55.0 (1, 1e-5)",
+    }
+
+
+def test_an_option_that_older_rows_do_not_have_sets_no_models_apart() -> None:
+    newer = dataclasses.replace(model(n=128, k=[32, 32], size=(3, 128)), options={"kernel_strides": 1})
+    older = dataclasses.replace(newer, options={}, parameters=None)
+    (_, table), _ = table2([small("sst2", 80.0, 1, model=older), small("sst2", 82.0, 2, model=newer)])
+    assert [line[2] for line in table.rows[1:]] == ["81.0 (80.0 to 82.0, 2, 1e-5)"]
+
+
+def test_of_two_runs_of_one_seed_the_newer_counts() -> None:
+    first = small("sst2", 80.0)
+    second = dataclasses.replace(small("sst2", 90.0), name="other_dropout", started="2026-11-21T10:00:00+00:00")
+    (_, table), notes = table2([second, first, small("sst2", 84.0, 2)])
+    assert table.rows[1][2] == "87.0 (84.0 to 90.0, 2, 1e-5)"
+    assert any("other_dropout" in note and first.name in note for note in notes)
+
+
+@pytest.mark.parametrize("changed", [{"k": 64}, {"sharing": "headwise"}, {"projection": "convolution"}])
+def test_another_model_is_not_in_the_papers_block(changed: dict[str, object]) -> None:
+    rows = [tagged("sst2", 93.0, model=dataclasses.replace(model(), **changed))]
+    (paper, other), _ = table2(rows)
+    assert ours([paper])[0] == "- (0 runs)" and "not in the paper's table" in other.title
+    assert other.rows[1][2] == "93.0 (1, 1e-5)"
