@@ -114,6 +114,10 @@ def load_huggingface(folder: Path, device: torch.device) -> HuggingFaceEncoder:
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise UserError(f"{folder}: {' '.join(str(error).split())[:300]}") from error
+    except Exception as error:
+        if type(error) is not Exception:  # the tokenizers library has no type of its own
+            raise
+        raise UserError(f"{folder}: its tokenizer: {' '.join(str(error).split())[:300]}") from error
     if missing := sorted(found["missing_keys"]):
         raise UserError(f"{folder}: its weights lack {missing[0]}, and {len(missing) - 1:,} more; expected an encoder")
     if tokenizer.cls_token_id is None or tokenizer.sep_token_id is None:

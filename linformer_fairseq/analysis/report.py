@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from linformer_fairseq.analysis import approximations, insertion, limits, spectrum, theory
+from linformer_fairseq.analysis import approximations, attention, attention_page, insertion, limits, spectrum, theory
 from linformer_fairseq.analysis.figures import describe, matrix_name
 from linformer_fairseq.analysis.insertion_report import insertion_section
 from linformer_fairseq.analysis.limits_report import limits_section
@@ -112,6 +112,21 @@ def needed_lines(record: Record) -> list[str]:
         "These lists need sharing=none and projection=linear; windows of the others give only some numbers of rows."
     )
     return lines
+
+
+def attention_section(record: Record, where: Path) -> Iterator[str]:
+    name = matrix_name(record)
+    yield f"## {name} for a text: {record['settings']['model']}"
+    yield ""
+    page = (where / attention_page.NAME).as_posix()
+    yield f"{len(record['tokens'])} tokens. [A page to click]({page}) has the values by layer, head and token."
+    yield ""
+    yield f"![attention]({(where / 'attention.png').as_posix()})"
+    if not record["encoder"]["is_dense"]:
+        yield ""
+        yield f"![projection]({(where / 'projection.png').as_posix()})"
+    yield ""
+    yield origin_line(record["provenance"])
 
 
 def theory_section(record: Record, where: Path) -> Iterator[str]:
@@ -287,5 +302,6 @@ _SECTIONS: dict[str, Callable[[Path, Path], Iterator[str]]] = {
     theory.NAME: lambda path, where: theory_section(theory.read(path), where),
     limits.NAME: lambda path, where: limits_section(read_record(path, "limits"), where),
     insertion.NAME: lambda path, where: insertion_section(read_record(path, "insertion"), where),
+    attention.NAME: lambda path, where: attention_section(read_record(path, "attention"), where),
 }
 """Functions that make the section of a result, by the name of its file, in the order of the page."""

@@ -131,14 +131,18 @@ def _name(cell: dict[str, Any]) -> str:
     return " ".join(f"{label}={cell[label]}" for label in _LABELS if label in cell)
 
 
-def compute(settings: Settings, out: Path, command: str, real: tuple[Encoder, Tensor] | None) -> dict[str, Any]:
+Real = tuple[Encoder, Callable[[], Tensor]]
+"""An encoder, and a function that reads blocks of text for it: (samples, longest of the lengths)."""
+
+
+def compute(settings: Settings, out: Path, command: str, real: Real | None) -> dict[str, Any]:
     """Compute everything, or go on with a stopped run.
 
     Args:
         settings: what is computed. With the same ones a finished result is returned as it is.
         out: folder of the result.
         command: for the record.
-        real: an encoder and blocks of text (samples, longest of the lengths), for inputs that are not drawn.
+        real: for inputs that are not drawn; the text is read if something is left to compute.
 
     Returns:
         The record, which is written to `NAME` in ``out``.
@@ -162,7 +166,7 @@ def compute(settings: Settings, out: Path, command: str, real: tuple[Encoder, Te
     return record
 
 
-def _fill(cells: Cells, settings: Settings, real: tuple[Encoder, Tensor] | None) -> None:
+def _fill(cells: Cells, settings: Settings, real: Real | None) -> None:
     """Compute all cells that are not there."""
     _check_proofs(cells)
     pairs = [(n, k) for n, k in itertools.product(settings.lengths, settings.projected_dims) if k < n]
@@ -171,9 +175,10 @@ def _fill(cells: Cells, settings: Settings, real: tuple[Encoder, Tensor] | None)
             _drawn(cells, n, k, settings.samples)
             progress.advance(1)
     if real is not None:
+        encoder, tokens = real[0], real[1]()
         with Progress("real inputs", len(settings.lengths), items="values of n") as progress:
             for n in settings.lengths:
-                _real(cells, *real, n, [k for k in settings.projected_dims if k < n])
+                _real(cells, encoder, tokens, n, [k for k in settings.projected_dims if k < n])
                 progress.advance(1)
 
 

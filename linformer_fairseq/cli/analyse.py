@@ -95,12 +95,14 @@ def _spectrum(arguments: argparse.Namespace) -> None:
 def _theory(arguments: argparse.Namespace) -> None:
     if (arguments.checkpoint is None) != (arguments.text is None):
         raise UserError("--checkpoint and --text: give both, or neither")
+    if arguments.checkpoint is None and (arguments.device is not None or arguments.data is not None):
+        raise UserError("--device and --data are those of a model: give --checkpoint and --text, too")
     lengths = sorted(set(arguments.lengths))
     dims = sorted(set(arguments.projected_dims or theory.default_dims(max(lengths))))
     settings = theory.Settings(lengths, dims, arguments.samples, arguments.seed)
     settings.check()
     words = ["theory", "--lengths", *lengths, "--projected-dims", *dims, "--samples", settings.samples]
-    real = None
+    real: theory.Real | None = None
     if arguments.checkpoint is not None:
         model = _load(arguments)
         settings.check(model.encoder.max_positions)
@@ -113,8 +115,7 @@ def _theory(arguments: argparse.Namespace) -> None:
         )
         words += ["--checkpoint", model.name, "--text", arguments.text.name]
         given = arguments.text, model.encoder, max(lengths), settings.samples, settings.seed
-        chosen = _choose(*given, option="--samples")
-        real = model.encoder, torch.from_numpy(chosen.rows)
+        real = model.encoder, lambda: torch.from_numpy(_choose(*given, option="--samples").rows)
     record = theory.compute(settings, arguments.out, _command(*words, "--seed", settings.seed), real)
     for table in (report.proof_table, report.theorem1_table, report.theorem2_table):
         print(*table(record), "", sep="\n")

@@ -49,7 +49,7 @@ _SIZES = (
 
 @contextmanager
 def robertas_only(tasks: bool = False) -> Iterator[None]:
-    """Inside the ``with`` block, checkpoints of other models than RoBERTa's family are refused.
+    """Inside the ``with`` block, checkpoints of other models than RoBERTa's family, or that diverged, are refused.
 
     Args:
         tasks: also refuse those of other tasks than masked language models and sentences; needed if the task is built.
@@ -65,7 +65,7 @@ def read_roberta(path: Path) -> dict[str, Any]:
     """Read a checkpoint of RoBERTa's family, with its options in ``cfg``, also those of fairseq's earlier versions.
 
     Raises:
-        CheckpointError: the file is damaged, is no checkpoint, or is one of another model.
+        CheckpointError: the file is damaged, is no checkpoint, or is one of another model, or its training diverged.
         OSError: it cannot be read.
     """
     with robertas_only():
@@ -91,6 +91,14 @@ def _require_roberta(state: Mapping[str, Any]) -> None:
     for key in _evaluated(options):
         raise ValueError(f"refused: its option {key} would be run as Python; nothing of it was executed")
     check_sizes({**stored_options(state, "task"), **options}, state["model"])
+    _require_finite(state["model"])
+
+
+def _require_finite(weights: Mapping[str, Any]) -> None:
+    """A model that diverged would still give a class to every text: softmax of NaN has its maximum at the first."""
+    for name, weight in weights.items():
+        if isinstance(weight, Tensor) and not bool(weight.isfinite().all()):
+            raise ValueError(f"its weight {name} has values that are not finite; expected a run that did not diverge")
 
 
 def stored_options(state: Mapping[str, Any], part: str) -> dict[str, Any]:

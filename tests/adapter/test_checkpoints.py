@@ -15,6 +15,7 @@ from omegaconf import OmegaConf
 from linformer_fairseq.checkpoints.writing import write_checkpoint
 from linformer_fairseq.launch.pretrained import read_pretrained
 from linformer_fairseq.models import LinformerRobertaModel
+from linformer_fairseq.models.stored import read_roberta
 from tests.adapter.building import directly, from_command_line, from_hydra
 from tests.checkpoint_files import save
 
@@ -185,6 +186,19 @@ def test_one_wrong_bit_is_refused_wherever_it_is_loaded(
     reason = "do not match the SHA-256" if checksum else "the CRC of 'model/data/.*' in its zip archive is wrong"
     with pytest.raises(ValueError, match=f"^{path}: cannot be read as a checkpoint: .*{reason}"):
         use(path, data)
+
+
+@pytest.mark.parametrize("use", [by_the_hub, by_a_finetuning, lambda path, _: read_roberta(path)])
+def test_a_run_that_diverged_is_refused_where_its_model_would_be_used(
+    data: Path, tmp_path: Path, use: Callable[[Path, Path], None]
+) -> None:
+    cfg, _, model = from_hydra(data, {"_name": "linformer_roberta", **OPTIONS}, {"tokens_per_sample": 32})
+    weights = model.state_dict()
+    weights["encoder.lm_head.bias"] = torch.full_like(weights["encoder.lm_head.bias"], torch.nan)
+    path = save(tmp_path / "model.pt", 0, weights, cfg)
+    with pytest.raises(ValueError, match=f"^{path}: its weight encoder.lm_head.bias has values that are not finite"):
+        use(path, data)
+    checkpoint_utils.load_checkpoint_to_cpu(str(path))  # as a run is resumed, which fairseq may have a remedy for
 
 
 def test_weights_that_do_not_fit_name_the_file(data: Path, tmp_path: Path) -> None:

@@ -144,7 +144,8 @@ def test_heads_with_another_k_have_a_quarter_of_their_own(
     at = values_at(record, "random_logits", 6)
     assert np.isnan(at).tolist() == [[True, False], [False, True]]  # two heads have four singular values
     analyse(*words, "--index", 6)
-    assert "nan" not in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "nan" not in out and out.count(", 2 of 4 heads") == 3
 
 
 def test_an_index_is_one_of_the_singular_values(

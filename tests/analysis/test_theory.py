@@ -128,7 +128,8 @@ SMALL = ["--lengths", "16", "32", "--projected-dims", "4", "8", "--samples", "4"
 
 
 def analyse(out: Path, *words: object, status: int = 0) -> dict[str, Any]:
-    given = ["analyse", "theory", *SMALL, "--device", "cpu", "--out", out, *words]
+    device = ["--device", "cpu"] if "--checkpoint" in words else []
+    given = ["analyse", "theory", *SMALL, *device, "--out", out, *words]
     assert cli.main([str(word) for word in given]) == status
     record: dict[str, Any] = json.loads((out / "theory.json").read_text()) if status == 0 else {}
     return record
@@ -218,6 +219,8 @@ def test_a_result_of_an_older_version(tmp_path: Path, capsys: pytest.CaptureFixt
         (["--lengths", "1"], "--lengths: 1; expected at least 2"),
         (["--samples", "1"], "--samples 1: expected at least 2"),
         (["--checkpoint", "linformer-small"], "--checkpoint and --text: give both, or neither"),
+        (["--device", "cpu"], "--device and --data are those of a model"),
+        (["--data", "work/bin"], "--device and --data are those of a model"),
     ],
 )
 def test_values_out_of_range(
@@ -243,10 +246,15 @@ def test_a_length_that_the_model_does_not_take(
     assert "--lengths: 32; expected 2 to 24" in capsys.readouterr().err
 
 
-def test_report(roberta: Path, sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report(
+    roberta: Path, sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert cli.main(["analyse", "report", str(tmp_path)]) == 1
     assert says(capsys.readouterr().err, "spectrum.json", "theory.json", "limits.json", "insertion.json")
     analyse(tmp_path / "theory", "--checkpoint", roberta, "--text", sample, "--lengths", 16)
+    with monkeypatch.context() as patch:  # repeated to draw the figures again, it reads no text
+        patch.setattr("linformer_fairseq.cli.analyse.choose_blocks", None)
+        analyse(tmp_path / "theory", "--checkpoint", roberta, "--text", sample, "--lengths", 16)
     words = ["--sentences", "3", "--device", "cpu", "--out", str(tmp_path / "dense")]
     assert cli.main(["analyse", "spectrum", str(roberta), str(sample), *words]) == 0
     assert cli.main(["analyse", "report", str(tmp_path)]) == 0
@@ -254,6 +262,12 @@ def test_report(roberta: Path, sample: Path, tmp_path: Path, capsys: pytest.Capt
     theory_links = ("theory/theorem2.png", "theory/approximations.png")
     for link in ("dense/spectrum_curves.png", "dense/spectrum_heat_map.png", *theory_links):
         assert f"]({link})" in page and (tmp_path / link).is_file()
+    assert cli.main(["analyse", "attention", str(roberta), "--text", "the value", "--out", str(tmp_path / "map")]) == 0
+    assert cli.main(["analyse", "report", str(tmp_path)]) == 0
+    with_map = (tmp_path / "README.md").read_text()
+    for link in ("map/attention.html", "map/attention.png"):
+        assert f"]({link})" in with_map and (tmp_path / link).is_file()
+    assert "projection.png" not in with_map and "## P for a text: roberta" in with_map
     assert "## Singular values of P: roberta" in page and "| layer 2 | window means |" in page
     capsys.readouterr()
     damaged = tmp_path / "dense" / "spectrum.json"
