@@ -193,6 +193,6 @@ def _updates(path: Path, mapped: bool) -> int:
     # mapped: the tensors are memory-mapped
     state = unpickle(str(path), str(path), mmap=True) if mapped else read_checkpoint(path)
     try:
-        return int(state["optimizer_history"][-1]["num_updates"])
+        return int(state["optimizer_history"][-1].get("num_updates", 0))  # as fairseq reads old checkpoints
     except (TypeError, KeyError, IndexError, ValueError):
         raise CheckpointError(f"{path}: has no number of updates, so it is not a fairseq checkpoint") from None

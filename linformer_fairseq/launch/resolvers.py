@@ -103,7 +103,7 @@ def range_of(projected_dim: Any) -> str:
 
 
 def updates(epochs: int, data: str, sentences: int | None, split: str) -> int:
-    """Updates of ``sentences`` examples each in ``epochs`` passes over a split of a task, at least 1.
+    """Updates of ``sentences`` examples each in ``epochs`` passes over a split of a task; an epoch's last has the rest.
 
     Raises:
         UserError: the task's data are not there, or are damaged.
@@ -112,7 +112,7 @@ def updates(epochs: int, data: str, sentences: int | None, split: str) -> int:
     if sentences is None or sentences < 1:
         raise ValueError(f"run.sentences_per_update={sentences}: expected at least 1")
     check_task_data(Path(data), Splits(split, valid=()))
-    return -(-epochs * open_dataset(Path(data, "label", split)).items // sentences)
+    return epochs * -(-open_dataset(Path(data, "label", split)).items // sentences)
 
 
 def percent(part: int, whole: int) -> int:

@@ -27,6 +27,7 @@ from linformer_fairseq.patches import (
     data_workers,
     ema_buffers,
     epoch_position,
+    filler_batches,
     float32_weights,
     fresh_masks,
     log_file,
@@ -68,6 +69,7 @@ PATCHES: tuple[ModuleType, ...] = (
     byte_pieces,
     # the run
     amp_unscaling,
+    filler_batches,
     padded_attention,
     torchrun_processes,
     spawned_processes,

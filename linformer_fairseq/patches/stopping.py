@@ -4,7 +4,8 @@ What fairseq does: nothing; SIGTERM and SIGUSR1 end it at once, and the updates 
 run that has reached ``max_update``, if started again, makes one more.
 
 The patch: ``fairseq_cli.train.validate_and_save`` is called after every update. After it, the processes agree whether
-one of them received a signal, so that all stop at the same update; the status is 1 with ``no_save``. The run's
+one of them received a signal, so that all stop at the same update; the status is 1 if ``no_save`` or
+``no_last_checkpoints`` forbids the checkpoint. The run's
 progress is stored in `training.run_report.PROGRESS`, and a finished run makes no update.
 """
 
@@ -31,8 +32,9 @@ def _save_and_stop(cfg: Any, trainer: Any, epoch_itr: Any, number: int) -> NoRet
     updates = trainer.get_num_updates()
     checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, None)
     first = trainer.is_data_parallel_master
-    # Not 85 with no_save: a requeued job would begin again from the start, each time.
-    status = 1 if cfg.checkpoint.no_save else STOPPED_STATUS
+    # Not 85 if nothing is saved: a requeued job would begin again from an earlier point, each time.
+    saved = not (cfg.checkpoint.no_save or cfg.checkpoint.no_last_checkpoints)
+    status = STOPPED_STATUS if saved else 1
     # The others wait here until the first process has saved, and exit with 0: srun kills all at the first nonzero
     # status, and reports the highest.
     leave()
@@ -41,11 +43,11 @@ def _save_and_stop(cfg: Any, trainer: Any, epoch_itr: Any, number: int) -> NoRet
     say(
         "%s: stopped after update %d, status %d. %s",
         *(stopped.signal, updates, status),
-        "Nothing was saved (no_save, no_last_checkpoints)."
-        if cfg.checkpoint.no_save or cfg.checkpoint.no_last_checkpoints
-        else f"The checkpoint is in {cfg.checkpoint.save_dir}; {command_to_resume(cfg.checkpoint)} resumes from it.",
+        f"The checkpoint is in {cfg.checkpoint.save_dir}; {command_to_resume(cfg.checkpoint)} resumes from it."
+        if saved
+        else "Nothing was saved (no_save, no_last_checkpoints).",
     )
-    if not cfg.checkpoint.no_save:  # submitit would requeue the job
+    if saved:  # submitit would requeue the job
         signals.hand_on(number)
     raise stopped
 

@@ -25,6 +25,8 @@ set_environment() {
     # (NCCL_SOCKET_IFNAME) differs from cluster to cluster and is left to the user.
     export NCCL_DEBUG="${NCCL_DEBUG:-WARN}"
     export TORCH_NCCL_ASYNC_ERROR_HANDLING="${TORCH_NCCL_ASYNC_ERROR_HANDLING:-1}"
+    # Modules come from the environment alone, not from the folder of the submission.
+    export PYTHONSAFEPATH=1
     # By default each process would use as many threads as the node has cores.
     export OMP_NUM_THREADS="${OMP_NUM_THREADS:-${SLURM_CPUS_PER_TASK:-1}}"
 }

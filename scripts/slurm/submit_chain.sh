@@ -22,7 +22,8 @@ relative to the current folder.
   --tasks-per-node N    processes on each of them (default: 8)
   --gpus-per-node N     GPUs on each of them (default: one per process); 0, for a cluster without GPUs, also
                         applies to the finetunings
-  --all OPTIONS         options of sbatch for every job, as one quoted argument
+  --all OPTIONS         options of sbatch for every job, as one quoted argument; they go before those set here, such as
+                        --gpus-per-node, but for the number of processes and dependencies
   --pretrain OPTIONS    the same for the pretraining only
   --finetune OPTIONS    the same for the finetunings only
   --dry-run             only check, and print the commands
@@ -64,6 +65,14 @@ while (($#)); do
         --finetune) read -ra finetune_options <<<"$2" ;;
     esac
     shift 2
+done
+for word in "${all[@]}" "${pretrain_options[@]}" "${finetune_options[@]}"; do
+    case "$word" in
+        --nodes | --nodes=* | -N* | --ntasks* | -n*)
+            refuse "$word: options of sbatch cannot change the number of processes; give --nodes and --tasks-per-node"
+            ;;
+        --dependency | --dependency=* | -d*) refuse "$word: the dependencies of the jobs are set here" ;;
+    esac
 done
 : "${gpus_per_node:=$tasks_per_node}"
 finetune_gpus=$((gpus_per_node > 0))
@@ -109,22 +118,23 @@ submit() { # submit WORD...: sets $job to the id of the queued job
 
 report() { ((dry)) || printf '%-16s %s\n' "$1" "$2"; }
 
-submit "${all[@]}" "${pretrain_options[@]}" --nodes="$nodes" --ntasks-per-node="$tasks_per_node" \
-    --gpus-per-node="$gpus_per_node" "$repo/scripts/slurm/pretrain.sbatch" "${pretrain_keys[@]}"
+# Of options given twice, sbatch takes the last: the user's are behind ours.
+submit --nodes="$nodes" --ntasks-per-node="$tasks_per_node" --gpus-per-node="$gpus_per_node" \
+    "${all[@]}" "${pretrain_options[@]}" "$repo/scripts/slurm/pretrain.sbatch" "${pretrain_keys[@]}"
 pretraining="$job"
 report pretrain "$job"
 after=""
 for task in "${tasks[@]}"; do
     name="${task%%=*}"
-    submit "${all[@]}" --array="0-$((${#rates[@]} * ${#seeds[@]} - 1))" "${finetune_options[@]}" \
-        --job-name="finetune-$name" --gpus-per-node="$finetune_gpus" \
+    submit --array="0-$((${#rates[@]} * ${#seeds[@]} - 1))" --job-name="finetune-$name" \
+        --gpus-per-node="$finetune_gpus" "${all[@]}" "${finetune_options[@]}" \
         --dependency="afterok:$pretraining" --kill-on-invalid-dep=yes \
         "$repo/scripts/slurm/finetune_array.sbatch" "task=$name" "task.data=${task#*=}" "pretrained=$checkpoint" \
         "${finetune_keys[@]}"
     report "finetune-$name" "$job"
     after+=":$job"
 done
-printf -v collect '%q ' "${python[@]}" -m linformer_fairseq.cli results collect "${folders[@]}"
+printf -v collect '%q ' env PYTHONSAFEPATH=1 "${python[@]}" -m linformer_fairseq.cli results collect "${folders[@]}"
 # SLURM does not create logs, and the job would fail without a message; folders of finetunings that never began are collected, too
 ((dry)) || mkdir -p logs "${folders[@]:1}"
 submit "${all[@]}" --job-name=collect --dependency="afterany$after" --ntasks=1 --time=30 --output=logs/%x-%j.out \

@@ -106,6 +106,29 @@ def test_two_processes_equal_two_batches_an_update(
 
 
 @pytest.mark.slow
+def test_an_epoch_whose_last_update_has_fewer_batches_for_one_process(
+    train: Callable[..., str],
+    train_in_two: Callable[[Settings, Path], None],
+    tiny_settings: Settings,
+    tmp_path: Path,
+) -> None:
+    settings = {
+        **tiny_settings,
+        **_NO_DROPOUT,
+        "dataset.disable_validation": True,
+        "optimization.max_update": 0,
+        "optimization.max_epoch": 1,
+    }
+    # of nine batches, the second update has three: two for one process, one for the other
+    train("fairseq-train", {**settings, "optimization.update_freq": [6]}, tmp_path / "one")
+    train_in_two({**settings, "optimization.update_freq": [3]}, tmp_path / "two")
+    one, two = (read_checkpoint(tmp_path / name / "checkpoint_last.pt") for name in ("one", "two"))
+    assert one["optimizer_history"][-1]["num_updates"] == two["optimizer_history"][-1]["num_updates"] == 2
+    for name, weight in one["model"].items():
+        torch.testing.assert_close(two["model"][name], weight, rtol=1e-5, atol=2e-6)
+
+
+@pytest.mark.slow
 def test_two_of_torchrun_equal_two_batches_an_update(
     train: Callable[..., str],
     train_words: Callable[..., list[str]],

@@ -171,12 +171,13 @@ def test_ten_epochs_of_ones_own_texts(words: list[str], task_data: Path) -> None
     examples = open_dataset(task_data / "label" / "train").items
     more = ["task=tsv", "run.task=mine", "run.sentences_per_update=7", "dataset.batch_size=7"]
     config = complete(compose("finetuning", [*words, *more]))
-    assert config.optimization.max_update == config.lr_scheduler.total_num_update == -(-10 * examples // 7)
-    assert 10 * examples % 7, "or this shows no rounding"
+    # an epoch's last update has the rest of it
+    assert config.optimization.max_update == config.lr_scheduler.total_num_update == 10 * -(-examples // 7)
+    assert examples % 7, "or this shows no rounding"
     assert config.lr_scheduler.warmup_updates == int(0.06 * config.optimization.max_update)
     assert config.run.name.endswith("/mine_lr1e-05_s1")
     swapped = complete(compose("finetuning", [*words, *more, "dataset.train_subset=valid"]))
-    assert swapped.optimization.max_update == -(-10 * open_dataset(task_data / "label" / "valid").items // 7)
+    assert swapped.optimization.max_update == 10 * -(-open_dataset(task_data / "label" / "valid").items // 7)
     with pytest.raises(UserError, match="absent: no such folder"):
         complete(compose("finetuning", [*words, *more, "task.data=absent"]))
     with pytest.raises(UserError, match="run.sentences_per_update=0: expected at least 1"):

@@ -7,6 +7,8 @@ import pytest
 import torch
 from fairseq.trainer import Trainer
 
+from linformer_fairseq.patches import amp_unscaling
+
 
 @pytest.mark.parametrize("optimizer", ["adam", "fused_adamw"])
 def test_a_step_does_not_depend_on_the_loss_scale(
@@ -29,3 +31,15 @@ def test_a_step_does_not_depend_on_the_loss_scale(
     scaled = step(128.0)
     assert scaled > 0.04  # with a gradient 128 times as small, eps would make it a thirtieth of this
     torch.testing.assert_close(scaled, step(1.0))
+
+
+def test_the_loss_scale_begins_and_grows_as_its_options_say(
+    make_trainer: Callable[..., Trainer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # without a GPU, a scaler for one is off
+    monkeypatch.setattr(amp_unscaling, "GradScaler", lambda _, **options: torch.amp.GradScaler("cpu", **options))
+    settings = {"common.amp": True, "common.fp16_init_scale": 2, "common.amp_init_scale": 4}
+    scaler = make_trainer(tmp_path, {**settings, "common.amp_scale_window": 7}).optimizer._grad_scaler
+    assert (scaler.get_scale(), scaler.get_growth_interval()) == (4.0, 7)
+    default = torch.amp.GradScaler("cpu").get_growth_interval()
+    assert make_trainer(tmp_path, settings).optimizer._grad_scaler.get_growth_interval() == default

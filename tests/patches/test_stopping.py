@@ -10,6 +10,7 @@ import pytest
 
 from linformer_fairseq.patches import replace, stopping
 from linformer_fairseq.training import signals
+from linformer_fairseq.training.resuming import RESETS
 from linformer_fairseq.training.run_report import PROGRESS, Progress
 from linformer_fairseq.training.signals import Stopped
 
@@ -70,23 +71,28 @@ def test_a_finished_run_makes_no_update(program: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "no_save", "status"), [(True, False, 85), (False, False, 0), (True, True, 1), (False, True, 0)]
+    ("first", "forbidden", "status"),
+    [
+        *((True, None, 85), (False, None, 0), (True, "no_save", 1), (False, "no_save", 0)),
+        (True, "no_last_checkpoints", 1),
+    ],
 )
 def test_a_run_that_is_stopped_saves_a_checkpoint(
-    program: Any, monkeypatch: pytest.MonkeyPatch, first: bool, no_save: bool, status: int
+    program: Any, monkeypatch: pytest.MonkeyPatch, first: bool, forbidden: str | None, status: int
 ) -> None:
-    """With no_save, it is not to be requeued: it would begin again from the start, each time."""
+    """If nothing is saved, it is not to be requeued: it would begin again from an earlier point, each time."""
     saved: list[Any] = []
     handed_on: list[int] = []
     monkeypatch.setattr(stopping.signals, "hand_on", handed_on.append)
     monkeypatch.setattr(stopping.checkpoint_utils, "save_checkpoint", lambda *given: saved.append(given))
-    checkpoint = SimpleNamespace(no_save=no_save, no_last_checkpoints=True)
+    checkpoint = SimpleNamespace(no_save=False, no_last_checkpoints=False, save_dir="run", restore_file="last.pt")
+    vars(checkpoint).update(dict.fromkeys(RESETS, False) | ({forbidden: True} if forbidden else {}))
     trainer, config = _trainer(7), SimpleNamespace(**vars(CFG), checkpoint=checkpoint)
     trainer.is_data_parallel_master = first
     with pytest.raises(Stopped) as stopped:
         program.validate_and_save(config, trainer, None, epoch := SimpleNamespace(next_epoch_idx=2))
     assert (stopped.value.code, stopped.value.updates) == (status, 7)
-    assert saved == [(checkpoint, trainer, epoch, None)] and len(handed_on) == (not no_save)
+    assert saved == [(checkpoint, trainer, epoch, None)] and len(handed_on) == (not forbidden)
 
 
 def test_a_run_that_has_just_finished_ends_as_usual(program: Any) -> None:

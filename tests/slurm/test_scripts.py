@@ -84,21 +84,22 @@ def test_jobs_of_a_chain_wait_for_each_other(chain: Chain, tmp_path: Path) -> No
     assert check.endswith(
         "check_chain.py 16 experiment=e task.data=a b -- sst2=w/sst2 qnli=w/qnli -- dataset.batch_size=8"
     )
-    for words in (
-        "[--partition=gpu] [--account=nlp] [--qos=x]",
+    ours, theirs = (
         "[--nodes=2] [--ntasks-per-node=8] [--gpus-per-node=8]",
-    ):
-        assert words in pretrain
+        "[--partition=gpu] [--account=nlp] [--qos=x]",
+    )
+    assert f"{ours} {theirs}" in pretrain, "of two values sbatch takes the last, which is to be the user's"
     assert pretrain.endswith("pretrain.sbatch] [experiment=e] [task.data=a b]") and "--time" not in pretrain
     for name, line in (("sst2", sst2), ("qnli", qnli)):
-        assert "[--partition=gpu] [--account=nlp] [--array=0-5] [--time=60]" in line
-        assert f"[--job-name=finetune-{name}]" in line
+        assert "[--gpus-per-node=1] [--partition=gpu] [--account=nlp] [--time=60]" in line
+        assert f"[--array=0-5] [--job-name=finetune-{name}]" in line
         assert "[--dependency=afterok:101] [--kill-on-invalid-dep=yes]" in line
         words = f"[task={name}] [task.data=w/{name}] [pretrained=/r u n/x/checkpoint_best.pt] [dataset.batch_size=8]"
         assert line.endswith(f"finetune_array.sbatch] {words}")
     assert "--qos" not in sst2 + qnli + collect
     assert "[--dependency=afterany:102:103]" in collect and "[--partition=gpu] [--account=nlp]" in collect
     assert collect.endswith(r"-m linformer_fairseq.cli results collect /r\ u\ n/x fine\ tuned ]")
+    assert "[--wrap=env PYTHONSAFEPATH=1 " in collect, "modules in the folder of the submission are not the package's"
     assert (tmp_path / "logs").is_dir() and (tmp_path / "fine tuned").is_dir()
 
 
@@ -106,6 +107,16 @@ def test_without_gpus_the_finetunings_have_none_either(chain: Chain, tmp_path: P
     assert chain("--gpus-per-node", "0", "a=b", "--", "sst2=x").returncode == 0
     pretrain, sst2 = (line for line in (tmp_path / "log").read_text().splitlines() if "--gpus-per-node" in line)
     assert "[--gpus-per-node=0]" in pretrain and "[--gpus-per-node=0]" in sst2
+
+
+@pytest.mark.parametrize("option", ["--nodes=2", "-N2", "--ntasks-per-node=4", "-n 4", "--dependency=afterok:7"])
+@pytest.mark.parametrize("of", ["--all", "--pretrain", "--finetune"])
+def test_options_of_sbatch_that_would_change_what_was_checked_are_refused(
+    chain: Chain, tmp_path: Path, of: str, option: str
+) -> None:
+    done = chain(of, f"--mem=9G {option}", "a=b", "--", "sst2=x")
+    assert done.returncode == 2 and says(done.stderr, f"error: {option.split()[0]}")
+    assert (tmp_path / "log").read_text() == ""
 
 
 @pytest.mark.parametrize("key", ["lr=1e-4", "+lr=1e-4", "optimization.lr=[1e-4]", "common.seed=3"])
