@@ -125,6 +125,15 @@ def test_recomputation_keeps_no_activations_of_the_network(monkeypatch: pytest.M
     assert kept() < everything / 4
 
 
+@pytest.mark.parametrize("normalize_before", [False, True])
+def test_the_residual_is_added_after_dropout(normalize_before: bool) -> None:
+    layer = _layer("layerwise-linear", normalize_before).train()
+    layer.dropout_module = torch.nn.Dropout(1.0)  # all that is dropped is zero
+    x = torch.randn(2, N, WIDTH)
+    kept = x if normalize_before else layer.final_layer_norm(layer.self_attn_layer_norm(x))
+    assert torch.equal(layer(x), kept)
+
+
 def test_dropout_is_drawn_again_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     layer = _layer("layerwise-linear").train()
     layer.dropout_module, layer.recompute = torch.nn.Dropout(0.5), True

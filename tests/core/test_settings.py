@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from dataclasses import fields
+from typing import Any
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from linformer_fairseq.core import (
     build_shared_projection,
     parse_projected_dim,
 )
-from linformer_fairseq.core.signature import signature_of
+from linformer_fairseq.core.signature import projection_options, signature_of
 from tests.core.cases import EVERY_CASE
 
 GOOD = {
@@ -54,6 +55,41 @@ def test_every_setting_is_in_the_signature_and_has_cases() -> None:
         assert one != other, name
         if name != "max_positions":  # tests of lengths vary it
             assert len({str(case.get(name)) for case in EVERY_CASE.values()}) > 1, name
+
+
+_STORED: list[tuple[dict[str, Any], list[int]]] = [
+    ({}, [0, 0, 16, 4, 4]),
+    ({"projection": "mean_pool"}, [1, 0, 16, 4, 4]),
+    ({"projection": "max_pool"}, [2, 0, 16, 4, 4]),
+    ({"projection": "convolution"}, [3, 0, 16, 4, 4]),
+    ({"row_weights": "affine"}, [4, 0, 16, 4, 4]),
+    ({"short_inputs": "stretch"}, [8, 0, 16, 4, 4]),
+    ({"projection_step": 0.5}, [8_000_000, 0, 16, 4, 4]),
+    ({"projection_step": 1e-4}, [15_998_400, 0, 16, 4, 4]),
+    ({"projection": "convolution", "kernel_strides": 2}, [16_000_003, 0, 16, 4, 4]),
+    ({"sharing": "headwise"}, [0, 1, 16, 4, 4]),
+    ({"sharing": "key_value"}, [0, 2, 16, 4, 4]),
+    ({"sharing": "layerwise"}, [0, 3, 16, 4, 4]),
+    ({"projection": "mean_pool", "sharing": "layerwise"}, [1, 0, 16, 4, 4]),
+    ({"max_positions": 20, "projected_dim": [[4, 3], [2, 1], [5, 5]]}, [0, 0, 20, 4, 3]),
+]
+"""Changes of `_FIRST`, and the signature of layer 0 in all checkpoints that have been written with them."""
+_FIRST: dict[str, Any] = {**GOOD, "sharing": "none", "row_weights": "free", "short_inputs": "first_columns"}
+
+
+@pytest.mark.parametrize(("change", "signature"), _STORED)
+def test_the_numbers_in_checkpoints_stay_the_same(change: dict[str, Any], signature: list[int]) -> None:
+    assert signature_of(LinformerSettings(**{**_FIRST, **change}), 0) == signature
+
+
+@pytest.mark.parametrize(("change", "signature"), _STORED)
+def test_the_numbers_in_checkpoints_are_read_as_the_options_that_they_meant(
+    change: dict[str, Any], signature: list[int]
+) -> None:
+    found = projection_options(signature[0])
+    assert found.keys() == {"projection", "row_weights", "short_inputs", "projection_step", "kernel_strides"}
+    expected = {"projection_step": 1.0, "kernel_strides": 1, **_FIRST, **change}
+    assert found == {name: expected[name] for name in found}
 
 
 @pytest.mark.parametrize(
