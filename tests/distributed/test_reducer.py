@@ -1,4 +1,4 @@
-"""No parameter is without a gradient: torch's own DDP needs no find_unused_parameters."""
+"""In pretraining no parameter is without a gradient: torch's own DDP needs find_unused_parameters to finetune only."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,6 +10,7 @@ from fairseq import tasks
 
 import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
 from linformer_fairseq.core import SHARINGS
+from linformer_fairseq.launch import compose
 from tests.fairseq_config import parse
 
 Build = Callable[..., tuple[Any, torch.nn.Module]]
@@ -70,3 +71,16 @@ def test_ddp_would_notice(build: Build) -> None:
     _step(parallel, len(task.source_dictionary))
     with pytest.raises(RuntimeError, match="find_unused_parameters"):
         _step(parallel, len(task.source_dictionary))
+
+
+@pytest.mark.usefixtures("alone_in_a_group")
+def test_finetuning_goes_on_though_the_language_model_head_has_no_gradient(build: Build) -> None:
+    looks = compose("finetuning", ["task=sst2"]).distributed_training.find_unused_parameters
+    task, model = build()
+    model.register_classification_head("head", num_classes=2)
+    parallel = torch.nn.parallel.DistributedDataParallel(model, find_unused_parameters=looks)
+    tokens = torch.randint(4, len(task.source_dictionary) - 1, (3, 20))
+    for _ in range(2):  # DDP complains in the second
+        logits, _ = parallel(tokens, features_only=True, classification_head_name="head")
+        logits.square().sum().backward()
+    assert model.encoder.lm_head.dense.weight.grad is None
