@@ -13,6 +13,7 @@ from fairseq import criterions, models
 from fairseq.data.iterators import EpochBatchIterator
 from omegaconf import OmegaConf
 
+from linformer_fairseq.launch import compose
 from linformer_fairseq.models import LinformerRobertaConfig
 from tests.tasks.conftest import LONGEST, TRAIN, VALID, MakeTask, batches, padding
 
@@ -105,6 +106,13 @@ def test_a_required_multiple_leaves_out_in_validation_what_it_did(
         assert found == expected
     else:  # where a batch ends depends on the lengths in it
         assert len(expected) == len(found)
+
+
+def test_validation_during_a_finetuning_sees_every_example(make_task: MakeTask, iterator: Iterator) -> None:
+    options = compose("finetuning", ["task=sst2"]).dataset
+    size = {"max_sentences": options.batch_size, "required_batch_size_multiple": options.required_batch_size_multiple}
+    found = batches(iterator(make_task(), "valid", **size), False)
+    assert VALID % 8 and sorted(chain(*found)) == list(range(VALID))
 
 
 def test_without_a_window_it_is_fairseqs_task(make_task: MakeTask, iterator: Iterator) -> None:
