@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import dataclasses
 import re
@@ -267,6 +268,17 @@ def test_robertas_finetuning(task: str, updates: int, warmup: float) -> None:
     assert config.lr_scheduler.warmup_updates == pytest.approx(warmup * updates, rel=2e-3)
     assert config.dataset.batch_size * config.optimization.update_freq[0] == 32 and config.optimizer.weight_decay == 0.1
     assert config.run.name == f"some_run/{task}_lr1e-05_s1"
+
+
+@pytest.mark.parametrize(
+    ("stage", "words", "decay"), [("pretraining", [], 0.01), ("finetuning", ["task=sst2", "pretrained=x"], 0.1)]
+)
+def test_the_optimizer_is_robertas_without_clipping(stage: str, words: list[str], decay: float) -> None:
+    config = resolved(compose(stage, ["task.data=x", *words]))
+    adam = config.optimizer
+    assert ast.literal_eval(str(adam.adam_betas)) == (0.9, 0.98)
+    assert (adam._name, adam.adam_eps, adam.weight_decay) == ("fused_adamw", 1e-6, decay)
+    assert config.optimization.clip_norm == 0
 
 
 @pytest.mark.slow
