@@ -18,6 +18,7 @@ from linformer_fairseq.core import layer as core_layer
 from linformer_fairseq.modules import encoder as encoders
 from linformer_fairseq.modules import encoder_layer as encoder_layers
 from tests.adapter.building import directly
+from tests.dropouts import applied
 
 N, PAD, BOS, EOS = 24, 1, 0, 2
 OPTIONS = {
@@ -244,6 +245,14 @@ def test_dropouts_are_each_their_own() -> None:
     attention = model.train().encoder.sentence_encoder.layers[0].self_attn
     x = torch.randn(1, 5, 24)
     torch.testing.assert_close(attention(x)[0], attention(x)[0])  # residual dropout is not in P
+
+
+def test_dropout_is_applied_to_embeddings_and_sublayers_and_in_the_head() -> None:
+    model = build(dropout=0.1, activation_dropout=0.2, pooler_dropout=0.3)
+    model.register_classification_head("head", num_classes=2)
+    tokens = batch(sentences(12, 5))
+    found = applied(model, lambda: model(tokens, features_only=True, classification_head_name="head"))
+    assert found == [0.1, *[0.1, 0.2, 0.1] * OPTIONS["encoder_layers"], 0.3, 0.3]
 
 
 def test_layerdrop_leaves_out_layers_in_training_only() -> None:

@@ -142,6 +142,12 @@ def their_ids(source: Path, out: Path, symbols: list[str]) -> list[int]:
     return [ids[pieces.get(symbol, symbol)] if pieces.get(symbol, symbol) in ids else left.pop() for symbol in symbols]
 
 
+def test_dropout_of_hugging_face_is_kept(tmp_path: Path) -> None:
+    make_huggingface(tmp_path / "source", hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.3)
+    model = convert(tmp_path / "source", tmp_path / "out").cfg.model
+    assert (model.dropout, model.attention_dropout) == (0.2, 0.3)
+
+
 def test_positions_beyond_the_sources_are_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = make_fairseq(tmp_path / "source")
     n = 2 * N + 5

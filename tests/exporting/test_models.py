@@ -32,6 +32,7 @@ from linformer_fairseq.models.config import Role, with_role
 from tests.adapter.building import directly
 from tests.core.cases import EVERY_CASE, randomise
 from tests.data_prep.small_tokenizers import make_gpt2, make_sentencepiece
+from tests.dropouts import applied
 from tests.models import make_pretrained, write_checkpoint
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -124,6 +125,14 @@ def test_a_classifier_computes_the_last_layer_for_the_first_position_unless_its_
     assert [state.shape[:2] for state in whole.hidden_states] == [(2, 20)] * len(whole.hidden_states)
 
 
+def test_dropout_is_applied_where_fairseqs_model_has_it() -> None:
+    probabilities = {"dropout": 0.1, "activation_dropout": 0.2, "pooler_dropout": 0.3}
+    _, _, classifier = in_both(**options_of("layerwise-linear"), **probabilities)
+    tokens = padded(classifier.config.vocab_size, (20, 7), 20)
+    layers = EVERY_CASE["layerwise-linear"]["num_layers"]
+    assert applied(classifier, lambda: classifier(tokens)) == [0.1, *[0.1, 0.2, 0.1] * layers, 0.3, 0.3]
+
+
 @torch.no_grad()
 def test_embeddings_can_be_given_instead_of_tokens() -> None:
     _, masked, _ = in_both(**options_of("layerwise-linear"))
@@ -197,6 +206,19 @@ def test_options_go_there_and_back() -> None:
         options.to_fairseq({"hidden_act": "silu"})
 
 
+def test_each_dropout_has_its_name_in_transformers() -> None:
+    probabilities = {"dropout": 0.2, "attention_dropout": 0.3, "activation_dropout": 0.4, "pooler_dropout": 0.5}
+    args = directly(20, **options_of("layerwise-linear"), **probabilities).args
+    expected = {
+        "hidden_dropout_prob": 0.2,
+        "attention_probs_dropout_prob": 0.3,
+        "activation_dropout": 0.4,
+        "classifier_dropout": 0.5,
+    }
+    found = options.to_transformers(args, 45, None)
+    assert {name: found[name] for name in expected} == expected
+
+
 def test_no_option_of_the_model_is_lost() -> None:
     """Whoever adds one to models/config.py adds it to exporting/hugging_face/options.py, or says here why not."""
     args = directly(20, **options_of("headwise-linear-affine-stretch")).args
@@ -206,10 +228,9 @@ def test_no_option_of_the_model_is_lost() -> None:
 
 
 def test_the_configuration_has_all_options_of_the_attention() -> None:
-    config = LinformerConfig(
-        projection="linear", projected_dim=[64, 32], num_hidden_layers=2, max_position_embeddings=128
-    )
-    expected = LinformerSettings(768, 12, 2, 128, [64, 32], projection="linear", attention_dropout=0.1)
+    sizes = {"projected_dim": [64, 32], "num_hidden_layers": 2, "max_position_embeddings": 128}
+    config = LinformerConfig(projection="linear", attention_probs_dropout_prob=0.3, hidden_dropout_prob=0.2, **sizes)
+    expected = LinformerSettings(768, 12, 2, 128, [64, 32], projection="linear", attention_dropout=0.3)
     assert config.attention_settings() == expected
     assert LinformerConfig(**json.loads(config.to_json_string())).attention_settings() == expected
 
