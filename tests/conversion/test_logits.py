@@ -143,6 +143,7 @@ def their_ids(source: Path, out: Path, symbols: list[str]) -> list[int]:
 
 
 def test_dropout_of_hugging_face_is_kept(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
     make_huggingface(tmp_path / "source", hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.3)
     model = convert(tmp_path / "source", tmp_path / "out").cfg.model
     assert (model.dropout, model.attention_dropout) == (0.2, 0.3)

@@ -176,6 +176,17 @@ def test_the_card_of_a_finetuning_has_the_pretraining_too(finetuned: Path) -> No
     assert "cc0-1.0" in card.text and "train: 20 examples (0: 13, 1: 7)" in card.text
 
 
+def test_the_card_of_a_model_that_predicts_numbers_has_no_classes(task: Path, tmp_path: Path) -> None:
+    path = write_checkpoint(task, tmp_path / "numbers.pt", "--max-positions", "128", "--regression-target", classes=2)
+    card = card_of(path)
+    summary, use = card.text.split("\n## Use")[0], card.text.split("\n## Use")[1].split("\n##")[0]
+    assert "predicts numbers" in summary and "classifier" not in summary
+    assert "return_logits=True" in use and "linformer embed" in use
+    assert "classify" not in use and "linformer predict" not in use
+    output = table(card, "## Architecture")["output"]
+    assert output.startswith("2 numbers") and "0, 1" not in output
+
+
 def test_a_model_that_was_converted_names_its_source(finetuned: Path, pretrained: Path, tmp_path: Path) -> None:
     folder = tmp_path / "converted"
     folder.mkdir()

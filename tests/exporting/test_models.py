@@ -299,6 +299,26 @@ def test_a_classifier_goes_there_and_back(finetuned: tuple[Path, Path], tmp_path
     assert (tmp_path / "back/label/dict.txt").read_text() == "bad 1\ngood 1\n"
 
 
+@torch.no_grad()
+def test_a_model_that_predicts_numbers_goes_there_and_back(finetuned: tuple[Path, Path], tmp_path: Path) -> None:
+    """Whatever classes are in the folder of its data."""
+    _, data = finetuned
+    flags = ("--max-positions", "64", "--regression-target")
+    checkpoint = write_checkpoint(data, data / "number.pt", *flags, classes=1)
+    export_folder(str(checkpoint), tmp_path / "hf")
+    ours = LinformerRobertaModel.from_pretrained(data, checkpoint.name, data).eval()
+    model = LinformerForSequenceClassification.from_pretrained(tmp_path / "hf").eval()
+    assert (model.config.problem_type, model.config.id2label) == ("regression", {0: "LABEL_0"})
+    tokens = ours.encode(["the value", "a list of the given value is empty"])
+    expected = ours.predict(HEAD, tokens, return_logits=True)
+    close(model(tokens).logits, expected, tokens)
+
+    import_folder(tmp_path / "hf", tmp_path / "back")
+    again = LinformerRobertaModel.from_pretrained(tmp_path / "back").eval()
+    assert again.cfg.task.regression_target is again.cfg.criterion.regression_target is True
+    close(again.predict(HEAD, tokens, return_logits=True), expected, tokens)
+
+
 def test_how_the_task_was_prepared_is_kept(finetuned: tuple[Path, Path], tmp_path: Path) -> None:
     checkpoint, data = finetuned
     inputs = TaskInputs("imdb", 7, "tail")
