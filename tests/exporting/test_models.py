@@ -12,6 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
+from torch.nn import functional as F
 from transformers import AutoTokenizer
 
 from linformer_fairseq.checkpoints.transformers_weights import INDEX
@@ -131,6 +132,23 @@ def test_dropout_is_applied_where_fairseqs_model_has_it() -> None:
     tokens = padded(classifier.config.vocab_size, (20, 7), 20)
     layers = EVERY_CASE["layerwise-linear"]["num_layers"]
     assert applied(classifier, lambda: classifier(tokens)) == [0.1, *[0.1, 0.2, 0.1] * layers, 0.3, 0.3]
+
+
+@torch.no_grad()
+def test_the_loss_of_masked_tokens_is_their_cross_entropy() -> None:
+    _, masked, _ = in_both(**options_of("layerwise-linear"))
+    tokens = padded(masked.config.vocab_size, (20, 7), 20)
+    chosen = tokens.ne(1) & (torch.arange(20) % 3 == 0)
+    out = masked(tokens, labels=tokens.masked_fill(~chosen, -100))
+    torch.testing.assert_close(out.loss, F.cross_entropy(out.logits[chosen], tokens[chosen]))
+
+
+@torch.no_grad()
+def test_the_loss_of_classes_is_their_cross_entropy() -> None:
+    _, _, classifier = in_both(**options_of("layerwise-linear"))
+    tokens, classes = padded(classifier.config.vocab_size, (20, 7), 20), torch.tensor([2, 0])
+    out = classifier(tokens, labels=classes)
+    torch.testing.assert_close(out.loss, F.cross_entropy(out.logits, classes))
 
 
 @torch.no_grad()

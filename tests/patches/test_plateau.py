@@ -3,11 +3,15 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
 
 from linformer_fairseq.checkpoints.reading import read_checkpoint
+from linformer_fairseq.patches import plateau, replace
 
 SETTINGS = {
     "lr_scheduler._name": "reduce_lr_on_plateau",
@@ -21,6 +25,50 @@ SETTINGS = {
 def rates(output: str) -> dict[str, str]:
     """The learning rate at the end of each epoch, by its number."""
     return dict(re.findall(r"\| train \| epoch (\d+) \|.*\| lr (\S+) \|", output))
+
+
+@pytest.fixture
+def program(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A module like fairseq's, and a trainer and loader without their other duties."""
+    monkeypatch.setattr(plateau, "_validated", {})
+    program: Any = SimpleNamespace(validate_and_save=lambda cfg, trainer: ([4.5], False))
+    program.state_dict = lambda trainer: {"extra_state": {}}
+    program.load_checkpoint = lambda cfg, trainer: (trainer.extra_state, SimpleNamespace(epoch=3))
+    for owner, name, make in plateau.REPLACED:
+        if owner is not ReduceLROnPlateauLRSchedule:
+            replace(program, name, make)
+    return program
+
+
+def shown(program: Any, extra_state: dict[str, Any], iterations: int) -> list[tuple[int, float]]:
+    """The epoch and the loss that the scheduler sees when a run resumes from so far in an epoch."""
+    extra_state = extra_state | {"train_iterator": {"epoch": 3, "iterations_in_epoch": iterations}}
+    trainer: Any = SimpleNamespace(extra_state=extra_state, get_num_updates=lambda: 7, lr_step=Mock())
+    trainer.lr_scheduler = Mock(spec=ReduceLROnPlateauLRSchedule)
+    program.load_checkpoint(SimpleNamespace(reset_lr_scheduler=False), trainer)
+    return [call.args for call in trainer.lr_step.call_args_list]
+
+
+def test_a_resumed_run_shows_the_loss_at_the_end_of_an_epoch_only(program: Any) -> None:
+    state = {plateau.KEY: 4.5}
+    assert shown(program, state, iterations=0) == [(3, 4.5)]
+    assert shown(program, state, iterations=5) == []
+
+
+@pytest.mark.parametrize(
+    ("state", "loss"),
+    [({plateau.KEY: 4.5, "val_loss": None}, 4.5), ({plateau.KEY: 4.5, "val_loss": 3.0}, 4.5), ({"val_loss": 3.0}, 3.0)],
+)
+def test_a_resumed_run_shows_the_loss_of_its_last_validation(program: Any, state: dict[str, Any], loss: float) -> None:
+    assert shown(program, state, iterations=0) == [(3, loss)]
+
+
+def test_the_loss_of_a_validation_is_saved_until_the_next_update(program: Any) -> None:
+    before, after = (Mock(**{"get_num_updates.return_value": updates}) for updates in (7, 8))
+    assert plateau.KEY not in program.state_dict(before)["extra_state"]
+    program.validate_and_save(None, before)
+    assert program.state_dict(before)["extra_state"][plateau.KEY] == 4.5
+    assert plateau.KEY not in program.state_dict(after)["extra_state"]
 
 
 @pytest.mark.slow
