@@ -22,7 +22,9 @@ import linformer_fairseq.models  # noqa: F401 (registers the model and installs 
 from linformer_fairseq.checkpoints import reading
 from linformer_fairseq.checkpoints.allowed_globals import NumberType, allowed_globals, number
 from linformer_fairseq.checkpoints.checksum import Bytes
+from linformer_fairseq.checkpoints.folder import State, examine
 from linformer_fairseq.checkpoints.reading import CheckpointError, unpickle
+from tests.checkpoint_files import make_state
 
 load = checkpoint_utils.load_checkpoint_to_cpu
 
@@ -326,3 +328,12 @@ def test_the_list_is_not_left_behind(checkpoint: Path) -> None:
         assert set(torch.serialization.get_safe_globals()) == before
     finally:
         torch.serialization.clear_safe_globals()
+
+
+def test_an_old_checkpoint_without_a_number_of_updates_is_not_damaged(tmp_path: Path) -> None:
+    """torch wrote no CRCs before 1.6, and fairseq counts from 0 then."""
+    state = make_state()
+    del state["optimizer_history"][-1]["num_updates"]
+    torch.save(state, tmp_path / "old.pt", _use_new_zipfile_serialization=False)
+    found = examine(tmp_path / "old.pt")
+    assert (found.state, found.updates) == (State.NO_CHECKSUM, 0)

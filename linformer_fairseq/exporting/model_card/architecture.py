@@ -85,7 +85,7 @@ def rows(model: CheckpointModel, labels: Sequence[str]) -> Iterator[tuple[str, s
     yield "vocabulary", f"{model.vocabulary:,} symbols, with the special ones"
     if model.head is not None:
         named = f": {', '.join(labels)}" if labels else " (names not recorded)"
-        kind = "numbers" if model.regression else "classes"
+        kind = ("number" if model.outputs == 1 else "numbers") if model.regression else "classes"
         yield "output", f"{model.outputs} {kind}{named}"
     else:
         yield "output", "probabilities of the symbols at masked positions"

@@ -52,7 +52,8 @@ def with_fairseq(model: CheckpointModel, stage: Stage, released: Path | None = N
         call = f'model.fill_mask("{_TEXT}", topk=3)  # [(text, probability, token), ...]'
         command = f'echo "{_TEXT}" | linformer fill-mask {place}'
     elif model.regression:
-        call = f'model.predict("{model.head}", model.encode(["one text", "another one"]), return_logits=True)  # (B, 1)'
+        texts = 'model.encode(["one text", "another one"])'
+        call = f'model.predict("{model.head}", {texts}, return_logits=True)  # (B, {model.outputs})'
         command = f"linformer embed {place} texts.txt --out vectors.npy"
     else:
         call = 'list(model.classify(["one text", "another one"]))  # label, probability, ... of each'
