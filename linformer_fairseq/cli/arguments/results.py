@@ -84,8 +84,8 @@ def results(parser: argparse.ArgumentParser) -> None:
         "collect",
         help="write one row per run folder below DIR",
         description="Read the run folders in and below DIR and write a row for each to a file of JSON lines, replacing "
-        "earlier rows of the same runs. Damaged folders are reported and skipped. results/README.md describes the "
-        "fields.",
+        "earlier rows of the same runs, but not those of a later state. Damaged folders are reported and skipped. "
+        "results/README.md describes the fields.",
     )
     gather.add_argument(
         "folders", nargs="+", type=Path, metavar="DIR", help="a run folder, or a folder that contains some"
