@@ -77,25 +77,26 @@ def example_model(args: argparse.Namespace, task: Any) -> RobertaModel:
     return model.eval()
 
 
-def example_options(mode: str) -> argparse.Namespace:
-    return argparse.Namespace(
-        _name="linformer_roberta_base",
-        arch="linformer_roberta_base",
-        encoder_layers=LAYERS,
-        encoder_embed_dim=WIDTH,
-        encoder_ffn_embed_dim=24,
-        encoder_attention_heads=HEADS,
-        tokens_per_sample=N,
-        compressed=RATIO,
-        freeze_compress=0,
+def example_options(mode: str, **more: Any) -> argparse.Namespace:
+    options = {
+        "_name": "linformer_roberta_base",
+        "arch": "linformer_roberta_base",
+        "encoder_layers": LAYERS,
+        "encoder_embed_dim": WIDTH,
+        "encoder_ffn_embed_dim": 24,
+        "encoder_attention_heads": HEADS,
+        "tokens_per_sample": N,
+        "compressed": RATIO,
+        "freeze_compress": 0,
         **MODES[mode],
-    )
+    }
+    return argparse.Namespace(**{**options, **more})
 
 
-def example_checkpoint(data: Path, mode: str) -> tuple[RobertaModel, Path]:
+def example_checkpoint(data: Path, mode: str, **more: Any) -> tuple[RobertaModel, Path]:
     sizes = ("--tokens-per-sample", str(N), "--projected-dim", str(N // RATIO))
     cfg, task, _ = from_command_line(data, "--arch", "linformer_roberta_tiny", *sizes)
-    options = example_options(mode)
+    options = example_options(mode, **more)
     model = example_model(argparse.Namespace(**vars(options)), task)
     weights = model.state_dict()
     weights["encoder.version"] = torch.tensor(2)
@@ -108,6 +109,12 @@ def example_checkpoint(data: Path, mode: str) -> tuple[RobertaModel, Path]:
 
 def example_tokens() -> torch.Tensor:
     return torch.randint(4, 40, (3, 21), generator=torch.Generator().manual_seed(1))
+
+
+def assert_features_of(example: nn.Module, model: nn.Module) -> None:
+    tokens = example_tokens()
+    expected, found = (which.eval()(tokens, features_only=True)[0] for which in (example, model))
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
 
 
 def real_example() -> Path:
@@ -177,6 +184,35 @@ def test_it_loads_and_gives_the_same_features(data: Path, mode: str) -> None:
     torch.testing.assert_close(hub.extract_features(tokens), expected, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("frozen", [0, 1])
+def test_frozen_projections_stay_frozen(data: Path, frozen: int) -> None:
+    _, path = example_checkpoint(data, "headwise", freeze_compress=frozen)
+    (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(path)], {"data": str(data)})
+    assert sum(".proj_" in name for name in model.state_dict()) == 2 * LAYERS
+    assert sum(".proj_" in name for name, _ in model.named_parameters()) == (0 if frozen else 2 * LAYERS)
+
+
+def test_pre_norm_is_known_by_its_weights(data: Path) -> None:
+    example, path = example_checkpoint(data, "key_value", encoder_normalize_before=True)
+    state = torch.load(path, weights_only=False)
+    del state["cfg"]["model"].encoder_normalize_before
+    torch.save(state, path)
+    (model,), cfg, _ = checkpoint_utils.load_model_ensemble_and_task([str(path)], {"data": str(data)})
+    assert cfg.model.encoder_normalize_before
+    assert_features_of(example, model)
+
+
+def test_one_matrix_of_all_layers_is_found_under_its_aliases(data: Path) -> None:
+    example, path = example_checkpoint(data, "layerwise")
+    state = torch.load(path, weights_only=False)
+    for name in ("weight", "bias"):
+        del state["model"][f"encoder.sentence_encoder.compress_layer.{name}"]
+    torch.save(state, path)
+    (model,), cfg, _ = checkpoint_utils.load_model_ensemble_and_task([str(path)], {"data": str(data)})
+    assert cfg.model.sharing == "layerwise"
+    assert_features_of(example, model)
+
+
 def test_one_from_before_hydra_loads_too(data: Path) -> None:
     """Up to fairseq 0.9 all options lay flat under "args"."""
     example, path = example_checkpoint(data, "headwise")
@@ -187,10 +223,7 @@ def test_one_from_before_hydra_loads_too(data: Path) -> None:
     del options._name
     torch.save({**state, "cfg": None, "args": options}, path)
     (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(path)], {"data": str(data)})
-    tokens = example_tokens()
-    torch.testing.assert_close(
-        model.eval()(tokens, features_only=True)[0], example(tokens, features_only=True)[0], atol=1e-5, rtol=1e-5
-    )
+    assert_features_of(example, model)
 
 
 def test_untied_output_weights_stay_untied(data: Path) -> None:

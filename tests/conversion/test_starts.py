@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from linformer_fairseq import cli
+from linformer_fairseq.conversion import convert as conversion
 from linformer_fairseq.conversion.starts import STARTS, truncated_dct
 from linformer_fairseq.core import SHARINGS
 from tests.conversion.sources import N, load
@@ -93,3 +94,19 @@ def test_least_squares_is_nearer(roberta: Path, sample: Path, tmp_path: Path, pr
     before, after = (load(tmp_path / start).model.state_dict() for start in errors)
     changed = {name for name in after if not torch.equal(before[name], after[name])}
     assert changed and all(".proj_" in name for name in changed)
+
+
+def test_what_is_fitted_to_is_not_compared_on(
+    roberta: Path, sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: dict[str, torch.Tensor] = {}
+
+    def compare(model: Any, rows: torch.Tensor, seed: int) -> float:
+        seen["compared"] = rows
+        return 1.0
+
+    monkeypatch.setattr(conversion, "fit", lambda dense, model, rows: seen.update(fitted=rows))
+    monkeypatch.setattr(conversion, "perplexity", compare)
+    convert(roberta, tmp_path / "out", "--start", "least_squares", "--text", sample, "--text-tokens", 1200)
+    fitted, compared = ({tuple(row) for row in seen[use].tolist()} for use in ("fitted", "compared"))
+    assert fitted and compared and not fitted & compared

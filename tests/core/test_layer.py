@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.nn import functional as F
 
 from linformer_fairseq.core import LinformerEncoderLayer, build_shared_projection
 from linformer_fairseq.core import layer as layers
@@ -35,6 +36,22 @@ def _layer(case: str, normalize_before: bool = False) -> LinformerEncoderLayer:
             randomise(module, seed=number)
     made.normalize_before = normalize_before
     return made.eval()
+
+
+@torch.no_grad()
+def test_the_layer_in_plain_torch_is_post_norm_with_gelu() -> None:
+    settings = settings_of("none-linear")
+    layer = LinformerEncoderLayer(settings, 0, None, ffn_dim=40).eval()
+    randomise(layer)
+    x = torch.randn(2, N, WIDTH)
+
+    def norm(x: torch.Tensor, module: torch.nn.LayerNorm) -> torch.Tensor:
+        return F.layer_norm(x, (WIDTH,), module.weight, module.bias)
+
+    attended = norm(x + layer.self_attn(x)[0], layer.self_attn_layer_norm)
+    hidden = F.gelu(F.linear(attended, layer.fc1.weight, layer.fc1.bias))
+    expected = norm(attended + F.linear(hidden, layer.fc2.weight, layer.fc2.bias), layer.final_layer_norm)
+    torch.testing.assert_close(layer(x), expected)
 
 
 @pytest.mark.parametrize("first_only", [False, True])
