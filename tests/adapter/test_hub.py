@@ -73,6 +73,12 @@ def test_text_round_trips_alone_and_in_batches(hub: Any) -> None:
         hub.encode([first], second)
 
 
+def test_separators_can_be_left_out(hub: Any) -> None:
+    with_them, without = (hub.encode("The dog.", "The fox.", no_separator=leave_out) for leave_out in (False, True))
+    end = len(hub.encode("The dog."))
+    assert with_them.tolist() == [*without[:end].tolist(), 2, *without[end:].tolist()]
+
+
 def test_features_of_a_batch_are_those_of_its_texts(hub: Any) -> None:
     texts = ["The dog.", "Linear attention reads long documents over the lazy dog."]
     rows = [hub.encode(text) for text in texts]
@@ -247,6 +253,14 @@ def test_a_misspelled_option_is_refused_with_the_nearest(folders: tuple[Path, Pa
         LinformerRobertaModel.from_pretrained(model, "model.pt", data, compile_encodr=True)
     hub = LinformerRobertaModel.from_pretrained(model, "model.pt", data, dropout=0.3, tokens_per_sample=32)
     assert (hub.cfg.model.dropout, hub.cfg.task.tokens_per_sample) == (0.3, 32)
+
+
+def test_a_model_that_was_trained_compiled_is_not_compiled(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    cfg, _, model = from_hydra(folders[1], {**MODEL, "compile_encoder": True}, {"tokens_per_sample": 64})
+    assert all(layer.compiled for layer in model.encoder.sentence_encoder.layers)
+    save(tmp_path / "model.pt", 0, model.state_dict(), cfg, checksum=False)
+    hub = LinformerRobertaModel.from_pretrained(tmp_path, "model.pt", folders[1])
+    assert not any(layer.compiled for layer in hub.model.encoder.sentence_encoder.layers)
 
 
 def test_given_options_come_before_what_is_found(folders: tuple[Path, Path], tmp_path: Path) -> None:

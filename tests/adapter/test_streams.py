@@ -14,6 +14,7 @@ from linformer_fairseq.models import LinformerRobertaModel, encoding, quantize
 from linformer_fairseq.models.encoding import TextEncoder
 from linformer_fairseq.prediction.fitting import Frame, fit
 from linformer_fairseq.prediction.options import POOLINGS
+from tests.adapter.building import directly
 from tests.data_prep.small_tokenizers import lines, make_gpt2, make_sentencepiece
 from tests.models import LONG, N, make_classifier, make_pretrained, write_checkpoint
 
@@ -125,6 +126,14 @@ def test_errors_are_raised_or_kept(hub: Any) -> None:
         list(hub.fill_masks(texts))
     with pytest.raises(ValueError, match="3 texts"):
         list(hub.classify([("a", "b", "c")]))
+
+
+def test_a_text_too_long_for_a_mask_is_refused_before_it_is_tokenized(
+    hub: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub.bpe, "encode", lambda text: pytest.fail(f"{len(text)} characters were tokenized"))
+    with pytest.raises(ValueError, match="characters"):
+        next(hub.fill_masks(["x" * (100 * N) + "<mask>"]))
 
 
 @pytest.mark.parametrize(
@@ -250,6 +259,17 @@ def test_words_are_not_cached_for_ever(tmp_path: Path, monkeypatch: pytest.Monke
             yield f"word{number} and{number}"
 
     assert len(list(hub.embed(texts()))) == 500
+
+
+def test_int8_is_of_the_layers_that_compute_every_position() -> None:
+    sizes = {"encoder_layers": 2, "encoder_embed_dim": 16, "encoder_ffn_embed_dim": 16, "encoder_attention_heads": 2}
+    model = directly(N, projected_dim=8, **sizes)
+    quantize(model)
+    rounded = {"self_attn.q_proj", "self_attn.out_proj", "fc1", "fc2"}
+    for layer in model.encoder.sentence_encoder.layers:
+        kinds = {name: type(module) for name, module in layer.named_modules()}
+        assert {name for name, kind in kinds.items() if kind is torch.ao.nn.quantized.dynamic.Linear} == rounded
+        assert kinds["self_attn.k_proj"] is kinds["self_attn.v_proj"] is torch.nn.Linear
 
 
 def test_int8_is_close(hub: Any, tmp_path: Path) -> None:
