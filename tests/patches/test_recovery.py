@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 import torch
 from fairseq import checkpoint_utils
+from fairseq.file_io import PathManager
 
 import linformer_fairseq.models  # noqa: F401 (registers the model and installs the patches)
 from linformer_fairseq.checkpoints import folder as folder_module
 from linformer_fairseq.checkpoints.folder import State, examine
 from linformer_fairseq.checkpoints.reading import CheckpointError
+from linformer_fairseq.patches import recovery
 from linformer_fairseq.patches.recovery import Prepared, prepare
 from tests.checkpoint_files import damage, make_state, save
 
@@ -26,8 +28,33 @@ def _options(folder: Path, **changed: Any) -> SimpleNamespace:
         "continue_once": None,
         "no_save": False,
         "no_last_checkpoints": False,
+        "optimizer_overrides": "{}",
+        "reset_optimizer": False,
+        "reset_lr_scheduler": False,
+        "reset_meters": False,
+        "reset_dataloader": True,
     }
     return SimpleNamespace(**{**values, **changed})
+
+
+def _trainer(load: Callable[..., None], **changed: Any) -> SimpleNamespace:
+    """A trainer that has loaded nothing yet; ``load`` is called with a checkpoint's path."""
+    parts = {"is_fsdp": False, "use_sharded_state": False, "model_parallel_size": 1, "base_layers": 0, **changed}
+    return SimpleNamespace(
+        cfg=SimpleNamespace(
+            common=SimpleNamespace(model_parallel_size=parts["model_parallel_size"]),
+            model=SimpleNamespace(base_layers=parts["base_layers"]),
+            distributed_training=SimpleNamespace(use_sharded_state=parts["use_sharded_state"]),
+        ),
+        is_fsdp=parts["is_fsdp"],
+        checkpoint_suffix="",
+        data_parallel_world_size=1,
+        load_checkpoint=load,
+        get_train_iterator=lambda **_: SimpleNamespace(epoch=1),
+        lr_step=lambda epoch: None,
+        get_num_updates=lambda: 0,
+        _optim_history=[],
+    )
 
 
 @pytest.fixture
@@ -205,6 +232,13 @@ def test_unfinished_files_are_removed(folder: Path, caplog: pytest.LogCaptureFix
     assert all(f"removed {folder / name}" in caplog.text for name in mine)
 
 
+def test_a_run_that_saves_nothing_removes_nothing(folder: Path) -> None:
+    """Another one may be saving there."""
+    (folder / "checkpoint_1_8.pt.tmp").write_text("half")
+    prepare(_options(folder, no_save=True), "")
+    assert "checkpoint_1_8.pt.tmp" in _names(folder)
+
+
 def test_a_named_file_must_be_there_and_sound(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "roberta.pt"
     with pytest.raises(CheckpointError, match=f"--restore-file {path}: no such file"):
@@ -221,60 +255,110 @@ def test_a_named_file_must_be_there_and_sound(folder: Path, tmp_path: Path) -> N
     assert not prepare(_options(folder, finetune_from_model=str(path)), "").copied
 
 
+def test_a_named_file_is_the_one_of_the_suffix(tmp_path: Path) -> None:
+    save(tmp_path / "x.pt")
+    damage(save(tmp_path / "x-shard1.pt"))
+    with pytest.raises(CheckpointError, match="x-shard1.pt: damaged"):
+        prepare(_options(tmp_path / "run", restore_file=str(tmp_path / "x.pt")), "-shard1")
+
+
+@pytest.fixture
+def remote(monkeypatch: pytest.MonkeyPatch) -> None:
+    """fairseq reads other paths than the disk's, as it does with iopath's handlers."""
+    monkeypatch.setattr(PathManager, "path_requires_pathmanager", lambda path: path.startswith("s3://"))
+
+
+@pytest.mark.usefixtures("remote")
+@pytest.mark.parametrize("option", ["restore_file", "finetune_from_model", "continue_once"])
+def test_a_remote_file_is_not_missing(tmp_path: Path, option: str) -> None:
+    assert prepare(_options(tmp_path, **{option: "s3://bucket/x.pt"}), "") == Prepared()
+
+
+@pytest.mark.usefixtures("remote")
+def test_a_run_in_a_remote_folder_may_have_begun(tmp_path: Path) -> None:
+    """What it was begun from is not needed again."""
+    cfg = _options(tmp_path, save_dir="s3://bucket/run", finetune_from_model=str(tmp_path / "moved.pt"))
+    assert prepare(cfg, "") == Prepared()
+
+
 @pytest.mark.parametrize("option", ["no_save", "no_last_checkpoints"])
-def test_a_run_that_keeps_no_last_one_does_not_go_back(folder: Path, option: str) -> None:
+def test_a_run_that_keeps_no_last_one_does_not_go_back(
+    folder: Path, option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The copy would not be renewed, and the next start would take it for the newest."""
-    (folder / "checkpoint_last.pt").unlink()
-    cfg = _options(
-        folder,
-        **{option: True},
-        optimizer_overrides="{}",
-        reset_optimizer=False,
-        reset_lr_scheduler=False,
-        reset_meters=False,
-        reset_dataloader=True,
-    )
-    loaded = []
+    last = folder / "checkpoint_last.pt"
+    last.unlink()
+    steps: list[tuple[str, bool]] = []
 
     def load(path: str, *_: Any, **__: Any) -> None:
-        loaded.append((path, Path(path).is_file()))
+        steps.append((path, last.is_file()))
 
-    trainer = SimpleNamespace(
-        cfg=SimpleNamespace(
-            common=SimpleNamespace(model_parallel_size=1),
-            model=SimpleNamespace(),
-            distributed_training=SimpleNamespace(use_sharded_state=False),
-        ),
-        is_fsdp=False,
-        checkpoint_suffix="",
-        data_parallel_world_size=1,
-        load_checkpoint=load,
-        get_train_iterator=lambda **_: SimpleNamespace(epoch=1),
-        lr_step=lambda epoch: None,
-        get_num_updates=lambda: 0,
-        _optim_history=[],
-    )
-    checkpoint_utils.load_checkpoint(cfg, trainer)
-    assert loaded == [(f"{folder}/checkpoint_last.pt", True)]
+    monkeypatch.setattr(recovery, "wait", lambda: steps.append(("the other processes load it", last.is_file())))
+    checkpoint_utils.load_checkpoint(_options(folder, **{option: True}), _trainer(load))
+    assert steps == [(str(last), True), ("the other processes load it", True)]
     assert "checkpoint_last.pt" not in _names(folder)
+
+
+@pytest.mark.parametrize("option", ["no_save", "no_last_checkpoints"])
+def test_only_a_copy_is_removed(folder: Path, option: str) -> None:
+    before = _names(folder)
+    checkpoint_utils.load_checkpoint(_options(folder, **{option: True}), _trainer(lambda *_, **__: None))
+    assert _names(folder) == before
+
+
+def test_a_run_that_keeps_the_last_one_keeps_the_copy(folder: Path) -> None:
+    """It may be killed before it saves one, and be resumed with what is there."""
+    (folder / "checkpoint_last.pt").unlink()
+    checkpoint_utils.load_checkpoint(_options(folder), _trainer(lambda *_, **__: None))
+    assert _last(folder) == 6
+
+
+@pytest.mark.parametrize(
+    "parts", [{"is_fsdp": True, "use_sharded_state": True}, {"model_parallel_size": 2}, {"base_layers": 1}]
+)
+def test_checkpoints_in_parts_are_left_as_they_are(folder: Path, parts: dict[str, Any]) -> None:
+    """Another update's part in place of a damaged one would not fit the others."""
+    damage(folder / "checkpoint_last.pt")
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    loaded: list[str] = []
+    trainer = _trainer(lambda path, *_, **__: loaded.append(path), **parts)
+    checkpoint_utils.load_checkpoint(_options(folder), trainer)
+    assert loaded == [f"{folder}/checkpoint_last.pt"]
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def _save_without_optimizer(make_trainer: Callable[..., Any], path: Path) -> None:
+    trainer = make_trainer(path.parent, {"checkpoint.no_save_optimizer_state": True})
+    trainer.set_num_updates(3)
+    position = {"epoch": 1, "iterations_in_epoch": 1}
+    trainer.save_checkpoint(str(path), {"train_iterator": position, "val_loss": None})
 
 
 def test_a_run_does_not_resume_without_the_state_of_its_optimizer(
     make_trainer: Callable[..., Any], tmp_path: Path
 ) -> None:
     """Its updates would be counted from 0 again, however often it is stopped."""
-    settings = {"checkpoint.no_save_optimizer_state": True}
-    trainer = make_trainer(tmp_path, settings)
-    trainer.set_num_updates(3)
-    trainer.save_checkpoint(
-        str(tmp_path / "checkpoint_last.pt"),
-        {"train_iterator": {"epoch": 1, "iterations_in_epoch": 1}, "val_loss": None},
-    )
-    other = make_trainer(tmp_path, settings)
+    _save_without_optimizer(make_trainer, tmp_path / "checkpoint_last.pt")
+    other = make_trainer(tmp_path, {"checkpoint.no_save_optimizer_state": True})
     with pytest.raises(CheckpointError, match="checkpoint_last.pt: has no optimizer state .*reset_optimizer=true"):
         checkpoint_utils.load_checkpoint(other.cfg.checkpoint, other)
     other.cfg.checkpoint.reset_optimizer = True
     checkpoint_utils.load_checkpoint(other.cfg.checkpoint, other)
+
+
+@pytest.mark.parametrize("option", ["restore_file", "finetune_from_model", "continue_once"])
+def test_a_run_begins_from_a_named_file_without_the_state_of_its_optimizer(
+    make_trainer: Callable[..., Any], tmp_path: Path, option: str
+) -> None:
+    path = tmp_path / "roberta.pt"
+    _save_without_optimizer(make_trainer, path)
+    run = tmp_path / "run"
+    if option == "restore_file":  # the others are for a run's first start
+        save(run / "checkpoint_last.pt", 1)
+    trainer = make_trainer(run, {f"checkpoint.{option}": str(path)})
+    checkpoint_utils.load_checkpoint(trainer.cfg.checkpoint, trainer)
+    assert trainer.get_num_updates() == 0
+    assert trainer._optim_history[-1]["num_updates"] == 3, "another file was loaded"
 
 
 def test_the_last_checkpoint_may_be_named(tmp_path: Path) -> None:
