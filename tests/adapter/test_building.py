@@ -13,6 +13,7 @@ import fairseq.models.roberta.model
 import pytest
 import torch
 from fairseq.models.roberta import RobertaModel
+from omegaconf import ValidationError
 
 import linformer_fairseq.models.roberta
 from linformer_fairseq.core import SHARINGS, LinformerSettings, count_projection_parameters
@@ -178,8 +179,9 @@ def test_an_unknown_choice_is_refused_by_both_entry_points(data: Path, capsys: p
     with pytest.raises(SystemExit):
         from_command_line(data, "--arch", "linformer_roberta", "--sharing", "everywhere")
     assert "--sharing: invalid choice: 'everywhere'" in capsys.readouterr().err
-    with pytest.raises(Exception, match="everywhere"):
+    with pytest.raises(ValidationError) as refused:
         build(data, sharing="everywhere")
+    assert refused.value.full_key == "sharing"
 
 
 def test_every_option_has_a_help_text() -> None:

@@ -26,6 +26,13 @@ def _told(epoch: int = 1, **before: Any) -> str:
     return difference({**NOW, **before}, NOW, epoch) or ""
 
 
+def _save_after_an_update(make_trainer: MakeTrainer, folder: Path) -> None:
+    trainer = make_trainer(folder)
+    iterator = trainer.get_train_iterator(epoch=1)
+    trainer.train_step([next(iterator.next_epoch_itr())])
+    checkpoint_utils.save_checkpoint(trainer.cfg.checkpoint, trainer, iterator, None)
+
+
 def test_nothing_to_say() -> None:
     assert difference(NOW, dict(NOW), 1) is None
 
@@ -80,11 +87,7 @@ def test_update_freq_of_the_epoch_counts() -> None:
 def test_a_resumed_trainer_compares(
     make_trainer: MakeTrainer, tmp_path: Path, caplog: pytest.LogCaptureFixture, change: dict[str, Any]
 ) -> None:
-    trainer = make_trainer(tmp_path)
-    iterator = trainer.get_train_iterator(epoch=1)
-    batches = iterator.next_epoch_itr()
-    trainer.train_step([next(batches)])
-    checkpoint_utils.save_checkpoint(trainer.cfg.checkpoint, trainer, iterator, None)
+    _save_after_an_update(make_trainer, tmp_path)
     record = read_checkpoint(tmp_path / "checkpoint_last.pt")["extra_state"][KEY]
     assert record == {**NOW, "processes": 1, "update_freq": [1], "tokens_per_sample": 32}
 
@@ -99,12 +102,20 @@ def test_a_resumed_trainer_compares(
 def test_a_finetuning_compares_nothing(
     make_trainer: MakeTrainer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    trainer = make_trainer(tmp_path)
-    iterator = trainer.get_train_iterator(epoch=1)
-    trainer.train_step([next(iterator.next_epoch_itr())])
-    checkpoint_utils.save_checkpoint(trainer.cfg.checkpoint, trainer, iterator, None)
+    _save_after_an_update(make_trainer, tmp_path)
     settings = {"checkpoint.finetune_from_model": str(tmp_path / "checkpoint_last.pt"), "dataset.batch_size": 4}
     second = make_trainer(tmp_path / "finetuned", settings)
     checkpoint_utils.load_checkpoint(second.cfg.checkpoint, second)
     assert second.get_num_updates() == 0
+    assert "another setup" not in caplog.text
+
+
+def test_a_run_that_begins_its_data_anew_compares_nothing(
+    make_trainer: MakeTrainer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """There is no position among the batches to preserve."""
+    _save_after_an_update(make_trainer, tmp_path)
+    second = make_trainer(tmp_path, {"checkpoint.reset_dataloader": True, "dataset.batch_size": 4})
+    checkpoint_utils.load_checkpoint(second.cfg.checkpoint, second)
+    assert second.get_num_updates() == 1
     assert "another setup" not in caplog.text
