@@ -41,8 +41,9 @@ def start_worker(folder: Path) -> None:
 
 
 def encode_part(part: Part) -> Encoded:
-    """One item per line: its ids and </s>. A line of characters that the tokenizer leaves out has no item, because </s>
-    alone would separate documents.
+    """One item per line: its ids and </s>. White space at the ends of a line is not part of it, as in fairseq's own
+    encoders; a line of nothing else separates documents. A line of characters that the tokenizer leaves out has no
+    item, because </s> alone would separate documents.
 
     Raises:
         UserError: the text is not UTF-8, or has a zero byte (with its offset), or the tokenizer rejects a line.
@@ -58,7 +59,7 @@ def encode_part(part: Part) -> Encoded:
             encoded = _encode(tokenizer, lines, dtype)
         except UserError as error:
             raise UserError(f"{part.path}, in the lines from byte {offset:,} on: {error}") from None
-        encoded = [ids for ids, line in zip(encoded, lines, strict=True) if len(ids) or not line.strip()]
+        encoded = [ids for ids, line in zip(encoded, lines, strict=True) if len(ids) or not line]
         lengths = np.array([len(ids) for ids in encoded], dtype=np.int32)
         joined = np.concatenate([np.empty(0, dtype), *encoded])
         unknown += int(np.count_nonzero(joined == UNK))
@@ -77,7 +78,7 @@ def _encode(tokenizer: Tokenizer, lines: list[str], dtype: np.dtype[np.generic])
 
 
 def _batches(part: Part) -> Iterator[tuple[int, list[str]]]:
-    """Batches of lines, without line ends, with the offset of the first line."""
+    """Batches of lines, without white space at their ends, with the offset of the first line."""
     with part.path.open("rb") as stream:
         offset = stream.seek(part.start)
         while offset < part.end:
@@ -102,7 +103,7 @@ def _lines(path: Path, offset: int, block: bytes) -> list[str]:
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
-    return [line.removesuffix("\r") for line in lines] if "\r" in text else lines
+    return [line.strip() for line in lines]
 
 
 def _line_number(path: Path, place: int) -> int:

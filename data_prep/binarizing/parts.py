@@ -14,8 +14,10 @@ from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.text import BYTE_ORDER_MARK
 
 _BLOCK = 1 << 16
-_EMPTY_LINE = re.compile(rb"\n\r?\n")
-"""An empty line, including the line feed at the end of the previous line."""
+_EMPTY_LINE = re.compile(rb"\n[ \t\r\v\f]*\n")
+"""A line without text, including the line feed at the end of the previous line."""
+_BEGUN = re.compile(rb"\n[ \t\r\v\f]*\Z")
+"""What may be the beginning of one."""
 DOCUMENT_SEARCH = 1 << 20
 """Number of bytes beyond the requested size in which the end of a document is searched."""
 
@@ -85,5 +87,6 @@ def _border(stream: BinaryIO, wanted: int, size: int) -> tuple[int, int]:
         position += len(block)
         if line_end >= 0 and position - wanted >= DOCUMENT_SEARCH:
             return line_end, line_end
-        previous = text[-2:]  # \n\r may be all that there is yet of an empty line
+        begun = _BEGUN.search(text)
+        previous = begun.group() if begun else b""
     return size, size

@@ -103,7 +103,7 @@ def column_records(column: Any, start: int, name: str, options: ReadOptions, err
     try:
         values: Sequence[Any] = texts_of(column)
     except UnicodeDecodeError:
-        values = _decoded(column, start, name, errors)
+        values = decoded(column, start, name, errors)
     for row, value in enumerate(values, start=start + 1):
         where = f"{name}, row {row}"
         if value is None:
@@ -119,8 +119,12 @@ def column_records(column: Any, start: int, name: str, options: ReadOptions, err
         yield Record(text.replace("\r\n", "\n") if "\r" in text else text, where, replaced)
 
 
-def _decoded(column: Any, start: int, name: str, errors: Errors) -> list[tuple[str, bool] | None]:
-    """The values of a column in which some bytes are not UTF-8, with whether they were replaced."""
+def decoded(column: Any, start: int, name: str, errors: Errors) -> list[tuple[str, bool] | None]:
+    """The values of a column in which some bytes are not UTF-8, with whether they were replaced.
+
+    Raises:
+        UserError: they are to be refused; the message names the row.
+    """
     found: list[tuple[str, bool] | None] = []
     for row, data in enumerate(bytes_of(column), start=start + 1):
         if data is None:

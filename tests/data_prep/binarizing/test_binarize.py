@@ -97,6 +97,26 @@ def test_a_line_without_tokens_does_not_end_a_document(tokenizers: dict[str, Pat
     assert sizes == [True, True, False, True] and manifest["splits"]["train"]["documents"] == 2
 
 
+@pytest.mark.parametrize("kind", ["gpt2", "sentencepiece"])
+@pytest.mark.parametrize("shards", [1, 2])
+def test_white_space_around_a_line_is_none_of_its_tokens(
+    tokenizers: dict[str, Path], tmp_path: Path, kind: str, shards: int
+) -> None:
+    """As in fairseq's encoders. WikiText has a blank at both ends of each line, also of those between documents."""
+    lines = ["the first value", "the second value", "", "another value"] * 3
+    for name, white in (("plain", "{}"), ("blanks", " {} ")):
+        path = tmp_path / name / "train.txt"
+        path.parent.mkdir()
+        path.write_text("".join(white.format(line) + "\n" for line in lines), encoding="utf-8")
+        binarize([path], tokenizers[kind], tmp_path / f"{name}.bin", workers=1, shards=shards)
+    plain, blanks = (sorted((tmp_path / f"{name}.bin").rglob("train.bin")) for name in ("plain", "blanks"))
+    assert len(plain) == shards
+    found = [documents(items(path.with_suffix(""))) for path in blanks]
+    if shards == 1:
+        assert found == [documents(items(path.with_suffix(""))) for path in plain] and len(found[0]) == 4
+    assert sum(map(len, found)) == 4
+
+
 @pytest.mark.slow
 def test_workers_do_not_change_a_byte(corpus: Path, tokenizers: dict[str, Path], tmp_path: Path) -> None:
     for workers in (1, 2, 3):
