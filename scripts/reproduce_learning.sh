@@ -140,12 +140,12 @@ projections() {
     # ---- A k for each layer and head: as many rows as make up 99 % of a RoBERTa's singular values (90 % take only some 7 of
     # 256 after so few updates); the same with its two layers exchanged; the list of the RoBERTa before training; and one k of
     # nearly the same sum
-    found="$(linformer analyse spectrum "$runs/roberta_s1" text/valid --sentences 200 --out spectrum)" # kept once finished
+    found="$(linformer analyse spectrum "$runs/roberta_s1" text/valid --sentences 200 --out "$runs/spectrum")" # kept once finished
     k="$(sed -n 's/^99 %: projected_dim=//p' <<<"$found")"
     for_seeds k_by_spectrum small/linformer "$windows" model.sharing=none "model.projected_dim=$k"
     k="$(sed -E 's/\[(\[[^]]*\]),(\[[^]]*\])\]/[\2,\1]/' <<<"$k")"
     for_seeds k_layers_exchanged small/linformer "$windows" model.sharing=none "model.projected_dim=$k"
-    k="$(sed -nE 's/.*"untrained": \{[^}]*"0.99": ([^}]*)\}.*/\1/p' spectrum/spectrum.json | tr -d ' ')"
+    k="$(sed -nE 's/.*"untrained": \{[^}]*"0.99": ([^}]*)\}.*/\1/p' "$runs/spectrum/spectrum.json" | tr -d ' ')"
     for_seeds k_untrained small/linformer "$windows" model.sharing=none "model.projected_dim=$k"
     k="$(sed -n '/^99 %/{n;s/.*: //p}' <<<"$found")"
     for_seeds k_same_sum small/linformer "$windows" model.sharing=none "model.projected_dim=$k"

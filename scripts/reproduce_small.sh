@@ -40,6 +40,9 @@ EOT
 
 out="$repo/reproduce_small" results="$repo/results/small" jobs="$(nproc)" text=()
 read_options "--out --results --updates --finetune-updates --pretraining-seeds --seeds --jobs" "$@"
+if [[ -e $results/README.md ]] && ! grep -qF 'scripts/reproduce_small.sh --updates' "$results/README.md"; then
+    die "--results $results: its README.md was not made by this script, which would replace it; give another folder"
+fi
 find_data
 ((${#text[@]})) || text=("$data/corpus/books.txt.xz" "$data/corpus/wiki.txt.xz")
 open_study glue/{SST-2,QNLI,QQP} aclImdb.tar.xz
@@ -51,7 +54,8 @@ prepare_task qqp glue/QQP "$length"
 prepare_task imdb aclImdb.tar.xz "$length"
 
 cd -- "$out"
-runs="trained_$(text_id)_${updates}_$finetune_updates"
+# All runs of a folder are counted: other numbers of seeds are in another one.
+runs="trained_$(text_id)_${updates}_${finetune_updates}_${pretraining_seeds}x$seeds"
 untrained="un$runs"
 common="run_config=cpu task.data=bin"
 schedule="optimization.max_update=$updates lr_scheduler.warmup_updates=$((updates / 20 + 1))"

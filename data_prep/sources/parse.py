@@ -15,7 +15,7 @@ from data_prep.sources.source import Source, Unit
 from data_prep.sources.stdlib import LICENSE, stdlib_units
 from data_prep.support.step import is_manifest
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.files.names import check_name
+from linformer_fairseq.files.names import check_name, shown
 from linformer_fairseq.files.walking import walk
 
 NAMED: dict[str, Callable[[], list[Unit]]] = {"stdlib": stdlib_units}
@@ -41,6 +41,12 @@ def parse_source(spec: str, max_document_bytes: int = MAX_DOCUMENT_BYTES) -> Sou
         UserError: a key or value is unknown, a file does not exist, or the hub cannot be reached.
     """
     limits = Limits(max_document_bytes)
+    try:
+        spec.encode()
+    except UnicodeEncodeError:
+        raise UserError(
+            f"{shown(spec)}: this source is not UTF-8, as a manifest has to be; write it in UTF-8"
+        ) from None
     place, given = split_spec(spec)
     if place in NAMED:
         _refuse_unknown(spec, given, ("weight",))

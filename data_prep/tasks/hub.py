@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from data_prep.sources.hub_access import Wanted, resolve
+from data_prep.sources.parquet import decoded
+from data_prep.sources.source import Errors
 from data_prep.tasks.definitions import Task
 from data_prep.tasks.rows import Facts, Reject, Row
 from linformer_fairseq.files.errors import UserError
@@ -22,18 +24,20 @@ _ROWS = 1_000
 class HubSource:
     """The tables of one task as the hub has them: labels are numbers, -1 where there is none."""
 
-    def __init__(self, task: Task, folder: Path | None) -> None:
+    def __init__(self, task: Task, folder: Path | None, errors: Errors) -> None:
         """Find the files.
 
         Args:
             task: one that the hub has.
             folder: of the parquet files, train-*.parquet and so on; None: from the hub.
+            errors: "strict" or "replace".
 
         Raises:
             UserError: the hub is out of reach (with what to fetch by hand), or a file is missing.
         """
         self.task = task
         self.labels = task.labels
+        self._encoding_errors = errors
         self._splits = GLUE_SPLITS if task.folder else IMDB_SPLITS
         self._builder = "parquet"
         self._wanted: Wanted | None = None
@@ -89,13 +93,28 @@ class HubSource:
     def _records(self, name: str, address: str) -> Iterator[dict[str, Any]]:
         import datasets
 
-        columns = {*self.task.texts, "label"}
+        columns, start = {*self.task.texts, "label"}, 0
         with self._errors(name):
             stream = datasets.load_dataset(self._builder, data_files=[address], split="train", streaming=True)
             for table in stream.with_format("arrow").iter(batch_size=_ROWS):
                 if missing := sorted(columns - set(table.column_names)):
                     raise UserError(f"{name}: no column {', '.join(missing)}; it has: {', '.join(table.column_names)}")
-                yield from table.to_pylist()
+                try:
+                    yield from table.to_pylist()
+                except UnicodeDecodeError:
+                    yield from self._decoded(table, start, name)
+                start += table.num_rows
+
+    def _decoded(self, table: Any, start: int, name: str) -> list[dict[str, Any]]:
+        """The rows of a table in which some bytes are not UTF-8."""
+        columns = {column: table[column] for column in table.column_names}
+        values = {
+            column: [text and text[0] for text in decoded(cells, start, name, self._encoding_errors)]
+            if column in self.task.texts
+            else cells.to_pylist()
+            for column, cells in columns.items()
+        }
+        return [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
 
     @contextmanager
     def _errors(self, name: str) -> Iterator[None]:
@@ -107,7 +126,7 @@ class HubSource:
 
         try:
             yield
-        except (pyarrow.ArrowException, UnicodeDecodeError) as error:
+        except pyarrow.ArrowException as error:
             reason = str(error).splitlines()[0]
             raise UserError(f"{name}: truncated, damaged, or no parquet file ({reason}); fetch it again") from None
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from data_prep.sources.source import Errors
 from data_prep.support.splits import NAMES
 from data_prep.support.step import Step
 from data_prep.tasks.definitions import Task
@@ -23,7 +24,7 @@ from linformer_fairseq.files.names import check_name
 HUB = "hub"
 
 
-def open_source(task: Task, given: Sequence[str], errors: str) -> Source:
+def open_source(task: Task, given: Sequence[str], errors: Errors) -> Source:
     """Open the source given by the user: files, or `HUB`; ``./hub`` is a folder.
 
     Raises:
@@ -37,9 +38,9 @@ def open_source(task: Task, given: Sequence[str], errors: str) -> Source:
     if len(paths) != 1:
         raise UserError(f"--from: {task.name} is one folder or file, {len(paths)} were given")
     if given[0] == HUB:
-        return HubSource(task, None)
+        return HubSource(task, None, errors)
     if paths[0].is_dir() and any(paths[0].glob("train-*.parquet")):
-        return HubSource(task, paths[0])
+        return HubSource(task, paths[0], errors)
     if task.folder:
         return GlueSource(task, paths[0], errors)
     return ImdbSource(task, paths[0], errors)

@@ -54,6 +54,13 @@ def test_wrong_use_is_said_before_anything_is_done(words: list[str], message: st
     assert process.returncode == 1 and said.count("\n") == 1 and message in said
 
 
+def test_a_page_of_another_kind_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("mine")
+    process = start("--results", tmp_path, data=tmp_path)
+    said = process.communicate(timeout=30)[0]
+    assert process.returncode == 1 and f"--results {tmp_path}" in said and "README.md" in said
+
+
 def test_data_in_a_folder_with_an_ampersand(tmp_path: Path) -> None:
     (tmp_path / "R&D").mkdir()
     process = start(data=tmp_path / "R&D")

@@ -279,6 +279,12 @@ def test_names_that_are_not_utf8_are_refused(folder: Path, name: bytes) -> None:
         parse_source(str(folder))
 
 
+def test_a_source_that_is_not_utf8_is_refused(folder: Path) -> None:
+    (folder / "a.txt").write_text("text")
+    with pytest.raises(UserError, match=r"license=\\xe9: .*not UTF-8"):
+        parse_source(f"{folder}/a.txt,license={os.fsdecode(bytes([0xE9]))}")
+
+
 def test_a_link_to_itself_is_no_file(tmp_path: Path) -> None:
     link = tmp_path / "a.txt"
     link.symlink_to(link)

@@ -155,3 +155,16 @@ def test_bad_parquet_files(prepare: Callable[..., Path], tmp_path: Path) -> None
     assert "\t2\ta text is missing" in rejected
     assert "\t3\tlabel 7 is no number below 2" in rejected
     assert "\t4\thas no label" in rejected
+
+
+def test_bytes_of_parquet_files_that_are_not_utf8(prepare: Callable[..., Path], tmp_path: Path) -> None:
+    folder = tmp_path / "sst2"
+    folder.mkdir()
+    texts = pyarrow.array([b"good", b"caf\xe9"], pyarrow.binary()).view(pyarrow.string())
+    for name, sentences in (("train", texts), ("validation", ["fine"]), ("test", ["well"])):
+        content = parquet_bytes({"sentence": sentences, "label": [1] * len(sentences)})
+        (folder / f"{name}-0.parquet").write_bytes(content)
+    with pytest.raises(UserError, match=r"train-0.parquet, row 2: not UTF-8: byte 0xe9 at offset 3"):
+        prepare("sst2", folder)
+    task = prepare("sst2", folder, options=("--errors", "replace"))
+    assert json.loads((task / "manifest.json").read_text())["splits"]["train"]["labels"] == {"1": 2}
