@@ -14,7 +14,8 @@ With --pad-vocabulary, the dict.txt of the data is padded to a multiple of 8 sym
 take the size of their embeddings from it. All ids stay the same.
 
 To resume a program that was stopped or killed, repeat its command. The result is that of an uninterrupted run, byte for
-byte, for any number of workers. Less than 1 GB of memory is needed for text of any size.
+byte, for any number of workers. Less than 1 GB of memory is needed for text of any size
+in lines of up to 100 MB.
 """
 
 import os

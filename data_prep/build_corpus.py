@@ -31,7 +31,7 @@ vocabulary can be learned from less.
 
 import argparse
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,9 @@ def build_corpus(out: Path, sources: list[Source], options: CorpusOptions, worke
         ],
         "options": asdict(options),
     }
-    with Step(out, key) as step:
+    # Work that found all bytes to be UTF-8 is the same with any way to treat others.
+    strict = {**key, "options": asdict(replace(options, errors="strict"))}
+    with Step(out, key, same_so_far=strict) as step:
         if step.manifest is not None:
             return step.manifest
         if step.resumed and not can_carry_on(step.work, step.outputs):

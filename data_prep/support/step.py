@@ -56,11 +56,14 @@ class Step:
                 step.finish(manifest)
     """
 
-    def __init__(self, out: Path, key: dict[str, Any], redo: bool = False) -> None:
+    def __init__(
+        self, out: Path, key: dict[str, Any], redo: bool = False, same_so_far: dict[str, Any] | None = None
+    ) -> None:
         """Args:
         out: folder for the outputs.
         key: everything that the outputs depend on, as JSON values: options and states of the inputs.
         redo: always start over, for short work; the outputs of an earlier run are kept until the new ones replace them.
+        same_so_far: a key whose unfinished work, and whose outputs, are those of this one.
         """
         self.out = out
         self.work = out / _UNFINISHED
@@ -72,6 +75,7 @@ class Step:
         self.resumed = False
         """Whether ``work`` contains work of an earlier run."""
         self._digest = _digest(key)
+        self._accepted = {self._digest, _digest(same_so_far or key)}
         self._redo = redo
 
     def __enter__(self) -> "Step":
@@ -95,10 +99,11 @@ class Step:
             self._forget()
         key_file = self.work / "key.json"
         if key_file.is_file():
-            if key_file.read_text() != self._digest:
+            if key_file.read_text() not in self._accepted:
                 print(f"{self.out}: the unfinished work there was on other inputs or options; starting afresh")
             elif not self._redo:
                 self.resumed = True
+                write_file(key_file, self._digest)  # what is added is of this key alone
                 for leftover in self.work.rglob(".*.tmp"):  # of a killed process: see atomic_open
                     leftover.unlink()
                 return
@@ -119,7 +124,7 @@ class Step:
         if not path.is_file():
             raise UserError(f"{self.out}: this folder holds other files; {_HINT}")
         manifest = read_object(path, _HINT)
-        if manifest.get("key") != self._digest:
+        if manifest.get("key") not in self._accepted:
             raise UserError(
                 f"{self.out}: holds finished data of other inputs or options (a file that was moved or written again "
                 f"is another one); {_HINT}"

@@ -269,6 +269,21 @@ def test_invalid_utf8_is_an_error_or_replaced(documents: list[str], tmp_path: Pa
     assert "b\ufffdte" in documents_of(tmp_path / "out", "train") + documents_of(tmp_path / "out", "valid")
 
 
+def test_what_was_finished_before_bytes_are_replaced_is_kept(
+    documents: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write(tmp_path / "a.txt", documents)
+    strict = run(tmp_path / "out", source)
+    assert run(tmp_path / "out", source, "--errors", "replace") == strict
+    bad = tmp_path / "b.txt"
+    bad.write_bytes(source.read_bytes() + b"\nb\xe9te\n")
+    _error(tmp_path / "two", source, bad)
+    capsys.readouterr()
+    found = run(tmp_path / "two", source, bad, "--errors", "replace")
+    assert found["totals"]["replaced"] == 1  # type: ignore[index]
+    assert "afresh" not in capsys.readouterr().out
+
+
 def _error(out: Path, *words: object) -> str:
     with pytest.raises(UserError) as caught:
         run(out, *words)

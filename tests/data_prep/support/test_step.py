@@ -174,6 +174,20 @@ def test_unfinished_work_is_kept_for_the_same_step_only(tmp_path: Path, capsys: 
     assert "starting afresh" in capsys.readouterr().out
 
 
+def test_work_of_a_key_that_is_the_same_so_far_goes_on(tmp_path: Path) -> None:
+    other = {**KEY, "option": 2}
+    with Step(tmp_path, KEY) as step:
+        (step.work / "part").write_text("1")
+    with Step(tmp_path, other, same_so_far=KEY) as step:
+        assert step.resumed and (step.work / "part").exists()
+    with Step(tmp_path, KEY) as step:
+        assert not step.resumed, "what was added may differ"
+        (step.outputs / "x").write_text("x")
+        step.finish({})
+    with Step(tmp_path, other, same_so_far=KEY) as step:
+        assert step.manifest is not None
+
+
 def test_one_at_a_time(tmp_path: Path) -> None:
     with Step(tmp_path, KEY), pytest.raises(UserError, match="another process is writing"), Step(tmp_path, KEY):
         pass
