@@ -26,6 +26,12 @@ class RecordedHardware:
     processor: str
     accelerator: str | None
     hosts: list[str]
+    """Where its processes ran: ``HOST (process ID)`` for each of several, ``HOST`` for one."""
+
+    @property
+    def machines(self) -> int:
+        """The number of different hosts."""
+        return len({host.partition(" (process ")[0] for host in self.hosts})
 
 
 @dataclass(frozen=True)

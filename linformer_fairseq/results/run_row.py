@@ -214,5 +214,5 @@ def _time(text: str) -> datetime:
 def _hardware(attempts: Iterable[Attempt]) -> list[Hardware]:
     found = {}  # in order, without duplicates
     for a in attempts:
-        found[Hardware(a.hardware.processor, a.hardware.accelerator or "none", a.world_size, len(a.hardware.hosts))] = 1
+        found[Hardware(a.hardware.processor, a.hardware.accelerator or "none", a.world_size, a.hardware.machines)] = 1
     return list(found)

@@ -51,6 +51,13 @@ def test_the_fields_of_a_row(tmp_path: Path) -> None:
     assert (row.started, row.ended) == ("2026-11-21T20:00:00+00:00", "2026-11-21T20:01:40+00:00")
 
 
+def test_processes_of_one_machine_are_not_as_many_machines(tmp_path: Path) -> None:
+    hosts = [f"{host} (process {number})" for host in ("a", "b") for number in (7, 8, 9)]
+    several = {"processor": "x", "accelerator": None, "hosts": hosts}
+    row = read_run(run_folder(tmp_path / "run", LOG, attempts=[attempt(world_size=6, hardware=several)]))
+    assert row.hardware == [Hardware("x", "none", processes=6, machines=2)]
+
+
 def test_rows_name_no_host_and_no_folder(tmp_path: Path) -> None:
     line = to_line(
         read_run(run_folder(tmp_path / "run", LOG, stage="finetuning", pretrained="/secret/p/checkpoint_best.pt"))
