@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -25,6 +26,14 @@ Results = Iterator[tuple[str, Any]]
 """Results with the id of their text."""
 
 
+def _is_input(out: Path) -> bool:
+    """Whether standard input is read from this file."""
+    try:
+        return os.path.samestat(os.fstat(sys.stdin.fileno()), out.stat())
+    except (AttributeError, OSError, ValueError):  # there is no standard input, it is no file, or nothing is at out
+        return False
+
+
 class TextStream:
     """The input of a command, and counts of what happened to its texts."""
 
@@ -38,6 +47,8 @@ class TextStream:
         out = arguments.out
         if out is not None:
             check_output("--out", out, path, Path(find_weights(arguments.checkpoint)))
+        if path is None and out is not None and _is_input(out):
+            raise UserError(f"--out {out}: is the input, which would be lost; choose another")
         if path is not None and out is not None and path.is_dir() and out.resolve().is_relative_to(path.resolve()):
             raise UserError(f"--out {out}: is in the folder of the texts, and would be one of them; choose another")
         self._source = open_source(path, sys.stdin.buffer if sys.stdin else None, arguments.format, arguments.field)

@@ -11,7 +11,7 @@ from typing import Any
 from linformer_fairseq.demo.server import LARGEST
 from linformer_fairseq.files.dictionary import MASK
 from linformer_fairseq.files.json_records import load
-from linformer_fairseq.models import LinformerHubInterface
+from linformer_fairseq.models import LinformerHubInterface, count_parameters
 from linformer_fairseq.prediction.inputs import open_source
 from linformer_fairseq.prediction.items import Item, Text, one_line
 from linformer_fairseq.prediction.options import LONG
@@ -91,7 +91,7 @@ class Answers:
             "name": self._name,
             "routes": sorted(self.routes()),
             "labels": self._labels,
-            "parameters": sum(parameter.numel() for parameter in self._hub.model.parameters()),
+            "parameters": count_parameters(self._hub.model),
             "n": int(self._hub.model.max_positions()),
             "longest": self._hub.longest,
             "mask": MASK,

@@ -89,6 +89,8 @@ class Server(ThreadingHTTPServer):
         self.answers: Mapping[str, Answer] = {}
         """What answers POST, by path; one at a time."""
         self._computing = threading.Lock()
+        self._unsent = 0
+        self._sent = threading.Condition()
         self._free = threading.BoundedSemaphore(_CONNECTIONS)
         self.files = {path: (file.read_bytes(), kind) for path, (file, kind) in _FILES.items()}
         if not 0 <= port <= 65535:
@@ -115,13 +117,24 @@ class Server(ThreadingHTTPServer):
     def answer(self, path: str, value: object) -> bytes:
         """The JSON of the answer to a value."""
         with self._computing:
-            return json.dumps(self.answers[path](value), allow_nan=False).encode()
+            content = json.dumps(self.answers[path](value), allow_nan=False).encode()
+            with self._sent:
+                self._unsent += 1
+            return content
+
+    def answer_sent(self) -> None:
+        """Note that an answer has reached its client, or cannot."""
+        with self._sent:
+            self._unsent -= 1
+            self._sent.notify_all()
 
     def finish(self) -> None:
-        """Wait for the answer that is being computed, and begin no other: the process must not end amid torch."""
+        """Wait until the answer that is being computed is sent, and begin no other: the process must not end before."""
         if not self._computing.acquire(blocking=False):
             print("waiting for the answer that is being computed", file=sys.stderr, flush=True)
             self._computing.acquire()
+        with self._sent:
+            self._sent.wait_for(lambda: not self._unsent, timeout=_SECONDS)
 
     def server_bind(self) -> None:
         """As in HTTPServer, without a look-up of the host's name, which takes seconds on some networks."""
@@ -176,7 +189,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """Reply with an answer."""
-        self._respond(self._answered)
+        self._has_answer = False
+        try:
+            self._respond(self._answered)
+            self.wfile.flush()
+        finally:
+            if self._has_answer:
+                self.server.answer_sent()
 
     def end_headers(self) -> None:
         for name, value in _HEADERS.items():
@@ -237,7 +256,9 @@ class _Handler(BaseHTTPRequestHandler):
         except ValueError as error:
             raise Refusal(HTTPStatus.BAD_REQUEST, f"the request is not JSON: {error}") from None
         try:
-            return self.server.answer(path, value), _JSON
+            content = self.server.answer(path, value)
+            self._has_answer = True
+            return content, _JSON
         except (ValueError, UserError) as error:
             raise Refusal(HTTPStatus.BAD_REQUEST, str(error)) from None
         except Exception as error:

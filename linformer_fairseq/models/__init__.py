@@ -6,7 +6,7 @@ from linformer_fairseq.checkpoints.reading import register_upgrade
 from . import architectures
 from .config import LinformerRobertaConfig
 from .hub import LinformerHubInterface, hub_interface
-from .int8 import quantize
+from .int8 import count_parameters, quantize
 from .legacy_checkpoint import complete_options, upgrade_legacy_checkpoint
 from .roberta import LinformerRobertaModel
 
@@ -14,4 +14,11 @@ architectures.register()
 register_upgrade(upgrade_legacy_checkpoint)
 register_upgrade(complete_options)
 
-__all__ = ["LinformerHubInterface", "LinformerRobertaConfig", "LinformerRobertaModel", "hub_interface", "quantize"]
+__all__ = [
+    "LinformerHubInterface",
+    "LinformerRobertaConfig",
+    "LinformerRobertaModel",
+    "count_parameters",
+    "hub_interface",
+    "quantize",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ _CACHED_WORDS = 200_000
 _BLANK = "\u2581"  # sentencepiece's symbol for a space
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 """sentencepiece's piece for a byte of a character that has no piece."""
-_ANCHOR = "\ue000"  # private-use character: no piece contains it together with another character
+_ANCHOR = "\ue000"  # private-use character: no piece of a vocabulary contains it together with another character
 
 
 class TextEncoder:
@@ -35,8 +36,6 @@ class TextEncoder:
         self._bpe = bpe
         self._indices = dictionary.indices
         self._unknown = dictionary.unk()
-        # sentencepiece puts a space before every text by itself
-        self._blank = "" if isinstance(bpe, SentencepieceBPE) else " "
 
     def __call__(self, text: str, at_most: int | None = None) -> Ids:
         """The ids of a text, (T,).
@@ -51,45 +50,66 @@ class TextEncoder:
             ValueError: as for `pieces`.
         """
         found: list[Ids] = []
-        count = start = 0
-        while True:
-            end = _end_of_piece(text, start)
-            piece = text[start:end]
-            if start and text[start] == " ":
-                piece = self._blank + piece[1:]
-            ids = [self._indices.get(symbol, self._unknown) for symbol in pieces(piece, self._bpe)]
-            found.append(np.array(ids, dtype=np.int64))
-            count += len(ids)
-            start = end
-            if start >= len(text) or (at_most is not None and count >= at_most):
+        count = 0
+        for symbols in _in_parts(text, self._bpe):
+            found.append(np.array([self._indices.get(symbol, self._unknown) for symbol in symbols], dtype=np.int64))
+            count += len(symbols)
+            if at_most is not None and count >= at_most:
                 break
-        self._forget_words()
         return np.concatenate(found)
 
-    def _forget_words(self) -> None:
-        """Bound the cache of fairseq's GPT-2 BPE, which otherwise keeps every word that it has seen."""
-        cache = getattr(getattr(self._bpe, "bpe", None), "cache", None)
-        if cache is not None and len(cache) > _CACHED_WORDS:
-            cache.clear()
+
+def _in_parts(text: str, bpe: Any, follows: bool = False) -> Iterator[list[str]]:
+    """The pieces of a text, some thousand characters at a time.
+
+    Args:
+        text: the text.
+        bpe: fairseq's tokenizer.
+        follows: whether it stands behind something, so that no space is added before it.
+    """
+    # sentencepiece puts a space before every text by itself
+    blank = "" if isinstance(bpe, SentencepieceBPE) else " "
+    start = 0
+    while True:
+        end = _end_of_piece(text, start)
+        part = text[start:end]
+        if start and text[start] == " ":
+            part = blank + part[1:]
+        yield _pieces_after(part, bpe) if follows and not start else pieces(part, bpe)
+        _forget_words(bpe)
+        start = end
+        if start >= len(text):
+            return
 
 
-def masked_pieces(text: str, bpe: Any) -> list[str]:
+def _forget_words(bpe: Any) -> None:
+    """Bound the cache of fairseq's GPT-2 BPE, which otherwise keeps every word that it has seen."""
+    cache = getattr(getattr(bpe, "bpe", None), "cache", None)
+    if cache is not None and len(cache) > _CACHED_WORDS:
+        cache.clear()
+
+
+def masked_pieces(text: str, bpe: Any, at_most: int | None = None) -> list[str]:
     """The pieces of a text in which every ``<mask>`` is the mask.
 
     A space before a mask belongs to the token in its place. After one, no space is added, which sentencepiece does
     before every text.
 
     Args:
-        text: the text.
+        text: the text; a word of more than 10,000 characters is divided.
         bpe: fairseq's tokenizer.
+        at_most: stop after so many pieces, or some more; None: the whole text.
 
     Raises:
         ValueError: as for `pieces`.
     """
-    first, *others = text.split(MASK)
-    found = pieces(first.rstrip(), bpe)
-    for part in others:
-        found += [MASK, *_pieces_after(part.rstrip(), bpe)]
+    found: list[str] = []
+    for number, part in enumerate(text.split(MASK)):
+        found += [MASK] * (number > 0)
+        for symbols in _in_parts(part.rstrip(), bpe, follows=number > 0):
+            found += symbols
+            if at_most is not None and len(found) >= at_most:
+                return found
     return found
 
 
@@ -134,7 +154,10 @@ def require_tokenizer(bpe: Any) -> None:
 def _pieces_after(text: str, bpe: Any) -> list[str]:
     if not isinstance(bpe, SentencepieceBPE):
         return pieces(text, bpe)
-    return pieces(_ANCHOR + text, bpe)[len(pieces(_ANCHOR, bpe)) :]
+    anchor, found = pieces(_ANCHOR, bpe), pieces(_ANCHOR + text, bpe)
+    # Without a piece for its bytes, the anchor is in one piece with other characters that have none.
+    unknown = found[len(anchor) - 1].removeprefix(anchor[-1])
+    return [unknown] * bool(unknown) + found[len(anchor) :]
 
 
 def piece_of(symbol: int, bpe: Any, dictionary: Dictionary) -> str:

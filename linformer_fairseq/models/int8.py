@@ -6,12 +6,20 @@ import warnings
 from typing import Any
 
 import torch
+from torch.ao.nn.quantized.dynamic import Linear
 from torch.ao.quantization import per_channel_dynamic_qconfig, quantize_dynamic
 
 from linformer_fairseq.modules import LinformerEncoder
 
 _LAYERS = ("self_attn.q_proj", "self_attn.out_proj", "fc1", "fc2")
 """The linear layers that compute every position. W_k and W_v are also used without their bias, and compute k rows."""
+
+
+def count_parameters(model: torch.nn.Module) -> int:
+    """The number of parameters, with those that `quantize` has made 8-bit integers."""
+    packed = [layer for layer in model.modules() if isinstance(layer, Linear)]
+    plain = sum(parameter.numel() for parameter in model.parameters())
+    return plain + sum(layer.weight().numel() + layer.bias().numel() for layer in packed)
 
 
 def quantize(model: Any) -> None:

@@ -300,9 +300,9 @@ class TextStreams:
             raise ValueError(f"the text has {len(text):,} characters, but the model takes {n} tokens; shorten it")
         before, after = text.split(MASK)
         dictionary = self.task.source_dictionary
-        ids = [dictionary.bos(), *map(dictionary.index, masked_pieces(text, self.bpe)), dictionary.eos()]
+        ids = [dictionary.bos(), *map(dictionary.index, masked_pieces(text, self.bpe, n)), dictionary.eos()]
         if len(ids) > n:
-            raise ValueError(f"the text has {len(ids):,} tokens, but the model was built for at most {n}; shorten it")
+            raise ValueError(f"the text has more tokens than the model was built for, at most {n}; shorten it")
         return _Masked([np.array(ids, dtype=np.int64)], before.rstrip(), after)
 
     def _ranked(self, topk: int, rows: list[Ids]) -> list[list[tuple[int, float]]]:

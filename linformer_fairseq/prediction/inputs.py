@@ -15,7 +15,7 @@ from linformer_fairseq.files.json_records import parse
 from linformer_fairseq.files.names import shown
 from linformer_fairseq.files.text import BYTE_ORDER_MARK, refuse_utf16
 from linformer_fairseq.files.walking import walk
-from linformer_fairseq.prediction.items import LONGEST, Item, Source, Text, decoded, one_line, text_of, too_long
+from linformer_fairseq.prediction.items import LONGEST, Item, Source, Text, decoded, kept, one_line, text_of, too_long
 from linformer_fairseq.prediction.options import EXTENSIONS
 from linformer_fairseq.prediction.parquet import open_parquet
 
@@ -113,7 +113,7 @@ def _parsed(parse: Callable[[str], Text], line: str) -> Text | ValueError:
     try:
         return one_line(parse(line))
     except ValueError as error:
-        return error
+        return kept(error)
 
 
 def _tsv(lines: Iterator[_Line], name: str, fields: Sequence[str]) -> Iterator[Item]:

@@ -87,6 +87,12 @@ def decoded(raw: bytes) -> str | ValueError:
         return ValueError(f"not UTF-8: byte 0x{raw[error.start]:02x} at offset {error.start:,} of the text")
 
 
+def kept(error: ValueError) -> ValueError:
+    """The error of a text, to be kept without the text: frames of its traceback, and errors before it, hold that."""
+    error.__traceback__ = error.__context__ = error.__cause__ = None
+    return error
+
+
 def too_long() -> ValueError:
     """The error for a text over `LONGEST`."""
     return ValueError(f"longer than {LONGEST:,} bytes")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 from linformer_fairseq.files.cutting import Ids
+from linformer_fairseq.prediction.items import kept
 from linformer_fairseq.prediction.options import BATCH_TOKENS
 
 
@@ -22,6 +23,8 @@ class Encoded(Protocol):
 
 
 _SHORTEST, _SMALLEST = 0.75, 32
+_ERROR = 16
+"""Tokens for which an invalid text counts: of many in a row, the first are reported after some thousand."""
 """A row that is shorter than this share of the longest begins a new batch, which saves padding, if the batch has at
 least one _SMALLEST-th of its tokens."""
 
@@ -80,7 +83,7 @@ def _pools(texts: Iterable[T | ValueError], encode: Callable[[T], E], tokens: in
     for text in texts:
         entry = text if isinstance(text, ValueError) else _encoded(text, encode)
         pool.append(entry)
-        held += 1 if isinstance(entry, ValueError) else sum(map(len, entry.rows))
+        held += _ERROR if isinstance(entry, ValueError) else sum(map(len, entry.rows))
         if held >= tokens:
             yield pool
             pool, held = [], 0
@@ -92,7 +95,7 @@ def _encoded(text: T, encode: Callable[[T], E]) -> E | ValueError:
     try:
         return encode(text)
     except ValueError as error:
-        return error
+        return kept(error)
 
 
 def _in_batches(rows: list[Ids], compute: Callable[[list[Ids]], Sequence[R]], tokens: int) -> list[R]:

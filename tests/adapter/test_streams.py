@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from fairseq.data import encoders
 
-from linformer_fairseq.models import LinformerRobertaModel, encoding, quantize
-from linformer_fairseq.models.encoding import TextEncoder
+from linformer_fairseq.files.tokenizers import find_tokenizer
+from linformer_fairseq.models import LinformerRobertaModel, count_parameters, encoding, quantize
+from linformer_fairseq.models.encoding import TextEncoder, masked_pieces
 from linformer_fairseq.prediction.fitting import Frame, fit
 from linformer_fairseq.prediction.options import POOLINGS
 from tests.adapter.building import directly
@@ -259,12 +262,41 @@ def test_words_are_not_cached_for_ever(tmp_path: Path, monkeypatch: pytest.Monke
             yield f"word{number} and{number}"
 
     assert len(list(hub.embed(texts()))) == 500
+    hub.bpe.bpe.cache.clear()
+    assert len(list(hub.fill_masks((f"{text} <mask>" for text in texts()), topk=1))) == 500
+
+
+@pytest.mark.parametrize("after", ["😀", "日本 and", "“and”", " 日本 and", "and"])
+def test_characters_behind_a_mask_are_kept(tmp_path: Path, after: str) -> None:
+    """Without pieces for bytes, unknown characters in a row are one piece."""
+    bpe = encoders.build_bpe(Namespace(**find_tokenizer([make_sentencepiece(tmp_path / "spm", byte_fallback=False)])))
+    found = masked_pieces(f"the <mask>{after}", bpe)
+    assert found[: found.index("<mask>") + 1] == ["▁the", "<mask>"]
+    assert "".join(found[found.index("<mask>") + 1 :]) == after.replace(" ", "▁")
+
+
+def test_a_word_of_any_length_ends_soon_behind_a_mask(tokenized: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoding, "_PIECE", 100)
+    longest = 0
+    encode = tokenized.bpe.encode
+
+    def see(text: str) -> str:
+        nonlocal longest
+        longest = max(longest, len(text))
+        return str(encode(text))
+
+    monkeypatch.setattr(tokenized.bpe, "encode", see)
+    with pytest.raises(ValueError, match="more tokens"):
+        list(tokenized.fill_masks(["<mask> " + "xy" * 2000], topk=1))
+    assert longest <= 102
 
 
 def test_int8_is_of_the_layers_that_compute_every_position() -> None:
     sizes = {"encoder_layers": 2, "encoder_embed_dim": 16, "encoder_ffn_embed_dim": 16, "encoder_attention_heads": 2}
     model = directly(N, projected_dim=8, **sizes)
+    parameters = sum(parameter.numel() for parameter in model.parameters())
     quantize(model)
+    assert count_parameters(model) == parameters
     rounded = {"self_attn.q_proj", "self_attn.out_proj", "fc1", "fc2"}
     for layer in model.encoder.sentence_encoder.layers:
         kinds = {name: type(module) for name, module in layer.named_modules()}

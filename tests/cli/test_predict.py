@@ -243,6 +243,16 @@ def test_standard_input_to_standard_output(
     assert [line.split("\t") for line in capsys.readouterr().out.splitlines()[1:]] == predict(lines)
 
 
+def test_standard_input_is_not_replaced(
+    lines: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = lines.read_bytes()
+    with lines.open() as stream:
+        monkeypatch.setattr(sys, "stdin", stream)
+        assert cli.main(["predict", str(folder / "model"), "--out", str(lines), "--device", "cpu"]) == 1
+    assert says(capsys.readouterr().err, f"--out {lines}", "is the input") and lines.read_bytes() == before
+
+
 @pytest.mark.parametrize("name", ["stdin", "stdout"])
 def test_a_stream_that_the_caller_closed_is_named(
     lines: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str

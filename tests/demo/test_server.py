@@ -16,7 +16,7 @@ import pytest
 
 from linformer_fairseq import web
 from linformer_fairseq.demo import server as module
-from linformer_fairseq.demo.server import LARGEST, Server
+from linformer_fairseq.demo.server import LARGEST, Server, _Handler
 from linformer_fairseq.files.errors import UserError
 
 JSON = {"Content-Type": "application/json"}
@@ -257,6 +257,30 @@ def test_finish_waits_for_the_answer_in_progress_and_lets_none_begin(server: Ser
     client.join(20)
     assert replies == [b'"done"']
     assert not server._computing.acquire(blocking=False)
+
+
+def test_finish_waits_until_the_answer_is_sent(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    sending, go_on = threading.Event(), threading.Event()
+    send = _Handler._send
+
+    def slow(self: _Handler, *given: Any, **more: Any) -> None:
+        sending.set()
+        assert go_on.wait(20)
+        send(self, *given, **more)
+
+    monkeypatch.setattr(_Handler, "_send", slow)
+    server.answers = {"/api/quick": lambda _: "done"}
+    client = threading.Thread(target=lambda: request(server, "POST", "/api/quick", b"1", JSON))
+    client.start()
+    assert sending.wait(20)
+    end = threading.Thread(target=server.finish)
+    end.start()
+    end.join(0.2)
+    assert end.is_alive()
+    go_on.set()
+    end.join(20)
+    client.join(20)
+    assert not end.is_alive() and not server._unsent
 
 
 def test_where_it_cannot_listen() -> None:

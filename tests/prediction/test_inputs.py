@@ -108,6 +108,14 @@ def test_json_lines(tmp_path: Path) -> None:
     assert read(opened(pair, "q", "a")) == [("1", ("why", "so"))]
 
 
+def test_the_error_of_a_line_is_kept_without_the_line(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text('{"text": \n{"other": 1}\n')
+    for item in open_source(tmp_path / "x.jsonl", None, None, ["text"]).items:
+        error = item.text
+        assert isinstance(error, ValueError)
+        assert error.__traceback__ is error.__context__ is error.__cause__ is None
+
+
 def test_parquet(tmp_path: Path) -> None:
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "some.parquet"

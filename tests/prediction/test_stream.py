@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Never
 
 import numpy as np
 import pytest
@@ -94,3 +95,17 @@ def test_an_error_of_the_model_is_no_error_of_a_text() -> None:
 
     with pytest.raises(ValueError, match="of the model"):
         next(compute_in_order([[1]], encode, fail, Batching()))
+
+
+def test_an_error_is_kept_without_its_text() -> None:
+    """Frames of a traceback hold all that they worked on."""
+
+    def fail(_: str) -> Never:
+        try:
+            json.loads("{")
+        except ValueError:
+            raise ValueError("no") from None
+
+    (error,) = compute_in_order(["text"], fail, sums, Batching())
+    assert isinstance(error, ValueError) and error.args == ("no",)
+    assert error.__traceback__ is error.__context__ is error.__cause__ is None

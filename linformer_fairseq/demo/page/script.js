@@ -103,21 +103,24 @@ function inContext(text, token) {
 
 const classify = asker(
   "classify",
-  () => get("/api/classify", { ...asked(), lines: el("lines").checked, long: el("long").value }),
-  ({ texts }) => (el("lines").checked ? showLines(texts) : showClasses(texts[0])),
+  async () => {
+    const question = { ...asked(), lines: el("lines").checked, long: el("long").value };
+    return { ...question, ...await get("/api/classify", question) };
+  },
+  ({ texts, lines, long }) => (lines ? showLines(texts, long) : showClasses(texts[0], long)),
   () => { el("classes").hidden = el("lines-table").hidden = true; },
 );
 
-function showClasses(found) {
+function showClasses(found, how) {
   el("lines-table").hidden = true;
   if (found.error) throw new Error(found.error);
   const order = model.labels.map((_, i) => i).sort((a, b) => found.probabilities[b] - found.probabilities[a]);
   fill(el("classes"), order.map((i) => [[model.labels[i], "token"], probability(found.probabilities[i])]));
   if (!found.long) return "";
-  return cut(found.windows > 1 ? `averaged over ${found.windows} windows` : `truncated (${LONG[el("long").value]})`);
+  return cut(found.windows > 1 ? `averaged over ${found.windows} windows` : `truncated (${LONG[how]})`);
 }
 
-function showLines(texts) {
+function showLines(texts, how) {
   el("classes").hidden = true;
   fill(el("lines-table"), texts.map((one) => [
     [one.id, "number"],
@@ -133,7 +136,7 @@ function showLines(texts) {
   const failed = texts.filter((one) => one.error).length;
   if (failed) counts.push(`without a class: ${number(failed)}`);
   const long = texts.filter((one) => one.long).length;
-  if (long) counts.push(`longer than ${number(model.longest)} tokens (${LONG[el("long").value]}): ${number(long)}`);
+  if (long) counts.push(`longer than ${number(model.longest)} tokens (${LONG[how]}): ${number(long)}`);
   return counts.join("; ");
 }
 
