@@ -5,11 +5,13 @@ LINFORMER_SCREENSHOTS names a folder that takes pictures of the page, for people
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -267,6 +269,32 @@ def test_lines_of_a_file(browser: Browser, classifier: tuple[Server, Answers], t
     assert "hurt" not in browser.value("document.title")
     assert browser.problems == []
     picture(browser, "lines")
+
+
+def test_a_reply_is_shown_as_it_was_asked_for(
+    browser: Browser, classifier: tuple[Server, Answers], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, answers = classifier
+    asked, go_on = threading.Event(), threading.Event()
+
+    def slow(value: Any) -> object:
+        asked.set()
+        assert go_on.wait(20)
+        return answers.classify(value)
+
+    monkeypatch.setattr(server, "answers", {**server.answers, "/api/classify": slow})
+    opened(browser, server)
+    browser.value(f"document.querySelector('#text').value = {json.dumps(LONG + chr(10) + TEXTS[0])}")
+    browser.click("#lines")
+    browser.click("#classify button")
+    assert asked.wait(20)
+    browser.click("#lines")
+    browser.choose("#long", "tail")
+    go_on.set()
+    browser.wait("document.querySelectorAll('#lines-table tbody tr').length === 2")
+    status = browser.text("#classify-status")
+    assert status.startswith("2 lines; ") and "keep the beginning" in status
+    assert not browser.visible("#classes")
 
 
 def test_files_that_cannot_be_read(browser: Browser, classifier: tuple[Server, Answers], tmp_path: Path) -> None:
