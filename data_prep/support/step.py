@@ -75,7 +75,7 @@ class Step:
         self.resumed = False
         """Whether ``work`` contains work of an earlier run."""
         self._digest = _digest(key)
-        self._accepted = {self._digest, _digest(same_so_far or key)}
+        self._accepted = self._digest, _digest(same_so_far or key)
         self._redo = redo
 
     def __enter__(self) -> "Step":
