@@ -4,8 +4,8 @@
     linformer data binarize --tokenizer DIR --out BIN train.txt valid.txt       one split per file, named after it
 
 writes BIN/train.{bin,idx} and so on, the tokenizer's files, which a trained model needs, and manifest.json. Each line
-becomes one item, which ends with </s>. An empty line becomes an item that is only </s>, fairseq's document separator
-for --sample-break-mode complete_doc. Lines end with \\n or \\r\\n.
+becomes one item, which ends with </s>, without white space at its ends. A line of nothing else becomes an item that is
+only </s>, fairseq's document separator for --sample-break-mode complete_doc. Lines end with \\n or \\r\\n.
 
 With --shards S, the documents of the training text are distributed over BIN/0 to BIN/S-1. Pass BIN/0:BIN/1:... to
 fairseq-train, which then reads one folder per epoch. Each folder also contains the other splits.
