@@ -23,8 +23,8 @@ def main(words):
     print("told", *sys.argv[1:], flush=True)
     print("to stderr", file=sys.stderr)
     if words[0] == "waits":
-        Path(words[1] + ".waits").touch()
-        try:
+        try:  # the signal may come as soon as the file is there
+            Path(words[1] + ".waits").touch()
             time.sleep(60)
         except KeyboardInterrupt:
             time.sleep(0.5)
