@@ -192,7 +192,6 @@ class _Handler(BaseHTTPRequestHandler):
         self._has_answer = False
         try:
             self._respond(self._answered)
-            self.wfile.flush()
         finally:
             if self._has_answer:
                 self.server.answer_sent()

@@ -62,12 +62,13 @@ def figure3(results: Path) -> Iterator[Part]:
         if (results / by_hours).is_file():
             yield f"![Validation perplexity by tokens and by hours]({by_hours})\n"
         yield origin(results, name, OF_PAPER[name])
-    made = {panel: set[tuple[object, ...]]() for panel in PANELS}
-    for row in (row for rows in drawn.values() for row in rows if row.scale.paper):
-        for panel in PANELS.keys() & set(row.figure3):
-            made[panel].add(identity(row.model))
-    left = {panel: models - len(made[panel]) for panel, (_, _, models) in PANELS.items()}
-    if missing := [f"{count} of {PANELS[panel][2]} in panel {panel}" for panel, count in left.items() if count > 0]:
-        yield Missing(f"curves at the paper's scale: {', '.join(missing)}", _FIGURE3)
+    large = [row for rows in drawn.values() for row in rows if row.scale.paper]
+    left = []
+    for panel, (_, _, models) in PANELS.items():
+        made = len({identity(row.model) for row in large if panel in row.figure3})
+        if made < models:
+            left.append(f"{models - made} of {models} in panel {panel}")
+    if left:
+        yield Missing(f"curves at the paper's scale: {', '.join(left)}", _FIGURE3)
     if not drawn.get("small/runs.jsonl"):
         yield Missing("the figure at small scale", OF_PAPER["small/runs.jsonl"])

@@ -36,9 +36,8 @@ def figures(rows: Iterable[Row]) -> tuple[list[Figure], list[str]]:
             )
         empty = [Panel(_title(panel, is_paper=True), []) for panel in PANELS]
         return [Figure("figure3", f"Figure 3 of {SOURCE}", "", empty)], notes
-    of_paper = [group for group in scales.values() if _is_paper(group)]
-    drawn = [_figure(group, "figure3" if [group] == of_paper else None) for group in scales.values()]
-    return sorted(drawn, key=lambda figure: figure.stem), notes
+    several = sum(map(_is_paper, scales.values())) > 1  # each needs a name of its own
+    return sorted((_figure(group, several) for group in scales.values()), key=lambda figure: figure.stem), notes
 
 
 def _is_paper(group: Sequence[Row]) -> bool:
@@ -47,7 +46,7 @@ def _is_paper(group: Sequence[Row]) -> bool:
     return (scale.layers, scale.width) == (PAPER_LAYERS, PAPER_WIDTH) and (scale.max_update or 0) >= PAPER_UPDATES
 
 
-def _figure(group: Sequence[Row], stem: str | None) -> Figure:
+def _figure(group: Sequence[Row], several: bool) -> Figure:
     scale = group[0].scale
     tokens = scale.tokens_per_update
     size = f"{scale.layers} layers x {scale.width}, {scale.max_update:,} updates"
@@ -57,15 +56,13 @@ def _figure(group: Sequence[Row], stem: str | None) -> Figure:
         kind = "at another scale than the paper's"
     else:
         kind = "reproduced" if all(row.scale.paper for row in group) else "at the paper's scale, unfinished"
-    stem = stem or f"figure3_{scale.layers}x{scale.width}_{scale.max_update}updates" + (
-        f"_{tokens}tokens" if tokens else ""
-    )
+    stem = f"figure3_{scale.layers}x{scale.width}_{scale.max_update}updates" + (f"_{tokens}tokens" if tokens else "")
     panels = []
     for panel in PANELS:
         runs = sorted((row for row in group if panel in row.figure3), key=_order)
         panels.append(Panel(_title(panel, is_paper), _curves(runs)))
     return Figure(
-        stem=stem,
+        stem="figure3" if is_paper and not several else stem,
         title=f"Figure 3 of {SOURCE}, {kind}: {size}",
         caption="Perplexity of masked validation tokens, logarithmic; in brackets the last value. In the first "
         f"{FIRST_SHARE:.0%} of the updates curves may leave the axes. {provenance(group)}",

@@ -35,12 +35,12 @@ class Group:
     @property
     def perplexities(self) -> list[float]:
         """Perplexity at the end of each finished run, where it is finite."""
-        return [final for row in self.rows if row.finished and (final := _final(row)) is not None]
+        return [end for row in self.rows if (end := _end(row)) is not None]
 
     @property
     def hours(self) -> float | None:
         """Hours of training, the median over the runs whose perplexity counts; None if no log has a speed."""
-        return _median(_hours(row, row.updates) for row in self.rows if row.finished and _final(row) is not None)
+        return _median(_hours(row, row.updates) for row in self.rows if _end(row) is not None)
 
     @property
     def curve(self) -> dict[int, float]:
@@ -76,7 +76,7 @@ def perplexity_table(rows: Iterable[Row]) -> tuple[list[Table], list[str]]:
     unfinished = [row.name for group in found for row in group.rows if not row.finished]
     if unfinished:
         notes.append(f"Unfinished, not counted: {', '.join(unfinished)}.")
-    without = [row.name for group in found for row in group.rows if row.finished and _final(row) is None]
+    without = [row.name for group in found for row in group.rows if row.finished and _end(row) is None]
     if without:
         notes.append(f"Without a finite perplexity at the end, not counted: {', '.join(without)}.")
     return [Table("Masked-language modelling", lines)], [_LEGEND, *notes, _about(found)]
@@ -96,8 +96,9 @@ def perplexity_figure(rows: Iterable[Row]) -> tuple[Figure, list[str]]:
     return Figure("perplexity", "Validation perplexity in pretraining", caption, panels), notes
 
 
-def _final(row: Row) -> float | None:
-    return row.perplexity.final if row.perplexity else None
+def _end(row: Row) -> float | None:
+    """Perplexity at the end of a finished run; None if the run is unfinished, or diverged."""
+    return row.perplexity.final if row.finished and row.perplexity else None
 
 
 def _about(found: Sequence[Group]) -> str:

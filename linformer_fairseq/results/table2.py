@@ -126,18 +126,16 @@ def _cell(runs: Sequence[Row], notes: list[str]) -> Cell:
     if shorter := [row for row, _ in scored if row.max_update < longest]:
         names = ", ".join(row.name for row in shorter)
         notes.append(f"Not counted, for others of that model and task take {longest:,} updates: {names}.")
-    seeds: dict[tuple[float | None, int], list[Row]] = {}
-    for row, _ in scored:
+    newest_of: dict[tuple[float | None, int], tuple[Row, float]] = {}
+    for row, accuracy in sorted(scored, key=lambda pair: pair[0].started):
         if row.max_update == longest:
-            seeds.setdefault((row.lr, row.seed), []).append(row)
+            if older := newest_of.get((row.lr, row.seed)):
+                same = "the same model, task, rate and seed"
+                notes.append(f"Not counted, for {row.name} has {same} and is newer: {older[0].name}.")
+            newest_of[row.lr, row.seed] = row, accuracy
     rates: dict[float | None, list[float]] = {}
-    for (tried, _), same in seeds.items():
-        *older, last = sorted(same, key=lambda row: row.started)
-        if older:
-            names = ", ".join(row.name for row in older)
-            notes.append(f"Not counted, for {last.name} has the same model, task, rate and seed and is newer: {names}.")
-        if last.accuracy:
-            rates.setdefault(tried, []).append(last.accuracy.best)
+    for (tried, _), (_, accuracy) in newest_of.items():
+        rates.setdefault(tried, []).append(accuracy)
     # A learning rate with fewer seeds could be the best by chance.
     most = max(map(len, rates.values()))
     lr, values = max(
