@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -26,12 +25,12 @@ Results = Iterator[tuple[str, Any]]
 """Results with the id of their text."""
 
 
-def _is_input(out: Path) -> bool:
-    """Whether standard input is read from this file."""
+def _standard_input() -> int | None:
+    """Its descriptor; None if there is no standard input, or none of the system's."""
     try:
-        return os.path.samestat(os.fstat(sys.stdin.fileno()), out.stat())
-    except (AttributeError, OSError, ValueError):  # there is no standard input, it is no file, or nothing is at out
-        return False
+        return sys.stdin.fileno() if sys.stdin else None
+    except (OSError, ValueError):  # ValueError: it is closed
+        return None
 
 
 class TextStream:
@@ -46,9 +45,8 @@ class TextStream:
         path = None if arguments.input == STDIN else arguments.input
         out = arguments.out
         if out is not None:
-            check_output("--out", out, path, Path(find_weights(arguments.checkpoint)))
-        if path is None and out is not None and _is_input(out):
-            raise UserError(f"--out {out}: is the input, which would be lost; choose another")
+            given = _standard_input() if path is None else path
+            check_output("--out", out, given, Path(find_weights(arguments.checkpoint)))
         if path is not None and out is not None and path.is_dir() and out.resolve().is_relative_to(path.resolve()):
             raise UserError(f"--out {out}: is in the folder of the texts, and would be one of them; choose another")
         self._source = open_source(path, sys.stdin.buffer if sys.stdin else None, arguments.format, arguments.field)

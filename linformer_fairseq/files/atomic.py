@@ -76,13 +76,13 @@ class _Tried(Exception):
     """Ends the writing of a file that is only tried."""
 
 
-def check_output(option: str, path: Path, *inputs: Path | None) -> None:
+def check_output(option: str, path: Path, *inputs: Path | int | None) -> None:
     """Refuse a file that cannot be written, before the long work that it is for. Nothing stays of the trial.
 
     Args:
         option: with which the file was given.
         path: the file.
-        inputs: files that are read, and would be lost.
+        inputs: files that are read, and would be lost; an open one by its descriptor.
 
     Raises:
         UserError: it cannot be written, or is one of the inputs; the text says why.
@@ -97,9 +97,9 @@ def check_output(option: str, path: Path, *inputs: Path | None) -> None:
         raise UserError(f"{option} {path}: is the input, which would be lost; choose another file")
 
 
-def _same(path: Path, other: Path) -> bool:
+def _same(path: Path, other: Path | int) -> bool:
     try:
-        return path.samefile(other)
+        return os.path.samestat(path.stat(), os.fstat(other) if isinstance(other, int) else other.stat())
     except OSError:  # there is no such file, or the name is none of a file
         return False
 
