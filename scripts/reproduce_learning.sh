@@ -23,11 +23,12 @@ usage: scripts/reproduce_learning.sh STUDY [options]
                 same without pretraining. An estimated three and a half hours on two cores
   plateau       perplexity of a RoBERTa and a Linformer over 30,000 updates, until both have left the plateau of word
                 frequencies, and accuracy on two tasks: 2 layers x 128, n = 256; an hour on two cores, in bf16
-  released      the model that comes with the package, and a RoBERTa to compare: 6 layers x 256, n = 512, 262 million
-                tokens each; finetuned on SST-2, QNLI, QQP and all of IMDB, five seeds; then the weights for release, in
-                OUT/weights. On a GPU if there is one: the pretraining takes ten minutes on an NVIDIA H200, without its
-                third part, which has been measured on a CPU only (an hour and a half for the Linformer). On two
-                cores an estimated day for the pretraining and two for the rest, in bf16
+  released      the models that come with the package, and a RoBERTa to compare: 6 layers x 256, n = 512, 262 million
+                tokens each; finetuned on SST-2, QNLI, QQP and all of IMDB, five seeds; the Linformer also after more
+                pretraining, on IMDB's reviews; then the weights for release, in OUT/weights. On a GPU if there is one:
+                the first two parts of the pretraining take ten minutes on an NVIDIA H200; the third has been measured
+                on a CPU only (an hour and a half for the Linformer), like that on reviews. On two cores an estimated day
+                for the pretraining and two for the rest, in bf16
   conversion    perplexity against updates of a converted RoBERTa and of a Linformer from scratch: 6 layers x 256,
                 n = 64, k = 16, three seeds; an estimated hour on two cores, in bf16
 
@@ -69,11 +70,12 @@ find_data
 text=("$data/corpus/books.txt.xz" "$data/corpus/wiki.txt.xz")
 schedule="optimization.max_update=$updates lr_scheduler.warmup_updates=$((updates / 20 + 1))"
 device="run_config=cpu"
+corpus=bin
 finetuning="run_config=cpu dataset.num_workers=0 optimization.clip_norm=1.0"
 lines=()
 
 pretrain() { # pretrain NAME EXPERIMENT SEED OVERRIDE...: adds a line to the list of runs
-    lines+=("$1_s$3 pretrain experiment=$2 common.seed=$3 ${*:4} $schedule $device task.data=bin run.runs=$runs run.name=$1_s$3")
+    lines+=("$1_s$3 pretrain experiment=$2 common.seed=$3 ${*:4} $schedule $device task.data=$corpus run.runs=$runs run.name=$1_s$3")
 }
 
 for_seeds() { # for_seeds NAME EXPERIMENT OVERRIDE...: the same with each seed
@@ -266,7 +268,7 @@ fast_precision() { # on processors without instructions for bf16, it is slower t
 }
 
 released() {
-    local model seed task precision at_a_time="$jobs"
+    local model seed task precision at_a_time="$jobs" reviewed=linformer_small_batches_s1
     local -A tasks=([sst2]=glue/SST-2 [qnli]=glue/QNLI [qqp]=glue/QQP [imdb]=aclImdb_full.tar.xz)
     local -A rates=([sst2]=1e-4 [qnli]=3e-4 [qqp]=3e-4 [imdb]=3e-4) last=([sst2]=6300 [qnli]=1300 [qqp]=1100 [imdb]=1460)
     # SST-2 is learned within three epochs of 2,043 updates: the best checkpoint is looked for between their ends, too.
@@ -277,6 +279,9 @@ released() {
         precision=bf16 device="run_config=gpu dataset.num_workers=6" jobs=1 # for the pretraining
     fi
     for task in "${!tasks[@]}"; do prepare_task "$task" "${tasks[$task]}" 512; done
+    [[ -f reviews.txt ]] || stoppable python -m scripts.reproduce_tools.reviews --from "$data/${tasks[imdb]}" --out reviews.txt
+    linformer_data corpus --out reviews_text --valid-share 0.01 --workers "$jobs" reviews.txt
+    linformer_data binarize --tokenizer tokenizer --out reviews --workers "$jobs" reviews_text
     schedule="optimization.max_update=$((updates * 6 / 7)) lr_scheduler.total_num_update=$((updates * 4454 / 3500))"
     schedule+=" lr_scheduler.warmup_updates=$((updates * 181 / 3500)) run.precision=$precision"
     for model in linformer roberta; do pretrain "${model}_blocks" "released/$model" 1; done
@@ -295,13 +300,23 @@ released() {
             "checkpoint.finetune_from_model=$runs/${model}_s1/checkpoint_last.pt"
     done
     run_all "pretraining on paragraphs in small batches" "${lines[@]}"
+    # The Linformer twice on film reviews: in the second run, the learning rate rises again, and other tokens are masked.
+    schedule="optimization.max_update=$((updates * 10 / 7)) lr_scheduler.warmup_updates=$((updates / 35)) run.precision=$precision"
+    corpus=reviews
+    for ((seed = 1; seed <= 2; seed++)); do
+        lines=()
+        pretrain linformer_reviews released/linformer_reviews "$seed" "checkpoint.finetune_from_model=$runs/$reviewed/checkpoint_best.pt"
+        run_all "pretraining on film reviews, $seed of 2" "${lines[@]}"
+        reviewed="linformer_reviews_s$seed"
+    done
     lines=() jobs="$at_a_time"
     finetuning+=" run.precision=$(fast_precision) run.sentences_per_update=32 dataset.batch_size=32"
     for task in "${!tasks[@]}"; do
         for ((seed = 1; seed <= seeds; seed++)); do
-            for model in {linformer,roberta}_small_batches untrained_{linformer,roberta}; do
+            for model in {linformer,roberta}_small_batches_s1 "$reviewed" untrained_{linformer,roberta}_s1; do
                 [[ $model != untrained_* || $seed == 1 ]] || continue
-                finetune "${model}_s1" "$task" "$seed" "${finetune_updates:-${last[$task]}}" "task.data=$task" \
+                [[ $model != "$reviewed" || $task == sst2 || $task == imdb ]] || continue
+                finetune "$model" "$task" "$seed" "${finetune_updates:-${last[$task]}}" "task.data=$task" \
                     "lr=${rates[$task]}" "$([[ $task != sst2 ]] || echo "$often")"
             done
         done
@@ -309,7 +324,15 @@ released() {
     run_all "finetuning" "${lines[@]}"
     rm -rf -- weights
     linformer checkpoint release "$runs/linformer_small_batches_s1/checkpoint_best.pt" --data bin --out weights/linformer-small
-    linformer checkpoint release "$runs"/linformer_small_batches_s1/sst2_*_s1/checkpoint_best.pt --data sst2 --out weights/linformer-small-sst2
+    linformer checkpoint release "$(most_accurate "$runs/$reviewed"/sst2_*)/checkpoint_best.pt" --data sst2 \
+        --out weights/linformer-small-sst2
+}
+
+most_accurate() { # most_accurate RUN...: the finetuning with the highest validation accuracy
+    local run
+    for run in "$@"; do
+        printf '%s\t%s\n' "$(sed -n 's/.*"valid_best_accuracy": "\([0-9.]*\)".*/\1/p' "$run/train.log" | tail -n 1)" "$run"
+    done | sort -k 1,1nr -s | sed -n '1s/[^\t]*\t//p'
 }
 
 conversion() {

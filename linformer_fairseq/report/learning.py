@@ -52,9 +52,10 @@ STUDIES = (
     Study("plateau", "Long training", 6),
     Study(
         "released",
-        "The model that comes with the package",
-        56,
-        r"(linformer|roberta)(_blocks)?_s1|((linformer|roberta)_small_batches|untrained_(linformer|roberta))_s1(/.*)?",
+        "The models that come with the package",
+        68,
+        r"(linformer|roberta)(_blocks)?_s1|linformer_reviews_s[12](/.*)?|"
+        r"((linformer|roberta)_small_batches|untrained_(linformer|roberta))_s1(/.*)?",
     ),
     Study("conversion", "A converted RoBERTa", 7),
 )

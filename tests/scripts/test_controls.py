@@ -1,4 +1,4 @@
-"""The controls of the small results: a bag of words, and the passages of authors."""
+"""The control of the small results, a bag of words; and the texts of the studies: passages of authors, film reviews."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytest.importorskip("sklearn")
 
 from data_prep import prepare_task
 from linformer_fairseq.files.errors import UserError
-from scripts.reproduce_tools import authors, bag_of_words
+from scripts.reproduce_tools import authors, bag_of_words, reviews
 
 
 def test_a_bag_of_words_finds_the_word_that_tells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -144,3 +144,26 @@ def test_a_list_of_other_books_is_refused(library: tuple[Path, Path]) -> None:
     table.write_text(table.read_text().replace("\t3\n", "\t2\n", 1))
     with pytest.raises(UserError, match="does not list the books"):
         authors.read_books(text, table)
+
+
+def test_reviews_become_documents_of_pieces(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those of train, by label and number; no label is in the text."""
+    texts = {
+        "train/pos/10_9.txt": "a b c d e<br /><br />f g",
+        "train/pos/9_7.txt": " one ",
+        "train/neg/3_1.txt": "x y z",
+    }
+    for name, text in {**texts, "test/pos/1_9.txt": "held out", "test/neg/1_2.txt": "held out"}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    words = ["--from", str(tmp_path), "--out", str(tmp_path / "new" / "reviews.txt"), "--words", "3"]
+    reviews.main(words)
+    assert (tmp_path / "new" / "reviews.txt").read_text() == "x y z\n\none\n\na b c\nd e f\ng\n\n"
+    assert capsys.readouterr().out == "3 reviews in 5 pieces\n"
+
+
+@pytest.mark.parametrize(("count", "lengths"), [(0, []), (3, [3]), (331, [166, 165]), (990, [330, 330, 330])])
+def test_pieces_of_a_review_have_about_one_length(count: int, lengths: list[int]) -> None:
+    text = " ".join(map(str, range(count)))
+    found = list(reviews.pieces(text, 330))
+    assert [len(piece.split()) for piece in found] == lengths and " ".join(found) == text
