@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.results,
             arguments.license,
             arguments.language,
-            released=_released(arguments.out),
+            **_written_for(arguments.out),
         )
     except ValueError as error:  # CheckpointError among them
         raise UserError(str(error)) from None
@@ -35,7 +35,9 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _released(out: Path | None) -> Path | None:
-    """The folder of a released model that the card will lie in, so that its code is for that."""
+def _written_for(out: Path | None) -> dict[str, Path]:
+    """The folder of a released or exported model that the card will lie in, by argument: its code is for that."""
     folder = out.absolute().parent if out else None
-    return folder if folder and (folder / WEIGHTS).is_file() and not (folder / TRANSFORMERS_CONFIG).is_file() else None
+    if folder is None or not (folder / WEIGHTS).is_file():
+        return {}
+    return {"exported" if (folder / TRANSFORMERS_CONFIG).is_file() else "released": folder}

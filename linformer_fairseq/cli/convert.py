@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from linformer_fairseq.cli.arguments.models import TEXT_TOKENS
 from linformer_fairseq.cli.devices import device_of
 from linformer_fairseq.conversion.convert import RECORD, Choices, Sample, convert
 from linformer_fairseq.conversion.huggingface_source import FILES
@@ -32,10 +33,12 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.max_positions,
             arguments.seed,
         )
-        sample = Sample(arguments.text, arguments.text_tokens) if arguments.text else None
+        if arguments.text_tokens and not arguments.text:
+            raise UserError(f"--text-tokens {arguments.text_tokens}: no text is read; give --text FILE, too")
+        sample = Sample(arguments.text, arguments.text_tokens or TEXT_TOKENS) if arguments.text else None
         device = device_of(arguments.device)
         path = _local(arguments.source)
-        name = Path(arguments.source).name if Path(arguments.source).exists() else arguments.source
+        name = Path(arguments.source).resolve().name if Path(arguments.source).exists() else arguments.source
         record = convert(path, name, arguments.out, choices, arguments.data, sample, device)
     except ValueError as error:  # CheckpointError among them
         raise UserError(str(error)) from None

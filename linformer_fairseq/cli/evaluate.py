@@ -6,8 +6,10 @@ import argparse
 import logging
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import torch
 
 from linformer_fairseq.checkpoints.released_folder import existing_weights
 from linformer_fairseq.cli.devices import device_of
@@ -26,6 +28,7 @@ from linformer_fairseq.files import provenance
 from linformer_fairseq.files.atomic import check_output
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.evaluation_record import SCHEMA, EvaluationRecord, write_evaluation
+from linformer_fairseq.files.shipped import shipped_models
 from linformer_fairseq.files.task_data import TaskData, read_task
 
 
@@ -40,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
         submission = _submission_path(arguments.submission, data)
         outputs = {"--out": arguments.out, "--submission": submission, "--results": arguments.results}
         weights = existing_weights(arguments.checkpoint)
-        _check_outputs(outputs, weights)
+        _check_outputs(outputs, [weights, *data.files])
         if arguments.results and not data.has_labels(split):
             raise UserError(f"--results {arguments.results}: {split} of {data.folder} has no labels: no score")
         device = device_of(arguments.device, arguments.bf16)
@@ -58,7 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
             if lost := data.rejected(split):
                 print(f"warning: {submission} lacks {lost:,} rows, see {data.folder / 'rejected.tsv'}", file=sys.stderr)
         if arguments.results:
-            write_evaluation(arguments.results, _record(arguments, finetuned.path, data, split, found, scores))
+            record = _record(arguments, finetuned.path, device, data, split, found, scores)
+            write_evaluation(arguments.results, record)
     except ValueError as error:  # CheckpointError among them
         raise UserError(str(error)) from None
     return 0
@@ -93,6 +97,7 @@ def report(split: str, data: TaskData, found: Predictions, scores: Mapping[str, 
 def _record(
     arguments: argparse.Namespace,
     checkpoint: Path,
+    device: torch.device,
     data: TaskData,
     split: str,
     found: Predictions,
@@ -102,32 +107,38 @@ def _record(
     source = data.manifest.get("source")
     if not isinstance(source, dict):  # a file that somebody changed
         source = {}
-    options = ["--split", split, *(["--bf16"] if arguments.bf16 else [])]
+    flags = {"--bf16": arguments.bf16, "--compile-encoder": arguments.compile_encoder}
+    options = ["--split", split, "--device", str(device), *(flag for flag, given in flags.items() if given)]
+    model = arguments.checkpoint
+    if model not in shipped_models():
+        model = Path(model).resolve().name
+    folder = data.folder.resolve().name
+    gpu = f", {torch.cuda.get_device_name(device)}" if device.type == "cuda" else ""
     return EvaluationRecord(
         schema=SCHEMA,
         sha256=provenance.sha256(checkpoint),
-        task=str(data.manifest.get("task", data.folder.name)),
+        task=str(data.manifest.get("task", folder)),
         source={key: str(source[key]) for key in ("kind", "repository", "config", "revision") if source.get(key)},
         split=split,
         examples=len(found.predicted),
         scores=scores,
         majority=majority(found.targets)[1],
-        command=shlex.join(["linformer", "evaluate", checkpoint.name, data.folder.name, *options]),
+        command=shlex.join(["linformer", "evaluate", model, folder, *options]),
         precision="bf16" if arguments.bf16 else "fp32",
         commit=provenance.commit(Path(__file__).resolve().parents[2]),
-        machine=provenance.machine(),
+        machine=f"{provenance.machine()}{gpu}",
         date=provenance.date(),
         versions=provenance.versions(),
     )
 
 
-def _check_outputs(given: Mapping[str, Path | None], checkpoint: Path) -> None:
-    """Refuse files, by option, that cannot be written, of which two are one, or of which one is the checkpoint."""
+def _check_outputs(given: Mapping[str, Path | None], inputs: Sequence[Path]) -> None:
+    """Refuse files, by option, that cannot be written, of which two are one, or of which one is an input."""
     options: dict[Path, str] = {}
     for option, path in given.items():
         if path is None:
             continue
-        check_output(option, path, checkpoint)
+        check_output(option, path, *inputs)
         other = options.setdefault(path.resolve(), option)
         if other != option:
             raise UserError(f"{option} {path}: is the file of {other}, too, which would be lost; choose another name")

@@ -15,6 +15,7 @@ from linformer_fairseq.checkpoints.released_folder import PROGRAM
 from linformer_fairseq.core import prepare_export
 from linformer_fairseq.files.atomic import new_folder
 from linformer_fairseq.files.dictionary import EOS
+from linformer_fairseq.files.errors import UserError
 
 from .hugging_face import convert
 from .hugging_face.modeling_linformer import LinformerPreTrainedModel
@@ -55,10 +56,15 @@ def program_of(model: LinformerPreTrainedModel) -> ExportedProgram:
 
     It takes ``input_ids`` and ``attention_mask``, int64 (B, T) padded on the right, for any B and 2 <= T <= n, and
     returns the logits, (B, T, V) or (B, classes).
+
+    Raises:
+        UserError: n is 2, so that there is a single length.
     """
     model = copy.deepcopy(model)
     prepare_export(model)
     n = model.config.max_position_embeddings
+    if n < 3:
+        raise UserError(f"a model with n = {n} has no graph for inputs of any length: expected n of at least 3")
     tokens = torch.full((2, max(2, n // 2)), EOS)
     mask = torch.ones_like(tokens)
     mask[1, -1] = 0

@@ -50,6 +50,12 @@ class TaskData:
             raise UserError(f"{self.folder / MANIFEST}: submission is {shortened(name)}; expected the name of a file")
         return name
 
+    @property
+    def files(self) -> list[Path]:
+        """The files that are read, as far as they exist."""
+        parts = [self.folder / part for part in ("input0", "input1", "label", "ids")]
+        return [self.folder / MANIFEST, *(path for part in parts for path in sorted(part.glob("*")))]
+
     def rejected(self, split: str) -> int:
         """Number of rows of a split that are not in the folder because they are invalid.
 

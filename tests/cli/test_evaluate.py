@@ -213,6 +213,30 @@ def test_the_weights_in_a_folder_are_not_overwritten(
     assert weights.read_text() == "old"
 
 
+@pytest.mark.parametrize("name", ["manifest.json", "input0/valid.idx", "label/dict.txt", "ids/valid.txt"])
+@pytest.mark.parametrize("option", ["--out", "--results", "--submission"])
+def test_the_files_of_the_task_are_not_overwritten(
+    data: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, name: str
+) -> None:
+    shutil.copytree(data, tmp_path / "task")
+    lost = tmp_path / "task" / name
+    before = lost.read_bytes()
+    assert says(fails(capsys, checkpoint, tmp_path / "task", option, lost), f"{option} {lost}", "is the input")
+    assert lost.read_bytes() == before
+
+
+def test_the_command_that_is_recorded_names_model_and_task(
+    data: Path, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also a folder in place of the file in it, and the folder that one is in."""
+    release(checkpoint, data, tmp_path / "my model")
+    monkeypatch.chdir(data)
+    words = ["evaluate", str(tmp_path / "my model"), ".", "--device", "cpu", "--bf16"]
+    assert cli.main([*words, "--results", str(tmp_path / "scores.json")]) == 0
+    command = json.loads((tmp_path / "scores.json").read_text())["command"]
+    assert command == f"linformer evaluate 'my model' {data.name} --split valid --device cpu --bf16"
+
+
 def test_submission(data: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["evaluate", str(checkpoint), str(data), "--split", "test", "--submission", str(tmp_path)]
     assert cli.main([*words, "--out", str(tmp_path / "out.tsv")]) == 0

@@ -39,6 +39,7 @@ def refusal(capsys: pytest.CaptureFixture[str], source: Path, out: Path, *words:
         (["--start", "dct", "--projection", "convolution"], "--start dct"),
         (["--start", "random", "--projection", "mean_pool"], "--start random"),
         (["--start", "least_squares"], "--text FILE"),
+        (["--text-tokens", 5], "--text-tokens 5: no text"),
         (["--text", "absent.txt"], "absent.txt: no such file"),
         (["--data", "absent"], "absent/dict.txt: no such file"),
         (["--device", "abacus"], "--device abacus"),

@@ -13,6 +13,7 @@ from torch import Tensor
 from linformer_fairseq.checkpoints.released_folder import ONNX, PROGRAM
 from linformer_fairseq.core import build_attention_layers, prepare_export
 from linformer_fairseq.exporting.program import export_program, program_of
+from linformer_fairseq.files.errors import UserError
 from tests.core.cases import EVERY_CASE, padding_mask, randomise, settings_of
 from tests.exporting.test_models import in_both, options_of, padded
 
@@ -73,6 +74,12 @@ def test_one_program_serves_all_lengths(case: str) -> None:
     compare(program, model, 1e-5)
 
 
+def test_a_model_for_one_length_has_no_graph() -> None:
+    _, model, _ = in_both(**options_of("none-linear") | {"max_positions": 2, "projected_dim": 1})
+    with pytest.raises(UserError, match="n = 2 "):
+        program_of(model)
+
+
 @pytest.fixture(scope="module")
 def reference(exported: Path) -> Any:
     from linformer_fairseq.exporting.hugging_face.modeling_linformer import LinformerForMaskedLM
@@ -92,7 +99,8 @@ def batches() -> list[tuple[Tensor, Tensor]]:
 def test_the_shipped_model_as_a_program(reference: Any, tmp_path: Path) -> None:
     export_program("linformer-small", tmp_path / "out")
     config = json.loads((tmp_path / "out/config.json").read_text())
-    assert config["model_type"] == "linformer" and "auto_map" not in config  # which names code that is not there
+    assert not {"auto_map", "model_type"} & config.keys()  # transformers looks for code of theirs, which is not there
+    assert config["max_position_embeddings"] == 512
     program = torch.export.load(tmp_path / "out" / PROGRAM).module()
     for tokens, mask in batches():
         expected = reference(tokens, mask).logits[mask]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +119,11 @@ def test_parameters_are_counted_as_torch_counts_them(case: str, frozen: bool) ->
     built = directly(options["max_positions"], **options)
     built.register_classification_head("head", num_classes=3)
     model = CheckpointModel(Path("x"), {"model": built.state_dict()}, built.args, "head", False)
-    assert architecture.count_parameters(model) == sum(parameter.numel() for parameter in built.parameters())
+    sizes = {name: parameter.numel() for name, parameter in built.named_parameters()}
+    assert architecture.count_parameters(model) == sum(sizes.values())
+    head = sum(size for name, size in sizes.items() if name.startswith("encoder.lm_head."))
+    assert architecture.count_parameters(model, exported=True) == sum(sizes.values()) - head
+    assert architecture.count_parameters(replace(model, head=None), exported=True) == sum(sizes.values())
 
 
 def test_the_card_of_a_run(pretrained: Path) -> None:
@@ -233,6 +238,7 @@ def test_scores_of_evaluate(finetuned: Path, task: Path, tmp_path: Path, capsys:
     assert score.metric_value == pytest.approx(found["scores"]["f1"] / 100, abs=1e-6)
     metrics = card.text.split("## Metrics")[1].split("##")[0]
     assert found["command"] in metrics and found["date"] in metrics and found["commit"] in metrics
+    assert found["command"] == f"linformer evaluate {finetuned.name} {task.name} --split valid --device cpu"
     assert "81.20 %" in metrics
     write_json(scores, found | {"sha256": "0" * 64})
     with pytest.raises(UserError, match="another checkpoint"):
@@ -383,6 +389,15 @@ def test_an_export_has_a_card(exported: Path) -> None:
     assert (data["library_name"], data["pipeline_tag"], data["license"]) == ("transformers", "fill-mask", "mit")
     assert "custom_code" in data["tags"]
     assert f'AutoModelForMaskedLM.from_pretrained("{exported.name}", trust_remote_code=True)' in card.text
+
+
+def test_the_card_of_a_run_in_an_exported_folder_has_code_for_that(exported: Path, tmp_path: Path) -> None:
+    for name in ("config.json", "model.safetensors"):
+        (tmp_path / name).symlink_to(exported / name)
+    assert cli.main(["card", "linformer-small", "--license", "cc0-1.0", "--out", str(tmp_path / "README.md")]) == 0
+    card = ModelCard.load(tmp_path / "README.md")
+    assert (card.data.library_name, card.data.license) == ("transformers", "cc0-1.0")
+    assert f'AutoModelForMaskedLM.from_pretrained("{tmp_path.name}", trust_remote_code=True)' in card.text
 
 
 def test_what_it_prints_is_what_it_writes(pretrained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

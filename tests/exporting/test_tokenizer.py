@@ -33,6 +33,8 @@ AWKWARD = [
     "मराठी नि ไทยคำ עִבְרִית عَرَبِيّ",
     "emoji 👩‍👩‍👧 🇩🇪 👍🏽 ❤️",
     "e" + "\u0301" * 5 + " q\u0323\u0307",
+    "Tie\u0302\u0301ng Vie\u0323\u0302t \uff76\uff9e\uff8a\uff9f",
+    "see <0x0A> here, <0x41><0xFF> and <<0x41>> but not <0x4> or <0xzz>",
     "don't we'll 'S 123,456.78 x+=y;  #!/bin/sh\\n",
     "aaaaaaaaaaaaaaaaaaaaaaaaaaaa bbbbb ababababab",
     "\U0010ffff \ue000 \ud7ff",

@@ -10,6 +10,9 @@ from pathlib import Path
 from linformer_fairseq.cli.arguments import add_device
 from linformer_fairseq.files.option_types import count, seed
 
+TEXT_TOKENS = 32_768
+"""How many tokens of a text a conversion is compared on, unless another number is given."""
+
 
 def card(parser: argparse.ArgumentParser) -> None:
     """Write a model card in the format of the Hugging Face hub: Markdown with metadata in front.
@@ -115,7 +118,7 @@ def convert(parser: argparse.ArgumentParser) -> None:
     With --text, prints how close the result is to the source before any training: the perplexity of masked tokens of
     both, and the relative error of the attention's output in each layer. The folder OUT can be passed to
     `from_pretrained`, and to `linformer pretrain` and `finetune` as pretrained=OUT. With k = n, the result computes
-    the same as the source.
+    the same as the source, unless its E and F start at random; with --projection linear, for inputs of n tokens only.
     """
     parser.add_argument(
         "source",
@@ -165,9 +168,9 @@ def convert(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--text-tokens",
         type=count,
-        default=32768,
         metavar="N",
-        help="number of tokens to compare on; least_squares fits E and F to those after them (default: %(default)s)",
+        help="number of tokens of --text to compare on; least_squares fits E and F to those after them (default: "
+        f"{TEXT_TOKENS})",
     )
     parser.add_argument(
         "--seed", type=seed, default=1, help="seed of random E and F, and of the choice of masked tokens (default: 1)"
@@ -209,7 +212,7 @@ def export(parser: argparse.ArgumentParser) -> None:
             "model",
             metavar="MODEL",
             help="a checkpoint, its run folder, a folder made by `linformer checkpoint release`, `linformer convert` "
-            "or `linformer import hf`, or a model that comes with the package (linformer-small)",
+            "or `linformer import hf`, or a model that comes with the package",
         )
         one.add_argument("out", type=Path, metavar="OUT", help="new folder for the model")
         one.add_argument(

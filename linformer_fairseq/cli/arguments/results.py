@@ -20,8 +20,8 @@ def evaluate(parser: argparse.ArgumentParser) -> None:
     """
     parser.add_argument(
         "checkpoint",
-        help="checkpoint of a finetuning with --task sentence_prediction, its run folder, or a folder made by "
-        "`linformer checkpoint release`",
+        help="checkpoint of a finetuning with --task sentence_prediction, its run folder, a folder made by `linformer "
+        "checkpoint release` or `linformer import hf`, or a model that comes with the package",
     )
     parser.add_argument("data", type=Path, metavar="TASK", help="a folder made by `linformer data task`")
     parser.add_argument("--split", help="train, valid or test (default: test with --submission, otherwise valid)")

@@ -78,18 +78,24 @@ def _sentencepiece(path: Path, dict_txt: Path) -> Tokenizer:
             byte_fallback=bytes_for_unknown,
         )
     tokenizer = Tokenizer(model)
+    # tokenizers applies the charsmap to each character, sentencepiece to sequences, too: to a letter and its marks, and
+    # to halfwidth kana, which are only composed once they have been replaced.
+    composed = [normalizers.NFC()] if "nfkc" in proto.normalizer_spec.name else []
     tokenizer.normalizer = normalizers.Sequence(
         [
+            *composed,
             *_charsmap(path, proto.normalizer_spec.precompiled_charsmap),
-            # tokenizers applies the charsmap to each character, sentencepiece to sequences, too.
-            *([normalizers.NFC()] if "nfkc" in proto.normalizer_spec.name else []),
+            *composed,
             normalizers.Replace(Regex(" {2,}"), " "),
             normalizers.Replace(Regex(r" \z"), ""),
         ]
     )
     # "first": the text after a <mask> does not begin with a blank of its own.
     within = any(_BLANK in piece[1:] for piece in scores)
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(_BLANK, prepend_scheme="first", split=not within)
+    words = pre_tokenizers.Metaspace(_BLANK, prepend_scheme="first", split=not within)
+    # Whole, a <0x41> that the text has would be taken for the piece of the byte 0x41.
+    literals = pre_tokenizers.Split(Regex("(?<=<)(?=0x[0-9A-F]{2}>)"), "isolated")
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([words, literals])
     tokenizer.decoder = decoders.Sequence(
         [decoders.Replace(_BLANK, " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", left=1)]
     )

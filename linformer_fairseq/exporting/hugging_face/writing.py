@@ -68,7 +68,10 @@ class Converted:
 
     def write_tokenizer(self, folder: Path, with_code: bool = False) -> None:
         """Write config.json and the files of the tokenizer; config.json names the code if it is in the folder."""
-        _write_json(folder / TRANSFORMERS_CONFIG, self.config | ({"auto_map": options.AUTO_MAP} if with_code else {}))
+        config = self.config | {"auto_map": options.AUTO_MAP}
+        if not with_code:  # transformers warns of a type that it has no class for
+            config = {name: value for name, value in config.items() if name not in ("auto_map", "model_type")}
+        _write_json(folder / TRANSFORMERS_CONFIG, config)
         # Not its `save`, whose error on a full disk is no OSError.
         tokenizer = fast_tokenizer(self.trained.tokenizer, self.trained.dict_txt)
         (folder / "tokenizer.json").write_text(tokenizer.to_str(pretty=True), encoding="utf-8")

@@ -13,7 +13,7 @@ from linformer_fairseq.core import (
     projection_defaults,
 )
 from linformer_fairseq.exporting.trained import CheckpointModel
-from linformer_fairseq.files.weight_names import ENCODER, OUTPUT
+from linformer_fairseq.files.weight_names import ENCODER, LM_HEAD, OUTPUT
 from linformer_fairseq.models.options import attention_settings
 
 _NOT_TRAINED = (f"{ENCODER}version", ".signature")
@@ -46,29 +46,36 @@ def settings_of(options: Namespace) -> tuple[LinformerSettings, list[str]]:
     return settings, [str(warning.message) for warning in caught]
 
 
-def count_parameters(model: CheckpointModel) -> int:
-    """The number of trained parameters, as ``model.parameters()`` would count them."""
+def count_parameters(model: CheckpointModel, exported: bool = False) -> int:
+    """The number of trained parameters, as ``model.parameters()`` would count them.
+
+    Args:
+        model: the model.
+        exported: count those of transformers' model, whose classifiers have no head for masked tokens.
+    """
     settings, _ = settings_of(model.options)
-    left_out = {OUTPUT} if not model.options.untie_weights_roberta else set()
+    tied = (OUTPUT,) if not model.options.untie_weights_roberta else ()
+    left_out = (LM_HEAD,) if exported and model.head is not None else tied
     total = sum(
         tensor.numel()
         for name, tensor in model.weights.items()
-        if name not in left_out and not name.endswith(_NOT_TRAINED)
+        if not name.startswith(left_out) and not name.endswith(_NOT_TRAINED)
     )
     return total - (count_projection_parameters(settings) if settings.freeze_projection else 0)
 
 
-def rows(model: CheckpointModel, labels: Sequence[str]) -> Iterator[tuple[str, str]]:
+def rows(model: CheckpointModel, labels: Sequence[str], exported: bool = False) -> Iterator[tuple[str, str]]:
     """Properties and their values.
 
     Args:
         model: the model.
         labels: names of the classes, as far as they are known.
+        exported: see `count_parameters`.
     """
     options = model.options
     settings, _ = settings_of(options)
     frozen = " (E and F are frozen, and not counted)" if settings.freeze_projection else ""
-    yield "parameters", f"{count_parameters(model):,}{frozen}"
+    yield "parameters", f"{count_parameters(model, exported):,}{frozen}"
     yield "layers", f"{settings.num_layers}"
     yield "width", f"{settings.embed_dim:,}, feed-forward {options.encoder_ffn_embed_dim:,}"
     yield "heads", f"{settings.num_heads}"

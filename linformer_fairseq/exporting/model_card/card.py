@@ -61,16 +61,16 @@ def model_card(
         used = usage.with_transformers(model, exported)
     labels = _labels(model, stages[0], data)
     sections = [
-        f"# {stages[0].name}\n\n{_summary(model)}\n",
+        f"# {stages[0].name}\n\n{_summary(model, exported is not None)}\n",
         f"## Use\n\n{used}",
-        f"## Architecture\n\n{_table(architecture.rows(model, labels))}\n{_departures(model)}",
+        f"## Architecture\n\n{_table(architecture.rows(model, labels, exported is not None))}\n{_departures(model)}",
         *(_written(written, model, metrics) if written else _recorded(model, stages, metrics, stated)),
         _footer(stages),
     ]
     return f"{front}\n" + "\n".join(sections)
 
 
-def _summary(model: CheckpointModel) -> str:
+def _summary(model: CheckpointModel, exported: bool) -> str:
     settings, _ = architecture.settings_of(model.options)
     kind = "A masked language model" if model.head is None else "A text classifier"
     if model.regression:
@@ -79,7 +79,7 @@ def _summary(model: CheckpointModel) -> str:
         f"{kind} with Linformer attention ([Wang et al. 2020](https://arxiv.org/abs/2006.04768)): a RoBERTa whose "
         f"self-attention is to k projected keys and values in place of all n = {settings.max_positions:,}, so that "
         f"time and memory grow as O(nk). {settings.num_layers} layers of width {settings.embed_dim:,}, "
-        f"{architecture.count_parameters(model):,} parameters."
+        f"{architecture.count_parameters(model, exported):,} parameters."
     )
 
 
