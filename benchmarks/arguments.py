@@ -252,7 +252,9 @@ def energy(parser: argparse.ArgumentParser) -> None:
     times less energy a Linformer takes does not depend on the watts.
     """
     parser.add_argument("--watts", type=float, required=True, metavar="W", help="power of the device under load")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of JSON files (results/efficiency)")
+    parser.add_argument(
+        "--results", type=Path, default=RESULTS, help="folder of JSON files (results/efficiency of the clone)"
+    )
 
 
 def report(parser: argparse.ArgumentParser) -> None:
@@ -263,7 +265,9 @@ def report(parser: argparse.ArgumentParser) -> None:
     Writes README.md with a section for each file, and plots if matplotlib is installed. `linformer benchmark readme`
     updates the tables in the documentation.
     """
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of JSON files (results/efficiency)")
+    parser.add_argument(
+        "--results", type=Path, default=RESULTS, help="folder of JSON files (results/efficiency of the clone)"
+    )
     parser.add_argument("--out", type=Path, help="folder for README.md and plots (that of --results)")
 
 
@@ -305,7 +309,7 @@ def _threads(parser: argparse.ArgumentParser) -> None:
 
 
 def _out(parser: argparse.ArgumentParser, name: str) -> None:
-    parser.add_argument("--out", type=Path, help=f"file for the results (results/efficiency/{name})")
+    parser.add_argument("--out", type=Path, help=f"file for the results (results/efficiency/{name} in the clone)")
 
 
 def _resume(parser: argparse.ArgumentParser) -> None:

@@ -19,7 +19,9 @@ from linformer_fairseq.results.table2 import table2
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the action; returns the exit status."""
-    if arguments.action not in ("collect", "figure3") and arguments.out:
+    if arguments.action == "collect":
+        check_output("--out", arguments.out)
+    elif arguments.action != "figure3" and arguments.out:
         check_output("--out", arguments.out, arguments.runs, *getattr(arguments, "controls", []))
     _ACTIONS[arguments.action](arguments)
     return 0

@@ -10,7 +10,7 @@ from typing import Any
 
 from fairseq.data.data_utils import raise_if_valid_subsets_unintentionally_ignored
 from fairseq.utils import get_available_activation_fns
-from omegaconf import DictConfig, open_dict
+from omegaconf import DictConfig, OmegaConf, open_dict
 
 import linformer_fairseq
 from linformer_fairseq.checkpoints.released_folder import find_weights
@@ -59,6 +59,10 @@ def complete(config: DictConfig, to_come: Pretrained | None = None) -> DictConfi
         UserError: something is missing or contradictory; nothing was written or submitted.
     """
     check_types(config)
+    if config.run.stage == "pretraining" and OmegaConf.select(config, "task.tokens_per_sample") is None:
+        raise UserError(
+            "task.tokens_per_sample: not given; expected n, the tokens of a block, at most those of the model"
+        )
     config = resolved(config)
     name = Path(str(config.run.name))
     if name == Path() or name.is_absolute() or ".." in name.parts:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from hydra.errors import OverrideParseException
+from omegaconf import OmegaConf
 from omegaconf.errors import InterpolationKeyError, InterpolationToMissingValueError, ValidationError
 
 from linformer_fairseq.files.errors import nearest
+from linformer_fairseq.launch.schema import LaunchConfig
 
 _OF_ITS_OPTION = (ValidationError, InterpolationKeyError, InterpolationToMissingValueError)
 """Errors whose text does not always have the option."""
+_IN_A_FILE = re.compile(r"In '(.*)': \w+ raised while composing config:")
+_NO_LIST = re.compile(r"Invalid value assigned: \w+ is not a ListConfig.*")
 
 
 def plain(error: BaseException, folder: Path | None = None) -> str:
@@ -25,18 +30,41 @@ def plain(error: BaseException, folder: Path | None = None) -> str:
     if isinstance(error, OverrideParseException):
         return unreadable(error.override)
     lines = str(error).split("\n")
+    if (file := _IN_A_FILE.fullmatch(lines[0])) and len(lines) > 1:
+        return f"{file[1]}.yaml: {_of_an_option(lines[1:])}"
     text = lines[0]
     text = re.sub(r"^\w+ (raised )?while resolving interpolation: |^Error merging override \+*", "", text)
     cause = str(error.__cause__ or "").split("\n")[0]
     text = f"{text.removesuffix('.')}: {cause}" if cause and cause not in text else text
-    text = re.sub(r"Invalid value assigned: \w+ is not a ListConfig.*", "expected a list, such as [VALUE]", text)
+    text = _NO_LIST.sub("expected a list, such as [VALUE]", text)
     if isinstance(error, _OF_ITS_OPTION) and error.full_key and error.full_key not in text:
         text = f"{error.full_key}: {text}"
+    if other := re.match(r"Could not override '(\w+)'\.", text):
+        return f"{other[1]}: this command chooses no config of that group; an option is {other[1]}.KEY=VALUE"
+    if needed := re.match(r"You must specify '(\w+)'", text):
+        there = f"; there are: {', '.join(_configs(folder / needed[1]))}" if folder else ""
+        return f"{needed[1]}: not given; use {needed[1]}=NAME{there}"
     if folder and (missing := re.search(r"Could not find '(\w+)/([^']*)'", text)):
-        group = folder / missing[1]
-        there = sorted(str(path.relative_to(group).with_suffix("")) for path in group.rglob("*.yaml"))
-        text += nearest(missing[2], there) or f"; there are: {', '.join(there)}"
+        names = _configs(folder / missing[1])
+        text += nearest(missing[2], names) or f"; there are: {', '.join(names)}"
     return text
+
+
+def _configs(group: Path) -> list[str]:
+    """The names of the configs of a group."""
+    return sorted(str(path.relative_to(group).with_suffix("")) for path in group.rglob("*.yaml"))
+
+
+def _of_an_option(lines: Sequence[str]) -> str:
+    """What Hydra says of an option in a file, in one line: its reason is on the first, its name on a later one."""
+    name = next((line.split(": ", 1)[1] for line in lines if line.strip().startswith("full_key: ")), "")
+    reason = _NO_LIST.sub("expected a list, such as [VALUE]", lines[0])
+    if re.match("Key '.*' not in '.*'", reason):
+        parent, _, key = name.rpartition(".")
+        options = OmegaConf.structured(LaunchConfig)
+        siblings = OmegaConf.select(options, parent) if parent else options
+        reason = "no such option" + nearest(key, list(siblings or ()))
+    return f"{name}: {reason}"
 
 
 def unreadable(word: str) -> str:

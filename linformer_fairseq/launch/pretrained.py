@@ -87,9 +87,11 @@ def read_pretrained(path: Path) -> Pretrained:
         UserError: no such file, not a checkpoint, or not one of RoBERTa or Linformer.
     """
     if not path.is_file():
+        what = "a folder without a checkpoint" if path.is_dir() else "no such file"
         raise UserError(
-            f"pretrained={path}: no such file; expected a checkpoint of a pretraining, RUN/checkpoint_best.pt, or one "
-            f"of the models that come with the package: {', '.join(shipped_models()) or 'none'}"
+            f"pretrained={path}: {what}; expected a checkpoint of a pretraining, its run folder, a folder made by "
+            "`linformer checkpoint release` or `linformer convert`, or one of the models that come with the package: "
+            f"{', '.join(shipped_models()) or 'none'}"
         )
     status = path.stat()
     return _read(path, status.st_mtime_ns, status.st_size)

@@ -47,6 +47,11 @@ def update_freq(total: int | None, batch: int | None, length: int, world_size: i
             "dataset.batch_size=null: the number of batches in an update is computed from it; for batches of "
             "dataset.max_tokens, set optimization.update_freq=[1], too"
         )
+    if world_size < 1:
+        raise ValueError(
+            f"distributed_training.distributed_world_size is {world_size}; expected at least 1 (with run_config=slurm, "
+            "it is run.slurm.nodes x run.slurm.tasks_per_node)"
+        )
     unit = "tokens" if length > 1 else "sentences"
     if total is None:
         raise ValueError(f"run.{unit}_per_update=null: expected a number of {unit}")

@@ -8,12 +8,13 @@ within a fifth of the measured peak.
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from linformer_fairseq.planning.sizes import Sizes
 
@@ -132,7 +133,8 @@ def _activations(sizes: Sizes, length: float, masked: float, width: int, on_cpu:
 def _device(config: DictConfig) -> tuple[float, str]:
     """Memory of one device in bytes, and its description."""
     if config.common.cpu:
-        processes = config.distributed_training.distributed_world_size
+        machines = OmegaConf.select(config, "run.slurm.nodes") or 1
+        processes = math.ceil(config.distributed_training.distributed_world_size / machines)
         each = f" for each of {processes} processes" if processes > 1 else ""
         return _machine_memory() / processes, f"of this machine's memory{each}"
     if torch.cuda.is_available():

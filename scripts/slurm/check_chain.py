@@ -1,10 +1,10 @@
 """Check the configs, data and tasks of the whole chain before submit_chain.sh queues anything.
 
-    python scripts/slurm/check_chain.py PROCESSES [KEY=VALUE...] -- TASK=DIR... [-- KEY=VALUE...]
+    python scripts/slurm/check_chain.py PROCESSES GPUS [KEY=VALUE...] -- TASK=DIR... [-- KEY=VALUE...]
 
-PROCESSES is the number of processes of the pretraining; its keys come first, those of every finetuning last. Prints the
-checkpoint that the finetunings will start from, then the folders that will contain all runs, each on a line.
-LINFORMER_LRS and LINFORMER_SEEDS have their learning rates and seeds.
+PROCESSES is the number of processes of the pretraining, GPUS that of GPUs on each node. The keys of the pretraining
+come first, those of every finetuning last. Prints the checkpoint that the finetunings will start from, then the folders
+that will contain all runs, each on a line. LINFORMER_LRS and LINFORMER_SEEDS have their learning rates and seeds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from linformer_fairseq.launch.train import check_run_folder
 
 
 def check(
-    processes: str, pretraining: Sequence[str], tasks: Sequence[str], finetuning: Sequence[str]
+    processes: str, gpus: str, pretraining: Sequence[str], tasks: Sequence[str], finetuning: Sequence[str]
 ) -> tuple[Path, list[Path]]:
     """Compose the config of every run of the chain and check its data and folder.
 
@@ -37,6 +37,9 @@ def check(
     Raises:
         UserError: one of the runs would fail.
     """
+    for word in (*pretraining, *finetuning):
+        if word.lstrip("+~").startswith("run_config"):
+            raise UserError(f"{word}: the jobs run with run_config=srun; leave it out")
     os.environ["SLURM_NTASKS"] = processes
     words = ["run_config=srun", *pretraining]
     config = complete(compose("pretraining", words))
@@ -71,20 +74,23 @@ def check(
                 "of the pretraining data"
             )
     require_own_folders(runs)
+    for name, one in (("pretraining", runs[0]), ("finetunings", runs[-1])):
+        if gpus == "0" and not one.common.cpu:
+            raise UserError(f"--gpus-per-node 0: common.cpu=true is missing among the keys of the {name}")
     return checkpoint, folders
 
 
 def main(words: Sequence[str]) -> int:
     """Run the program; returns 0, or 1 after printing an error."""
     groups: list[list[str]] = [[]]
-    for word in words[1:]:
+    for word in words[2:]:
         if word == "--":
             groups.append([])
         else:
             groups[-1].append(word)
     pretraining, tasks, finetuning = groups
     try:
-        checkpoint, folders = check(words[0], pretraining, tasks, finetuning)
+        checkpoint, folders = check(words[0], words[1], pretraining, tasks, finetuning)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -21,7 +21,7 @@ relative to the current folder.
   --nodes N             of the pretraining (default: 8)
   --tasks-per-node N    processes on each of them (default: 8)
   --gpus-per-node N     GPUs on each of them (default: one per process); 0, for a cluster without GPUs, also
-                        applies to the finetunings
+                        applies to the finetunings; both then need the keys common.cpu=true and run.precision=fp32
   --all OPTIONS         options of sbatch for every job, as one quoted argument; they go before those set here, such as
                         --gpus-per-node, but for the number of processes and dependencies
   --pretrain OPTIONS    the same for the pretraining only
@@ -94,8 +94,8 @@ read -ra rates <<<"$LINFORMER_LRS"
 read -ra seeds <<<"$LINFORMER_SEEDS"
 find_python
 ((dry)) || command -v sbatch >/dev/null || die "sbatch: no such program; run this on a machine that submits to SLURM"
-checked="$("${python[@]}" "$repo/scripts/slurm/check_chain.py" "$((nodes * tasks_per_node))" "${pretrain_keys[@]}" \
-    -- "${tasks[@]}" -- "${finetune_keys[@]}")" || exit 1
+checked="$("${python[@]}" "$repo/scripts/slurm/check_chain.py" "$((nodes * tasks_per_node))" "$gpus_per_node" \
+    "${pretrain_keys[@]}" -- "${tasks[@]}" -- "${finetune_keys[@]}")" || exit 1
 mapfile -t folders <<<"$checked"
 checkpoint="${folders[0]}" folders=("${folders[@]:1}")
 

@@ -31,6 +31,14 @@ def runs(tmp_path: Path) -> Path:
     return folder
 
 
+def test_a_folder_in_place_of_the_file_of_rows_is_refused(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "taken").mkdir()
+    assert results("collect", runs, "--out", tmp_path / "taken") == 1
+    assert says(capsys.readouterr().err, f"--out {tmp_path / 'taken'}", "is a folder")
+
+
 def test_from_run_folders_to_table_and_figure(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -102,7 +110,7 @@ def test_damaged_runs_are_named_and_the_others_collected(
         (
             lambda f: [run_folder(f / "run", LOG), (f / "file").touch()],
             ["collect", "run", "--out", "file/rows"],
-            "file: cannot be written: is a file",
+            "--out file/rows: file: is a file",
         ),
     ],
 )

@@ -407,6 +407,13 @@ def test_what_it_prints_is_what_it_writes(pretrained: Path, tmp_path: Path, caps
     assert (tmp_path / "card.md").read_text() == printed
 
 
+def test_data_without_a_dictionary_are_refused(pretrained: Path, tmp_path: Path) -> None:
+    (tmp_path / "book.txt").touch()
+    for given in (tmp_path, tmp_path / "book.txt", tmp_path / "absent"):
+        with pytest.raises(UserError, match=f"^--data {given}: no dictionary"):
+            card_of(pretrained, data=given)
+
+
 def test_what_is_no_model_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["card", str(tmp_path / "gone")]) == 1
     assert "gone: no such file or folder" in capsys.readouterr().err

@@ -252,8 +252,44 @@ def test_a_relative_folder_of_configs_is_submitted_as_a_path(
 
 
 def test_a_task_has_to_be_chosen() -> None:
-    with pytest.raises(UserError, match="You must specify 'task'"):
+    with pytest.raises(UserError, match="^task: not given; use task=NAME; there are: .*, sst2, "):
         compose("finetuning", ["task.data=x", "pretrained=y"])
+
+
+@pytest.mark.parametrize(("stage", "group"), [("finetuning", "model"), ("finetuning", "data"), ("pretraining", "task")])
+def test_a_group_of_the_other_command_is_named(stage: str, group: str) -> None:
+    words = ["task=sst2"] if stage == "finetuning" else []
+    with pytest.raises(UserError, match=f"^{group}: this command chooses no config of that group"):
+        compose(stage, [*words, f"{group}=x"])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("run: {tokens_per_batc: 1}", r"run.tokens_per_batc: no such option; did you mean tokens_per_batch\?"),
+        ("optimisation: {max_update: 1}", r"optimisation: no such option; did you mean optimization\?"),
+        ("run: {tokens_per_batch: abc}", "run.tokens_per_batch: Value 'abc' of type 'str'"),
+        ("optimization: {lr: 0.1}", r"optimization.lr: expected a list, such as \[VALUE\]"),
+    ],
+)
+def test_what_is_wrong_in_a_config_of_ones_own_is_named(tmp_path: Path, text: str, said: str) -> None:
+    shutil.copytree(config_dir(), tmp_path / "own")
+    (tmp_path / "own/experiment/mine.yaml").write_text(f"# @package _global_\n{text}\n")
+    with pytest.raises(UserError, match=f"^experiment/mine.yaml: {said}"):
+        compose("pretraining", ["experiment=mine", "task.data=x"], tmp_path / "own")
+
+
+def test_n_has_to_be_given_for_a_converted_model(own_data: Path) -> None:
+    words = ["experiment=converted/linformer", f"task.data={own_data}", "run_config=cpu", "pretrained=x"]
+    with pytest.raises(UserError, match="^task.tokens_per_sample: not given; expected n"):
+        complete(compose("pretraining", words))
+
+
+@pytest.mark.parametrize("key", ["run.slurm.gpus_per_node", "run.slurm.nodes"])
+def test_no_processes_at_all_are_refused(own_data: Path, key: str) -> None:
+    words = [f"task.data={own_data}", "run_config=slurm", f"{key}=0"]
+    with pytest.raises(UserError, match="distributed_world_size is 0.*run.slurm.nodes x run.slurm.tasks_per_node"):
+        complete(compose("pretraining", words))
 
 
 @pytest.mark.parametrize(

@@ -193,6 +193,11 @@ def test_data_of_another_task_are_refused(words: list[str], task_data: Path, tmp
     assert complete(compose("finetuning", [*words, f"task.data={other}", "task=qnli"])).run.task == "qnli"
 
 
+def test_a_folder_without_a_checkpoint_is_refused(words: list[str], tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=f"^pretrained={tmp_path}: a folder without a checkpoint"):
+        complete(compose("finetuning", [*words, f"pretrained={tmp_path}"]))
+
+
 def test_a_file_that_is_no_checkpoint_is_refused(words: list[str], tmp_path: Path) -> None:
     (tmp_path / "some.pt").write_text("text")
     with pytest.raises(UserError, match="some.pt: cannot be read as a checkpoint"):

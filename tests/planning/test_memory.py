@@ -178,6 +178,10 @@ def test_the_device_is_known_from_the_machine_or_from_the_config(small, monkeypa
     one = memory_of(config, sizes, 1, N, MASKED).device
     config.distributed_training.distributed_world_size = 2
     assert memory_of(config, sizes, 1, N, MASKED).device == one / 2
+    with open_dict(config):  # as run_config=slurm has it: each of two machines has one of the processes
+        config.run.slurm = {"nodes": 2}
+    memory = memory_of(config, sizes, 1, N, MASKED)
+    assert (memory.device, memory.device_name) == (one, "of this machine's memory")
     assert one < 10_000 * GIB
 
 

@@ -23,7 +23,7 @@ def _grid(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_a_sound_chain_and_where_its_finetunings_start(keys: list[str], task_data: Path, tmp_path: Path) -> None:
-    checkpoint, folders = check("2", keys, [f"sst2={task_data}"], ["dataset.batch_size=8"])
+    checkpoint, folders = check("2", "1", keys, [f"sst2={task_data}"], ["dataset.batch_size=8"])
     assert checkpoint == tmp_path / "runs" / "tiny" / "checkpoint_best.pt" and folders == [checkpoint.parent]
 
 
@@ -44,7 +44,7 @@ def test_the_folders_of_finetunings_elsewhere(
     pretrained: str,
     finetuned: str,
 ) -> None:
-    _, folders = check("2", [*keys, *more], [f"sst2={task_data}"], finetuning)
+    _, folders = check("2", "1", [*keys, *more], [f"sst2={task_data}"], finetuning)
     assert folders == [tmp_path / pretrained, tmp_path / finetuned]
 
 
@@ -63,6 +63,8 @@ def test_the_folders_of_finetunings_elsewhere(
         ([], "", ["task.num_classes=7"], "task.num_classes=7, but .* has 3 classes"),
         (["dataset.disable_validation=true"], "", [], "dataset.disable_validation=True: .*checkpoint_best.pt"),
         (["checkpoint.checkpoint_suffix=-x"], "", [], "checkpoint_suffix=-x: .*checkpoint_best.pt"),
+        (["run_config=cpu"], "", [], "run_config=cpu: .*srun"),
+        ([], "", ["run_config=cpu"], "run_config=cpu: .*srun"),
     ],
     ids=[
         "data",
@@ -77,25 +79,27 @@ def test_the_folders_of_finetunings_elsewhere(
         "classes",
         "validation",
         "suffix",
+        "run_config",
+        "run_config of the finetunings",
     ],
 )
 def test_what_is_wrong_is_said(
     keys: list[str], task_data: Path, more: list[str], task: str, finetuning: list[str], said: str
 ) -> None:
     with pytest.raises(UserError, match=said):
-        check("2", [*keys, *more], [f"sst2={task or task_data}"], finetuning)
+        check("2", "1", [*keys, *more], [f"sst2={task or task_data}"], finetuning)
 
 
 def test_a_task_that_was_prepared_as_another_one(keys: list[str], task_data: Path, tmp_path: Path) -> None:
     shutil.copytree(task_data, tmp_path / "task")
     (tmp_path / "task" / "manifest.json").write_text('{"task": "qqp"}')
     with pytest.raises(UserError, match="task=sst2, but .* was prepared as qqp"):
-        check("2", keys, [f"sst2={tmp_path / 'task'}"], [])
+        check("2", "1", keys, [f"sst2={tmp_path / 'task'}"], [])
 
 
 def test_examples_that_are_longer_than_n(keys: list[str], task_data: Path) -> None:
     with pytest.raises(UserError, match="examples are longer than n = 8"):
-        check("2", [*keys, "model.max_positions=8", "task.tokens_per_sample=8"], [f"sst2={task_data}"], [])
+        check("2", "1", [*keys, "model.max_positions=8", "task.tokens_per_sample=8"], [f"sst2={task_data}"], [])
 
 
 @pytest.mark.parametrize(("stage", "name"), [("pretraining", "tiny"), ("finetuning", "tiny/sst2_lr0.0001_s1")])
@@ -106,7 +110,7 @@ def test_the_folder_of_another_run(stage: str, name: str, keys: list[str], task_
     folder.mkdir(parents=True)
     (folder / "run.json").write_text(json.dumps(record))
     with pytest.raises(UserError, match=f"{folder} holds a run with "):
-        check("2", keys, [f"sst2={task_data}"], ["dataset.batch_size=8"])
+        check("2", "1", keys, [f"sst2={task_data}"], ["dataset.batch_size=8"])
 
 
 def test_finetunings_in_one_folder(keys: list[str], task_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +118,7 @@ def test_finetunings_in_one_folder(keys: list[str], task_data: Path, monkeypatch
     monkeypatch.setenv("LINFORMER_SEEDS", "1 2")
     for word in ("run.name=all", "checkpoint.save_dir=runs/all"):
         with pytest.raises(UserError, match="several runs would be in .*/runs/all: "):
-            check("2", keys, [f"sst2={task_data}"], ["dataset.batch_size=8", word])
+            check("2", "1", keys, [f"sst2={task_data}"], ["dataset.batch_size=8", word])
 
 
 @pytest.mark.slow
@@ -127,20 +131,20 @@ def test_the_folders_of_the_same_chain(
     run_fairseq("linformer", "pretrain", "run_config=cpu", *keys, *short, cwd=tmp_path)
     run_fairseq("linformer", "finetune", "run_config=cpu", *start, *own, cwd=tmp_path)
     assert (tmp_path / "runs" / "tiny" / "sst2_lr0.0001_s1" / "run.json").is_file()
-    check("2", [*keys, *short], [f"sst2={task_data}"], own)
+    check("2", "1", [*keys, *short], [f"sst2={task_data}"], own)
 
 
 @pytest.mark.slow
 def test_a_learning_rate_that_is_no_number(keys: list[str], task_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LINFORMER_LRS", "1e-4 fast")
     with pytest.raises(UserError, match="fast"):
-        check("2", keys, [f"sst2={task_data}"], [])
+        check("2", "1", keys, [f"sst2={task_data}"], [])
 
 
 def test_a_task_with_a_padded_dictionary(keys: list[str], task_data: Path, tmp_path: Path) -> None:
     shutil.copytree(task_data, tmp_path / "padded")
     dictionary.pad(tmp_path / "padded" / "input0" / "dict.txt")
-    check("2", keys, [f"sst2={tmp_path / 'padded'}"], ["dataset.batch_size=8"])
+    check("2", "1", keys, [f"sst2={tmp_path / 'padded'}"], ["dataset.batch_size=8"])
 
 
 def test_a_task_of_another_tokenizer(keys: list[str], task_data: Path, tmp_path: Path) -> None:
@@ -152,4 +156,14 @@ def test_a_task_of_another_tokenizer(keys: list[str], task_data: Path, tmp_path:
     dict_txt = other / "input0" / "dict.txt"
     dict_txt.write_text("".join(f"other{line}\n" for line in dict_txt.read_text().splitlines()))
     with pytest.raises(UserError, match="its dictionary is not that of"):
-        check("2", keys, [f"sst2={other}"], [])
+        check("2", "1", keys, [f"sst2={other}"], [])
+
+
+def test_without_gpus_both_have_to_compute_on_cpus(keys: list[str], task_data: Path) -> None:
+    cpu, task, own = "common.cpu=true", [f"sst2={task_data}"], ["dataset.batch_size=8", "run.precision=fp32"]
+    on_gpus = [key for key in keys if key != cpu]
+    for pretraining, finetuning, name in ((on_gpus, [*own, cpu], "pretraining"), (keys, own, "finetunings")):
+        with pytest.raises(UserError, match=f"--gpus-per-node 0: {cpu} is missing among the keys of the {name}"):
+            check("2", "0", pretraining, task, finetuning)
+        check("2", "1", pretraining, task, finetuning)
+    check("2", "0", keys, task, [*own, cpu])

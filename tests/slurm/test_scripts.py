@@ -82,7 +82,7 @@ def test_jobs_of_a_chain_wait_for_each_other(chain: Chain, tmp_path: Path) -> No
     assert done.stdout.split() == ["pretrain", "101", "finetune-sst2", "102", "finetune-qnli", "103", "collect", "104"]
     check, pretrain, sst2, qnli, collect = (tmp_path / "log").read_text().splitlines()
     assert check.endswith(
-        "check_chain.py 16 experiment=e task.data=a b -- sst2=w/sst2 qnli=w/qnli -- dataset.batch_size=8"
+        "check_chain.py 16 8 experiment=e task.data=a b -- sst2=w/sst2 qnli=w/qnli -- dataset.batch_size=8"
     )
     ours, theirs = (
         "[--nodes=2] [--ntasks-per-node=8] [--gpus-per-node=8]",

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from linformer_fairseq.exporting.trained import CheckpointModel, check_dictionaries
 from linformer_fairseq.files import provenance
-from linformer_fairseq.files.dictionary import NAME, read_labels
+from linformer_fairseq.files.dictionary import NAME, find_dictionary, read_labels
+from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.markdown import markdown_table
 from linformer_fairseq.files.shipped import shipped_folder
 
@@ -47,6 +48,10 @@ def model_card(
             an evaluation is of another checkpoint; the message names it.
     """
     if data is not None:
+        if find_dictionary(data) is None:
+            raise UserError(
+                f"--data {data}: no dictionary in it; expected the folder of the data that it was trained on"
+            )
         check_dictionaries(model, data)
     stages = read_history(model, data)
     metrics = read_metrics(model, stages[0], evaluations)
