@@ -305,7 +305,7 @@ released() {
     corpus=reviews
     for ((seed = 1; seed <= 2; seed++)); do
         lines=()
-        pretrain linformer_reviews released/linformer_reviews "$seed" "checkpoint.finetune_from_model=$runs/$reviewed/checkpoint_best.pt"
+        pretrain linformer_reviews released/linformer_reviews "$seed" "pretrained=$runs/$reviewed/checkpoint_best.pt"
         run_all "pretraining on film reviews, $seed of 2" "${lines[@]}"
         reviewed="linformer_reviews_s$seed"
     done
