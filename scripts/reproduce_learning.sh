@@ -332,7 +332,7 @@ most_accurate() { # most_accurate RUN...: the finetuning with the highest valida
     local run
     for run in "$@"; do
         printf '%s\t%s\n' "$(sed -n 's/.*"valid_best_accuracy": "\([0-9.]*\)".*/\1/p' "$run/train.log" | tail -n 1)" "$run"
-    done | sort -k 1,1nr -s | sed -n '1s/[^\t]*\t//p'
+    done | LC_ALL=C sort -k 1,1nr -s | sed -n '1s/[^\t]*\t//p'
 }
 
 conversion() {

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from linformer_fairseq.checkpoints.released_folder import TRANSFORMERS_CONFIG, find_weights
 from linformer_fairseq.cli.texts import write_lines
+from linformer_fairseq.exporting.hugging_face.options import MODELING
 from linformer_fairseq.exporting.model_card import model_card
 from linformer_fairseq.exporting.trained import read_model
 from linformer_fairseq.files.atomic import check_output
@@ -40,4 +41,6 @@ def _written_for(out: Path | None) -> dict[str, Path]:
     folder = out.absolute().parent if out else None
     if folder is None or not (folder / WEIGHTS).is_file():
         return {}
-    return {"exported" if (folder / TRANSFORMERS_CONFIG).is_file() else "released": folder}
+    if not (folder / TRANSFORMERS_CONFIG).is_file():
+        return {"released": folder}
+    return {"exported": folder} if (folder / MODELING).is_file() else {}

@@ -17,6 +17,12 @@ from linformer_fairseq.launch.schema import LaunchConfig
 _OF_ITS_OPTION = (ValidationError, InterpolationKeyError, InterpolationToMissingValueError)
 """Errors whose text does not always have the option."""
 _IN_A_FILE = re.compile(r"In '(.*)': \w+ raised while composing config:")
+_INSTEAD = {
+    "model": "; a finetuning has the checkpoint's model, of which an option is model.KEY=VALUE",
+    "data": "; the data folder is task.data=DIR",
+    "task": "; tasks are for linformer finetune",
+}
+"""What is said of a group that only the other command chooses from."""
 _NO_LIST = re.compile(r"Invalid value assigned: \w+ is not a ListConfig.*")
 
 
@@ -40,13 +46,15 @@ def plain(error: BaseException, folder: Path | None = None) -> str:
     if isinstance(error, _OF_ITS_OPTION) and error.full_key and error.full_key not in text:
         text = f"{error.full_key}: {text}"
     if other := re.match(r"Could not override '(\w+)'\.", text):
-        return f"{other[1]}: this command chooses no config of that group; an option is {other[1]}.KEY=VALUE"
+        return f"{other[1]}: this command chooses no config of that group{_INSTEAD.get(other[1], '')}"
     if needed := re.match(r"You must specify '(\w+)'", text):
         there = f"; there are: {', '.join(_configs(folder / needed[1]))}" if folder else ""
         return f"{needed[1]}: not given; use {needed[1]}=NAME{there}"
     if folder and (missing := re.search(r"Could not find '(\w+)/([^']*)'", text)):
         names = _configs(folder / missing[1])
-        text += nearest(missing[2], names) or f"; there are: {', '.join(names)}"
+        text += nearest(missing[2], names) or (
+            f"; there are: {', '.join(names)}" if names else "; there is no such group"
+        )
     return text
 
 
@@ -64,7 +72,7 @@ def _of_an_option(lines: Sequence[str]) -> str:
         options = OmegaConf.structured(LaunchConfig)
         siblings = OmegaConf.select(options, parent) if parent else options
         reason = "no such option" + nearest(key, list(siblings or ()))
-    return f"{name}: {reason}"
+    return f"{name}: {reason}" if name else reason
 
 
 def unreadable(word: str) -> str:

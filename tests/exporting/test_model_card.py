@@ -392,12 +392,15 @@ def test_an_export_has_a_card(exported: Path) -> None:
 
 
 def test_the_card_of_a_run_in_an_exported_folder_has_code_for_that(exported: Path, tmp_path: Path) -> None:
-    for name in ("config.json", "model.safetensors"):
+    for name in ("config.json", "model.safetensors", "modeling_linformer.py"):
         (tmp_path / name).symlink_to(exported / name)
     assert cli.main(["card", "linformer-small", "--license", "cc0-1.0", "--out", str(tmp_path / "README.md")]) == 0
     card = ModelCard.load(tmp_path / "README.md")
     assert (card.data.library_name, card.data.license) == ("transformers", "cc0-1.0")
     assert f'AutoModelForMaskedLM.from_pretrained("{tmp_path.name}", trust_remote_code=True)' in card.text
+    (tmp_path / "modeling_linformer.py").unlink()  # a model of transformers' own
+    assert cli.main(["card", "linformer-small", "--out", str(tmp_path / "README.md")]) == 0
+    assert ModelCard.load(tmp_path / "README.md").data.library_name == "fairseq"
 
 
 def test_what_it_prints_is_what_it_writes(pretrained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

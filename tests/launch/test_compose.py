@@ -256,10 +256,18 @@ def test_a_task_has_to_be_chosen() -> None:
         compose("finetuning", ["task.data=x", "pretrained=y"])
 
 
-@pytest.mark.parametrize(("stage", "group"), [("finetuning", "model"), ("finetuning", "data"), ("pretraining", "task")])
-def test_a_group_of_the_other_command_is_named(stage: str, group: str) -> None:
+@pytest.mark.parametrize(
+    ("stage", "group", "instead"),
+    [
+        ("finetuning", "model", "; .*model.KEY=VALUE"),
+        ("finetuning", "data", "; .*task.data=DIR"),
+        ("finetuning", "experiment", ""),
+        ("pretraining", "task", "; .*linformer finetune"),
+    ],
+)
+def test_a_group_of_the_other_command_is_named(stage: str, group: str, instead: str) -> None:
     words = ["task=sst2"] if stage == "finetuning" else []
-    with pytest.raises(UserError, match=f"^{group}: this command chooses no config of that group"):
+    with pytest.raises(UserError, match=f"^{group}: this command chooses no config of that group{instead}$"):
         compose(stage, [*words, f"{group}=x"])
 
 
@@ -270,6 +278,7 @@ def test_a_group_of_the_other_command_is_named(stage: str, group: str) -> None:
         ("optimisation: {max_update: 1}", r"optimisation: no such option; did you mean optimization\?"),
         ("run: {tokens_per_batch: abc}", "run.tokens_per_batch: Value 'abc' of type 'str'"),
         ("optimization: {lr: 0.1}", r"optimization.lr: expected a list, such as \[VALUE\]"),
+        ("run: 5", "Merge error: int is not a subclass of RunOptions"),
     ],
 )
 def test_what_is_wrong_in_a_config_of_ones_own_is_named(tmp_path: Path, text: str, said: str) -> None:

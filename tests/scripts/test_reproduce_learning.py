@@ -105,7 +105,7 @@ def test_the_classifier_for_release_is_the_most_accurate_one(checkout: Path, dat
     done, told = run(checkout, data, *words)
     assert done.returncode == 0, done.stderr
     [runs] = {word.split("=")[1] for line in told for word in line.split() if word.startswith("run.runs=")}
-    for seed, accuracies in {1: ("80.1", "83.7"), 2: ("84.3", "84.3"), 3: ("9.5", "83.9")}.items():
+    for seed, accuracies in {1: ("80.1", "83.7"), 2: ("70", "84.3"), 3: ("9.5", "83.9")}.items():
         folder = checkout / "reproduce_released" / runs / "linformer_reviews_s2" / f"sst2_lr0.0001_s{seed}"
         folder.mkdir(parents=True)
         lines = [f'{{"valid_accuracy": "1", "valid_best_accuracy": "{accuracy}"}}\n' for accuracy in accuracies]
