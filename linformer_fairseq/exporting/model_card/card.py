@@ -44,8 +44,8 @@ def model_card(
         released: the same for `linformer checkpoint release`.
 
     Raises:
-        UserError: a file that is read is damaged, the data have other dictionaries than the model's training had, or
-            an evaluation is of another checkpoint; the message names it.
+        UserError: a file that is read is damaged, the data have no dictionary, or others than the model's training had,
+            or an evaluation is of another checkpoint; the message names it.
     """
     if data is not None:
         if find_dictionary(data) is None:
