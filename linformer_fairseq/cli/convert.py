@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
         sample = Sample(arguments.text, arguments.text_tokens or TEXT_TOKENS) if arguments.text else None
         device = device_of(arguments.device)
         path = _local(arguments.source)
-        name = Path(arguments.source).resolve().name if Path(arguments.source).exists() else arguments.source
+        name = Path(arguments.source).absolute().name if Path(arguments.source).exists() else arguments.source
         record = convert(path, name, arguments.out, choices, arguments.data, sample, device)
     except ValueError as error:  # CheckpointError among them
         raise UserError(str(error)) from None

@@ -111,8 +111,8 @@ def _record(
     options = ["--split", split, "--device", str(device), *(flag for flag, given in flags.items() if given)]
     model = arguments.checkpoint
     if model not in shipped_models():
-        model = Path(model).resolve().name
-    folder = data.folder.resolve().name
+        model = Path(model).absolute().name
+    folder = data.folder.absolute().name
     gpu = f", {torch.cuda.get_device_name(device)}" if device.type == "cuda" else ""
     return EvaluationRecord(
         schema=SCHEMA,

@@ -228,8 +228,9 @@ def test_the_files_of_the_task_are_not_overwritten(
 def test_the_command_that_is_recorded_names_model_and_task(
     data: Path, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also a folder in place of the file in it, and the folder that one is in."""
-    release(checkpoint, data, tmp_path / "my model")
+    """As they were given: also a link, a folder in place of the file in it, and the folder that one is in."""
+    release(checkpoint, data, tmp_path / "stored")
+    (tmp_path / "my model").symlink_to(tmp_path / "stored")
     monkeypatch.chdir(data)
     words = ["evaluate", str(tmp_path / "my model"), ".", "--device", "cpu", "--bf16"]
     assert cli.main([*words, "--results", str(tmp_path / "scores.json")]) == 0

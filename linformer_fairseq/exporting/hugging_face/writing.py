@@ -68,9 +68,11 @@ class Converted:
 
     def write_tokenizer(self, folder: Path, with_code: bool = False) -> None:
         """Write config.json and the files of the tokenizer; config.json names the code if it is in the folder."""
-        config = self.config | {"auto_map": options.AUTO_MAP}
-        if not with_code:  # transformers warns of a type that it has no class for
-            config = {name: value for name, value in config.items() if name not in ("auto_map", "model_type")}
+        config = dict(self.config)
+        if with_code:
+            config["auto_map"] = options.AUTO_MAP
+        else:
+            del config["model_type"]  # transformers warns of a type that it has no class for
         _write_json(folder / TRANSFORMERS_CONFIG, config)
         # Not its `save`, whose error on a full disk is no OSError.
         tokenizer = fast_tokenizer(self.trained.tokenizer, self.trained.dict_txt)
