@@ -114,6 +114,11 @@ def table3(results: Path) -> list[str]:
     return lines
 
 
+def training(results: Path) -> list[str]:
+    """Training on full inputs, for each file; `short_ranges` has what was measured on short ones."""
+    return [line for _, result in of_preset(results, None, "training") for line in [*tables.training(result), ""]]
+
+
 def of_kind(kind: str, results: Path) -> list[str]:
     """The tables of all files of a kind that ``report.TABLES`` has; no lines if nothing was measured."""
     lines: list[str] = []
@@ -138,6 +143,7 @@ PARTS: dict[str, Callable[[Path], list[str]]] = {
     "short_ranges": short_ranges,
     "table3": table3,
     **{kind: partial(of_kind, kind) for kind in report.TABLES},
+    "training": training,
     "data_prep": lambda results: binarizing.comparison(read_object(results / "data_prep/binarize.json")),
     "preparation": lambda results: preparation.by_size(read_object(results / "data_prep/preparation.json")),
 }

@@ -106,8 +106,8 @@ def files_of(kind: str, results: Path) -> list[Path]:
     return sorted((results / "efficiency").glob(f"{kind}*.json"))
 
 
-def of_preset(results: Path, preset: str, kind: str = "inference") -> list[tuple[Path, dict[str, Any]]]:
-    """The files of a preset of `linformer benchmark inference` or another kind, with their contents.
+def of_preset(results: Path, preset: str | None, kind: str = "inference") -> list[tuple[Path, dict[str, Any]]]:
+    """The files of a preset (None: of none) of `linformer benchmark inference` or another kind, with their contents.
 
     Raises:
         UserError: a file of results cannot be read.
