@@ -71,6 +71,8 @@ class Record:
     task: str | None = None
     lr: float | None = None
     pretrained: str | None = None
+    finetune_from_model: str | None = None
+    """Also without ``pretrained``, by fairseq's own option; none in records of earlier versions."""
     parameters: int | None = None
     tokens_per_update: int | None = None
     data: str | None = None
@@ -79,6 +81,11 @@ class Record:
     inputs: TaskInputs | None = None
     """Of a finetuning; none in records of earlier versions."""
     overrides: list[str] = field(default_factory=list)
+
+    @property
+    def start(self) -> str | None:
+        """The checkpoint whose weights the run started from, if any."""
+        return self.pretrained or self.finetune_from_model
 
 
 def read(folder: Path) -> dict[str, Any]:

@@ -146,7 +146,7 @@ def _model(record: Record) -> Model:
 def _pretraining(folder: Path, record: Record, seen: dict[Path, Row]) -> tuple[Row | None, Pretrained | None]:
     """The row of the pretraining that a finetuning started from, if its folder exists, and what is known; for a
     pretraining, what is known of the model that it started from, such as a converted one."""
-    checkpoint = Path(record.pretrained) if record.pretrained else None
+    checkpoint = Path(record.start) if record.start else None
     if record.stage != "finetuning":
         return None, Pretrained(checkpoint.parent.name, checkpoint.name) if checkpoint else None
     name = record.name.rpartition("/")[0]

@@ -96,7 +96,8 @@ def _distinct_name(row: Row, rows: Sequence[Row]) -> str:
         if any(options.get(option, _BEFORE.get(option, value)) != value for options in others):
             name += f", {option}={value:g}" if isinstance(value, float) else f", {option}={value}"
     if row.stage == "pretraining" and row.pretrained:
-        name += f", starting from {row.pretrained.run}"
+        # Without the seed, so that runs of several parts, each of which goes on from its own seed's, are seeds of one.
+        name += f", starting from {row.pretrained.run.removesuffix(f'_s{row.seed}')}"
     if is_untrained(row):
         name += ", no pretraining"
     elif len({(other.scale.max_update, _start(other)) for other in rows if not is_untrained(other)}) > 1:

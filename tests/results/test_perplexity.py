@@ -105,6 +105,18 @@ def test_a_run_that_started_from_a_converted_model_says_so() -> None:
     assert {group.name for group in groups(rows)[0]} == {f"{name}, starting from converted", name}
 
 
+def test_seeds_of_two_parts_stand_together() -> None:
+    rows = [
+        pretrained(
+            f"second_s{seed}", 100, 2000, seed=seed, pretrained=Pretrained(f"first_s{seed}", "checkpoint_last.pt")
+        )
+        for seed in (1, 2)
+    ]
+    rows.append(pretrained("third_s1", 90, 2000, pretrained=Pretrained("second_s2", "checkpoint_last.pt")))
+    name = "Linformer, n = 256, k = 64, layerwise, starting from "
+    assert {group.name: len(group.rows) for group in groups(rows)[0]} == {name + "first": 2, name + "second_s2": 1}
+
+
 def test_options_that_differ_are_in_the_name() -> None:
     rows = [
         pretrained("a", 100, 2000, options={"row_weights": "affine", "projection_step": 1.0}),

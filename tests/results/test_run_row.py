@@ -179,6 +179,11 @@ def test_a_pretraining_of_a_converted_model_names_its_folder(tmp_path: Path) -> 
     assert row.stage == "pretraining" and row.pretrained == Pretrained("converted", "model.safetensors")
 
 
+def test_a_pretraining_that_goes_on_from_another_by_fairseqs_own_option_names_it(tmp_path: Path) -> None:
+    row = read_run(run_folder(tmp_path / "run", [], finetune_from_model="/gone/blocks_s1/checkpoint_last.pt"))
+    assert row.pretrained == Pretrained("blocks_s1", "checkpoint_last.pt")
+
+
 def test_a_run_that_names_itself_as_pretrained_is_read(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     run_folder(folder, [], stage="finetuning", pretrained=str(folder / "checkpoint_best.pt"))

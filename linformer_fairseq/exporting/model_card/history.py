@@ -105,7 +105,7 @@ def _stage(path: Path, settings: Settings, data: str | None, symbols: int) -> St
     conversion = read_object(folder / CONVERSION) if (folder / CONVERSION).is_file() else None
     shipped = next((name for name in shipped_models() if shipped_folder(name).resolve() == folder.resolve()), None)
     if run is not None:
-        pretrained = run.record.pretrained
+        pretrained = run.record.start
         data = data or run.record.data
     else:
         pretrained = settings.get("checkpoint.finetune_from_model")
