@@ -31,8 +31,8 @@ class Rows(NamedTuple):
     """E (R, T): the weight of each token in each projected row. The mean over the features, where these have their own
     weights; for max pooling, the share of the features that are the token's."""
     window: int | None
-    """Row i is made of tokens i * window to (i + 1) * window - 1, and with ``kernel_strides`` of as many on both sides;
-    None: of all."""
+    """Row i is made of tokens i * window to (i + 1) * window - 1, and with ``kernel_strides`` S above 1 of (S - 1) / 2
+    windows on each side; None: of all."""
 
 
 class Attention(NamedTuple):
