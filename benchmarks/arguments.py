@@ -49,7 +49,6 @@ def inference(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--models", nargs="+", metavar="NAME", help=f"any of {', '.join(MODELS)} (all that are installed)"
     )
-    parser.add_argument("--baseline", metavar="NAME", help="for the ratios in the JSON file (roberta_sdpa_core)")
     parser.add_argument("--tokens", type=count, help="tokens of a batch, with padding (16384)")
     parser.add_argument("--batches", type=count, nargs="+", metavar="B", help="also measure batches of B sequences")
     parser.add_argument("--padded", choices=("no", "yes", "both"), help="batches with padding (no)")

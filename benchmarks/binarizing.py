@@ -15,7 +15,6 @@ import argparse
 import importlib.util
 import json
 import lzma
-import os
 import shutil
 import statistics
 import sys
@@ -25,7 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measuring import ROOT, Measured, provenance, run, said
+from benchmarks.measuring import ROOT, Measured, provenance, real_data, run, said
 from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.markdown import markdown_table
 from linformer_fairseq.files.option_types import count
@@ -274,7 +273,7 @@ def table(result: dict[str, Any]) -> str:
 def main(argv: list[str] | None = None) -> int:
     """Run the program; returns the exit status."""
     program, words = "python -m benchmarks.binarizing", sys.argv[1:] if argv is None else argv
-    data = Path(os.environ["LINFORMER_DATA"]).resolve() if os.environ.get("LINFORMER_DATA") else None
+    data = real_data()
     parser = argparse.ArgumentParser(program, description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--text", type=Path, help="UTF-8 text (default: books and Wikipedia in LINFORMER_DATA)")
@@ -292,6 +291,8 @@ def main(argv: list[str] | None = None) -> int:
         parser.error("set LINFORMER_DATA to the folder of real data, or give --text and --bpe")
     if not all(map(importlib.util.find_spec, RIVALS)):
         parser.error("tokenizers and datasets are needed: pip install -c constraints.txt -e '.[bench,data]'")
+    if len(set(args.sizes)) < 2:
+        parser.error("--sizes: expected at least two sizes, through which a line is fitted")
     made = provenance(" ".join([program, *words]), (*PACKAGES, *RIVALS))
     with tempfile.TemporaryDirectory(prefix="data_prep_benchmark_") as work:
         result = {**measure(args, Path(work)), "provenance": made}

@@ -21,6 +21,12 @@ _INTERVAL = 0.1
 """Seconds between two readings of the memory; a reading takes about a millisecond per process."""
 
 
+def real_data() -> Path | None:
+    """The folder that ``LINFORMER_DATA`` names, if it is set."""
+    given = os.environ.get("LINFORMER_DATA")
+    return Path(given).resolve() if given else None
+
+
 @dataclass(frozen=True)
 class Measured:
     """Time and memory of a command."""

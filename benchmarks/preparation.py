@@ -9,14 +9,13 @@ text. Memory is that of all processes of a step together. If a step uses 1 GB or
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from benchmarks.binarizing import PACKAGES, Numbers, numbers, summary, text_lines, write_text
-from benchmarks.measuring import ROOT, provenance, run, said
+from benchmarks.measuring import ROOT, provenance, real_data, run, said
 from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.json_records import read_object
 from linformer_fairseq.files.markdown import markdown_table
@@ -109,9 +108,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--rounds", type=count, default=5, help="each measures all sizes (%(default)s)")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "data_prep", help="folder for the results")
     args = parser.parse_args(words)
-    if not os.environ.get("LINFORMER_DATA"):
+    data = real_data()
+    if data is None:
         parser.error("set LINFORMER_DATA to the folder of real data")
-    data = Path(os.environ["LINFORMER_DATA"]).resolve()
     made = provenance(" ".join([program, *words]), PACKAGES)
     sizes = measure(data, args.sizes, args.workers, args.rounds)
     result = {"workers": args.workers, "sizes": sizes, "provenance": made}

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from benchmarks.efficiency import one_layer
 from benchmarks.efficiency.cells import number
-from benchmarks.efficiency.inference import say
+from benchmarks.efficiency.checks import say
 from benchmarks.efficiency.store import Cell
 from benchmarks.efficiency.timing import quartiles, times_faster
 from benchmarks.measuring import said

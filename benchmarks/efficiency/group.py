@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,13 +13,14 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.efficiency import memory, operations
+from benchmarks.efficiency.checks import say
 from benchmarks.efficiency.memory import largest
 from benchmarks.efficiency.models.build import build
 from benchmarks.efficiency.models.registry import MODELS, missing
 from benchmarks.efficiency.rate import Limit
 from benchmarks.efficiency.sizes import Sizes
 from benchmarks.efficiency.store import Cell, Store
-from benchmarks.efficiency.timing import FEW, in_rounds, outliers, quartiles, seconds_of, times_faster
+from benchmarks.efficiency.timing import FEW, in_rounds, outliers, quartiles, seconds_of
 from benchmarks.efficiency.tokens import random_tokens
 from linformer_fairseq.files.dictionary import PAD
 from linformer_fairseq.files.errors import UserError
@@ -121,7 +120,7 @@ class Group:
         products: of `rate.calls`, timed in the same rounds as the models.
         store: the file for the cells, which has those of shorter inputs.
         rounds: timed passes of each variant.
-        args: has baseline and largest_batch.
+        largest_batch: find the largest batch that fits.
     """
 
     def __init__(
@@ -135,12 +134,13 @@ class Group:
         products: Mapping[str, Callable[[], float]],
         store: Store,
         rounds: int,
-        args: argparse.Namespace,
+        largest_batch: bool,
     ) -> None:
         self.given, self.variants, self.size, self.dtype, self.device = given, variants, size, dtype, device
-        self.limits, self.products, self.store, self.rounds, self.args = limits, products, store, rounds, args
+        self.limits, self.products, self.store, self.rounds = limits, products, store, rounds
+        self.largest_batch = largest_batch
         # As in the paper, only one model is on the device at a time, so that the others' weights take no memory.
-        self.alone = args.largest_batch and device.type == "cuda"
+        self.alone = largest_batch and device.type == "cuda"
 
     def measure(self) -> None:
         """Measure all variants and add their cells."""
@@ -162,9 +162,8 @@ class Group:
     def _time(self, ready: dict[Variant, Ready]) -> None:
         """Measure in rounds and add the cells."""
         seconds, limit = self._rounds(ready)
-        base = next((variant for variant in seconds if variant.model == self.args.baseline), None)
         for variant, values in seconds.items():
-            self._add(variant, **self._figures(ready, seconds, variant, base, limit))
+            self._add(variant, **self._figures(ready[variant], values, variant, limit))
             per_token = statistics.median(values) / ready[variant].read
             self._say(variant, f"{1 / per_token:,.0f} tokens/s in batches of {ready[variant].tokens.size(0)}")
 
@@ -187,9 +186,8 @@ class Group:
             raise NotMeasured("failed", str(error)) from error
         except (RuntimeError, MemoryError, ImportError, ValueError, IndexError, AttributeError, TypeError) as error:
             # Models of other libraries may fail in any way; the remaining models are still measured.
-            if is_out_of_memory(error):
-                raise NotMeasured("out_of_memory", first_line(error)) from None
-            raise NotMeasured("failed", f"{type(error).__name__}: {first_line(error)}") from None
+            name = "" if is_out_of_memory(error) else f"{type(error).__name__}: "
+            raise NotMeasured(memory.status_of(error), f"{name}{first_line(error)}") from None
 
     def _check_predicted(self, variant: Variant, batch: int) -> None:
         seconds, source = self._predicted_seconds(variant, batch)
@@ -230,7 +228,7 @@ class Group:
             if ready.seconds > self.limits.seconds:
                 reason = f"the first pass took {ready.seconds:.3g} s; allowed {self.limits.seconds:g} s"
                 raise NotMeasured("too_slow", reason)
-            if self.args.largest_batch:
+            if self.largest_batch:
                 self._find_largest(variant, ready)
             ready.peak_bytes = self._peak(ready)
         if self.alone:
@@ -240,19 +238,16 @@ class Group:
 
     def _find_largest(self, variant: Variant, ready: Ready) -> None:
         """Set the largest batch that fits."""
-        limited = {0: "the search's end"}
+        limited: dict[int, str] = {}
 
         def fits(batch: int) -> bool:
-            reason = self._too_much(variant, ready, batch)
-            if reason:
+            if reason := self._too_much(variant, ready, batch):
                 limited[batch] = reason
-            else:
-                limited[0] = "the search's end"
             return not reason
 
         batch = largest(fits, LARGEST_BATCH)
         if batch == 0:
-            raise NotMeasured("out_of_memory", limited.get(1, "not even one sequence fits"))
+            raise NotMeasured("out_of_memory", limited[1])
         ready.batch_limited_by = limited.get(batch + 1, "the search's end")
         ready.tokens = self._tokens(batch)
         self._release()
@@ -321,21 +316,13 @@ class Group:
             one.tokens = one.tokens.to("cpu")
             self._release()
 
-    def _figures(
-        self,
-        ready: dict[Variant, Ready],
-        seconds: dict[Variant, list[float]],
-        variant: Variant,
-        base: Variant | None,
-        limit: Limit,
-    ) -> Cell:
+    def _figures(self, one: Ready, taken: list[float], variant: Variant, limit: Limit) -> Cell:
         """The values of a measured cell, except those that identify it."""
-        one = ready[variant]
-        tokens, taken = one.read, seconds[variant]
+        tokens = one.read
         first, median, third = quartiles(taken)
         work = one.tokens.size(0) * self._operations(variant)
         several = len(taken) >= FEW
-        figures: Cell = {
+        return {
             "status": "ok",
             "batch": one.tokens.size(0),
             "batch_limited_by": one.batch_limited_by,
@@ -356,15 +343,6 @@ class Group:
             "peak_bytes": one.peak_bytes,
             "peak_bytes_per_token": None if one.peak_bytes is None else one.peak_bytes / tokens,
         }
-        if base is not None:
-            per = (ready[base].read, tokens)
-            low, middle, high = times_faster(seconds[base], taken, per)
-            figures["times_faster"] = middle
-            if several:
-                figures |= {"times_faster_q1": low, "times_faster_q3": high}
-            mine, bases = work / tokens, ready[base].tokens.size(0) * self._operations(base) / ready[base].read
-            figures["times_fewer_operations"] = bases / mine
-        return figures
 
     def _add(self, variant: Variant, **figures: Any) -> None:
         """Add a cell; every cell has every key."""
@@ -372,7 +350,7 @@ class Group:
         self.store.add({**empty, "model": variant.model, "k": variant.k, **self.given.names(), **figures})
 
     def _say(self, variant: Variant, text: str) -> None:
-        print(f"{self.given}; {variant}: {text}", file=sys.stderr, flush=True)
+        say(f"{self.given}; {variant}: {text}")
 
     def _release(self) -> None:
         memory.release(self.device)
@@ -384,6 +362,5 @@ KEYS = (
     *("operations", "operations_per_second", "share_of_limit"),
     *("limit_operations_per_second", "limit_by_round", "limit_outliers"),
     *("weight_bytes", "peak_bytes", "peak_bytes_per_token"),
-    *("times_faster", "times_faster_q1", "times_faster_q3", "times_fewer_operations"),
 )
 """Keys of every cell; the value is None if it does not apply."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from benchmarks.efficiency import presets, rate, sizes
+from benchmarks.efficiency.checks import check_distinct, check_positions, say
 from benchmarks.efficiency.group import Group, Input, Limits, Variant
 from benchmarks.efficiency.machine import DTYPES, device_of, peak_limit, provenance, threads
 from benchmarks.efficiency.models.registry import MODELS, check_names
@@ -17,7 +17,7 @@ from benchmarks.measuring import RESULTS
 from linformer_fairseq.files.errors import UserError
 
 KEPT = (
-    *("preset", "dtype", "lengths", "positions", "padded", "projected_dims", "models", "baseline", "tokens", "batches"),
+    *("preset", "dtype", "lengths", "positions", "padded", "projected_dims", "models", "tokens", "batches"),
     *("rounds", "long_rounds", "max_seconds", "largest_batch", "memory_limit"),
 )
 """Options that the cells depend on."""
@@ -31,10 +31,7 @@ def run(args: argparse.Namespace) -> int:
     """
     if args.models is not None:
         check_names(args.models)
-    baseline = args.baseline
     presets.fill_inference(args)
-    if baseline is not None and baseline not in args.models:
-        raise UserError(f"--baseline {baseline!r} is not measured; expected one of {', '.join(args.models)}")
     _check_numbers(args)
     device, size = device_of(args.device), sizes.sizes_of(args)
     torch_threads = threads(args.threads)
@@ -60,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
             continue
         store.drop(**given.names())
         rounds = args.long_rounds if given.length > presets.LONG else args.rounds
-        Group(given, chosen, size, dtype, device, limits, products, store, rounds, args).measure()
+        Group(given, chosen, size, dtype, device, limits, products, store, rounds, args.largest_batch).measure()
     say(f"written to {store.path}")
     return 0
 
@@ -71,9 +68,7 @@ def inputs(args: argparse.Namespace) -> list[Input]:
     Raises:
         UserError: an input is longer than the models' n.
     """
-    longest = max(args.lengths)
-    if args.positions is not None and args.positions < longest:
-        raise UserError(f"--positions is {args.positions}, but --lengths has {longest}; expected at least that")
+    check_positions(args.positions, args.lengths)
     found = []
     for length in sorted(args.lengths):
         batches: set[int | None] = {None} if args.largest_batch else {max(1, args.tokens // length), *args.batches}
@@ -98,27 +93,6 @@ def _check_dims(models: list[str], projected_dims: list[int], largest: int) -> N
         raise UserError(f"k = {asked}: none is below n = {largest}, the largest n of the models; see --projected-dims")
 
 
-def say(text: str) -> None:
-    """Print a line of progress."""
-    print(text, file=sys.stderr, flush=True)
-
-
-def check_distinct(args: argparse.Namespace, *names: str) -> None:
-    """Check that no option has a value twice.
-
-    Args:
-        args: has a list for each option.
-        names: of the options, in ``args``.
-
-    Raises:
-        UserError: one has.
-    """
-    for name in names:
-        values = getattr(args, name)
-        if len(set(values)) < len(values):
-            raise UserError(f"--{name.replace('_', '-')} names something twice: {' '.join(map(str, values))}")
-
-
 def _check_numbers(args: argparse.Namespace) -> None:
     check_distinct(args, "lengths", "projected_dims", "models", "batches")
     if args.largest_batch and args.batches:
@@ -128,6 +102,6 @@ def _check_numbers(args: argparse.Namespace) -> None:
 
 
 def _default_out(args: argparse.Namespace) -> Path:
-    words = ["inference", args.preset, args.device.replace(":", ""), args.dtype]
+    words = ["inference", args.preset, args.device, args.dtype]
     words += ["largest_batch"] if args.largest_batch else []
     return RESULTS / ("_".join(word for word in words if word) + ".json")

@@ -9,12 +9,12 @@ from typing import Any
 import torch
 
 from benchmarks.efficiency import sizes
-from benchmarks.efficiency.inference import say
+from benchmarks.efficiency.checks import say
 from benchmarks.efficiency.machine import device_of, provenance, threads
-from benchmarks.efficiency.models.registry import FAIRSEQ, check_names
+from benchmarks.efficiency.models.registry import check_names
 from benchmarks.efficiency.sizes import Sizes
 from benchmarks.efficiency.store import Store
-from benchmarks.efficiency.timing import in_rounds, quartiles, seconds_of, times_faster
+from benchmarks.efficiency.timing import all_in_rounds, figures, seconds_of, times_faster
 from benchmarks.measuring import RESULTS, said
 from linformer_fairseq.files.markdown import markdown_table
 
@@ -29,20 +29,16 @@ def run(args: argparse.Namespace) -> int:
     device, size = device_of(args.device), sizes.sizes_of(args)
     used = threads(args.threads)
     parameters = _parameters(size, device)
-    settings = {"rounds": args.rounds, "device": str(device), "threads": used, "needs": FAIRSEQ, **vars(size)}
+    settings = {"rounds": args.rounds, "device": str(device), "threads": used, **vars(size)}
     settings["parameters"] = sum(one.numel() for one in parameters)
     out = args.out or RESULTS / f"optimizer_{device.type}_float32.json"
     store = Store(out, "optimizer", settings, provenance(device, "float32"))
     steps = {name: partial(_timed, one, device) for name, one in _optimizers(parameters).items()}
-    taken, failed = in_rounds(steps, args.rounds)
-    for error in failed.values():
-        raise error
+    taken = all_in_rounds(steps, args.rounds)
     for name, values in taken.items():
-        first, median, third = quartiles(values)
-        figures = {"seconds": median, "seconds_q1": first, "seconds_q3": third, "all_seconds": values}
-        ratio = times_faster(taken["adam"], values)[1]
-        store.add({"optimizer": name, **figures, "times_faster": ratio})
-        say(f"{name}: {1e3 * median:,.0f} ms a step, {ratio:.2f} times as fast as adam")
+        found, ratio = figures(values), times_faster(taken["adam"], values)[1]
+        store.add({"optimizer": name, **found, "times_faster": ratio})
+        say(f"{name}: {1e3 * found['seconds']:,.0f} ms a step, {ratio:.2f} times as fast as adam")
     store.write()
     say(f"written to {store.path}")
     return 0

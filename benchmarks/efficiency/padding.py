@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.efficiency.inference import say
+from benchmarks.efficiency.checks import say
 from benchmarks.efficiency.machine import provenance
 from benchmarks.efficiency.models.registry import check_names
 from benchmarks.efficiency.store import Store
@@ -27,9 +27,12 @@ def run(args: argparse.Namespace) -> int:
     for task in args.tasks:
         if not (task / "input0" / "dict.txt").is_file():
             raise UserError(f"{task} has no input0/dict.txt; expected a folder made by `linformer data task`")
+    names = [task.name for task in args.tasks]
+    if "" in names or len(set(names)) < len(names):
+        raise UserError(f"the tasks are called {', '.join(map(repr, names))}; expected folders of different names")
     if min(args.windows) < 0:
         raise UserError(f"--windows has {min(args.windows)}; expected at least 0")
-    settings = {"tasks": [task.name for task in args.tasks], "batch_size": args.batch_size, "windows": args.windows}
+    settings = {"tasks": names, "batch_size": args.batch_size, "windows": args.windows}
     out = args.out or RESULTS / "padding.json"
     store = Store(out, "padding", settings, provenance(torch.device("cpu"), "none"))
     for task in args.tasks:

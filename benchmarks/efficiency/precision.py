@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.efficiency.inference import say
+from benchmarks.efficiency.checks import say
 from benchmarks.efficiency.machine import device_of, provenance, threads
-from benchmarks.efficiency.models.registry import FAIRSEQ, check_names
+from benchmarks.efficiency.models.registry import check_names
 from benchmarks.efficiency.store import Store
-from benchmarks.efficiency.timing import in_rounds, quartiles, seconds_of, times_faster
+from benchmarks.efficiency.timing import all_in_rounds, figures, seconds_of, times_faster
 from benchmarks.measuring import RESULTS, said
 from linformer_fairseq.checkpoints.released_folder import ONNX
 from linformer_fairseq.files.dictionary import PAD
@@ -57,48 +57,41 @@ def run(args: argparse.Namespace) -> int:
         data.require(SPLIT)
         load = partial(load_classifier, finetuned, data, device)
         plain = load()
-        batches = list(batches_of(plain, args.batch_size))
-        settings = {
-            "checkpoint": Path(args.checkpoint).name,
-            "task": str(data.manifest.get("task", args.data.name)),
-            "examples": sum(len(batch.targets) for batch in batches),
-            "tokens": sum(int((batch.tokens != PAD).sum()) for batch in batches),
-            "batch_size": args.batch_size,
-            "rounds": args.rounds,
-            "threads": used,
-            "needs": [FAIRSEQ],
-        }
-        out = args.out or RESULTS / f"precision_{device.type}.json"
-        store = Store(out, "precision", settings, provenance(device, "float32"))
-        with tempfile.TemporaryDirectory(prefix="precision_benchmark_") as folder:
-            models: dict[str, Model] = {
-                BASE: in_torch(plain),
-                "torch, bfloat16": in_torch(load(bf16=True)),
-                "torch, int8": in_torch(load(), int8=True),
-                "torch, float32, compiled": in_torch(load(compile_encoder=True)),
-                **in_onnx(args.checkpoint, args.data, Path(folder), used),
-            }
-            found = {name: classified(model, batches) for name, model in models.items()}  # compiles and warms up, too
-            calls = {
-                name: partial(seconds_of, partial(classified, model, batches), device) for name, model in models.items()
-            }
-            taken, failed = in_rounds(calls, args.rounds)
     except ValueError as error:  # CheckpointError among them
         raise UserError(str(error)) from None
-    for failure in failed.values():
-        raise failure
+    batches = list(batches_of(plain, args.batch_size))
+    settings = {
+        "checkpoint": Path(args.checkpoint).name,
+        "task": str(data.manifest.get("task", args.data.name)),
+        "examples": sum(len(batch.targets) for batch in batches),
+        "tokens": sum(int((batch.tokens != PAD).sum()) for batch in batches),
+        "batch_size": args.batch_size,
+        "rounds": args.rounds,
+        "threads": used,
+    }
+    out = args.out or RESULTS / f"precision_{device.type}.json"
+    store = Store(out, "precision", settings, provenance(device, "float32"))
+    with tempfile.TemporaryDirectory(prefix="precision_benchmark_") as folder:
+        models: dict[str, Model] = {
+            BASE: in_torch(plain),
+            "torch, bfloat16": in_torch(load(bf16=True)),
+            "torch, int8": in_torch(load(), int8=True),
+            "torch, float32, compiled": in_torch(load(compile_encoder=True)),
+            **in_onnx(args.checkpoint, args.data, Path(folder), used),
+        }
+        found = {name: classified(model, batches) for name, model in models.items()}  # compiles and warms up, too
+        calls = {
+            name: partial(seconds_of, partial(classified, model, batches), device) for name, model in models.items()
+        }
+        taken = all_in_rounds(calls, args.rounds)
     targets = torch.cat([batch.targets for batch in batches])
     for name, values in taken.items():
-        first, median, third = quartiles(values)
         ratio = times_faster(taken[BASE], values)
         cell = {
             "program": name,
             "accuracy": 100 * float((found[name] == targets).double().mean()),
             "other_labels": int((found[name] != found[BASE]).sum()),
-            "seconds": median,
-            "seconds_q1": first,
-            "seconds_q3": third,
-            "all_seconds": values,
+            **figures(values),
             "times_as_fast": ratio[1],
             "times_as_fast_quartiles": [ratio[0], ratio[2]],
         }

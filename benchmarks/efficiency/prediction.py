@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import csv
 import lzma
-import os
+import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,15 +18,15 @@ from typing import Any
 import torch
 
 from benchmarks.efficiency import sizes
-from benchmarks.efficiency.inference import say
+from benchmarks.efficiency.checks import say
 from benchmarks.efficiency.machine import DTYPES, device_of, provenance, threads
 from benchmarks.efficiency.models.fairseq_task import encoder_options
 from benchmarks.efficiency.models.peers import roberta_config
-from benchmarks.efficiency.models.registry import FAIRSEQ, HUGGING_FACE, check_names
+from benchmarks.efficiency.models.registry import check_names
 from benchmarks.efficiency.sizes import Sizes
 from benchmarks.efficiency.store import Store
-from benchmarks.efficiency.timing import in_rounds, quartiles, seconds_of, times_faster
-from benchmarks.measuring import RESULTS, said
+from benchmarks.efficiency.timing import all_in_rounds, figures, seconds_of, times_faster
+from benchmarks.measuring import RESULTS, real_data, said
 from linformer_fairseq.files.dictionary import BOS, EOS, PAD, SPECIAL, UNK
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.markdown import markdown_table
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         UserError: something that the user can fix.
     """
     check_names(["linformer", "roberta_hf"])
-    data = Path(os.environ["LINFORMER_DATA"]) if os.environ.get("LINFORMER_DATA") else None
+    data = real_data()
     bpe = args.bpe or (data and data / "bpe")
     if bpe is None or not ((args.documents and args.sentences) or data):
         raise UserError("set LINFORMER_DATA to the folder of real data, or give --bpe, --documents and --sentences")
@@ -59,7 +59,6 @@ def run(args: argparse.Namespace) -> int:
         "projected_dim": args.projected_dim,
         "rounds": args.rounds,
         "threads": used,
-        "needs": [FAIRSEQ, HUGGING_FACE],
         **vars(size),
     }
     out = args.out or RESULTS / f"prediction_{device.type}_{args.dtype}.json"
@@ -77,11 +76,8 @@ def run(args: argparse.Namespace) -> int:
             for program in programs.values():
                 program(few)
             calls = {name: partial(seconds_of, partial(one, path), device) for name, one in programs.items()}
-            taken, failed = in_rounds(calls, args.rounds)
-            for error in failed.values():
-                raise error
+            taken = all_in_rounds(calls, args.rounds)
             for (name, batch), values in taken.items():
-                first, median, third = quartiles(values)
                 ratio = times_faster(values, taken[_OUR_PROGRAM, None])
                 store.add(
                     {
@@ -90,16 +86,14 @@ def run(args: argparse.Namespace) -> int:
                         "characters": sum(map(len, lines)),
                         "program": name,
                         "batch_size": batch,
-                        "seconds": median,
-                        "seconds_q1": first,
-                        "seconds_q3": third,
-                        "all_seconds": values,
+                        **figures(values),
                         "ours_times_faster": ratio[1],
                         "ours_times_faster_quartiles": [ratio[0], ratio[2]],
                     }
                 )
                 batches = f", batches of {batch}" if batch else ""
-                say(f"{kind}: {name}{batches}: {len(lines) / median:,.1f} texts/s, ours {ratio[1]:.2f} times as fast")
+                speed = len(lines) / statistics.median(values)
+                say(f"{kind}: {name}{batches}: {speed:,.1f} texts/s, ours {ratio[1]:.2f} times as fast")
     store.write()
     say(f"written to {store.path}")
     return 0
@@ -129,7 +123,7 @@ def documents(data: Path) -> Iterator[str]:
     """Long articles of Wikipedia, each on a line."""
     with lzma.open(data / "corpus" / "wiki.txt.xz", "rt", encoding="utf-8") as stream:
         paragraphs: list[str] = []
-        for line in stream:
+        for line in chain(stream, [""]):  # an empty line ends an article
             if line.strip():
                 paragraphs.append(line.strip())
                 continue

@@ -14,9 +14,9 @@ from torch.profiler import profile as profiler
 
 from benchmarks.efficiency import one_layer
 from benchmarks.efficiency.cells import number
-from benchmarks.efficiency.inference import say
+from benchmarks.efficiency.checks import say
 from benchmarks.efficiency.store import Cell
-from benchmarks.efficiency.timing import quartiles
+from benchmarks.efficiency.timing import figures
 from benchmarks.measuring import said
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.markdown import markdown_table
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         UserError: something that the user can fix.
     """
-    if torch.device(args.device).type != "cpu":
+    if args.device != "cpu":
         raise UserError(f"--device {args.device}: only a CPU can be profiled; on a GPU use its own profiler")
     return one_layer.run(args, "profile", partial(_cells, args))
 
@@ -58,11 +58,9 @@ def _cells(args: argparse.Namespace, n: int, dtype: torch.dtype, device: torch.d
     taken, faults = one_layer.timed_in_rounds({name: one.timed for name, one in passes.items()}, args.rounds)
     cells = []
     for name, one in passes.items():
-        first, median, third = quartiles(taken[name])
-        cell: Cell = {"layer": name, "n": one.n, "tokens": one.x.size(0) * one.n, "seconds": median}
-        cell |= {"seconds_q1": first, "seconds_q3": third, "all_seconds": taken[name], "shares": shares(one)}
-        cells.append(cell | {"page_faults": faults[name], "peak_bytes": one.peak_bytes()})
-        say(f"n = {one.n}, {name}: {1e3 * median:,.1f} ms")
+        cell: Cell = {"layer": name, "n": one.n, "tokens": one.x.size(0) * one.n, **figures(taken[name])}
+        cells.append(cell | {"shares": shares(one), "page_faults": faults[name], "peak_bytes": one.peak_bytes()})
+        say(f"n = {one.n}, {name}: {1e3 * cell['seconds']:,.1f} ms")
     return cells
 
 

@@ -18,9 +18,9 @@ from typing import Any
 
 from benchmarks.efficiency import sizes
 from benchmarks.efficiency.cells import Result, label, number
+from benchmarks.efficiency.checks import check_below_n, check_distinct, say
 from benchmarks.efficiency.documented import RIVALS
 from benchmarks.efficiency.group import Input
-from benchmarks.efficiency.inference import check_distinct, say
 from benchmarks.efficiency.machine import device_of, provenance, threads
 from benchmarks.efficiency.models.registry import MODELS, check_names, missing
 from benchmarks.efficiency.store import Cell, Store
@@ -83,8 +83,7 @@ def _check(args: argparse.Namespace) -> None:
         if name not in RIVALS:
             raise UserError(f"model {name} is not checked; expected some of {', '.join(RIVALS)}")
     check_distinct(args, "lengths", "models")
-    if min(args.lengths) <= args.projected_dim:
-        raise UserError(f"n = {min(args.lengths)} needs a --projected-dim k < n, not {args.projected_dim}")
+    check_below_n("--projected-dim", args.projected_dim, min(args.lengths))
 
 
 class Side:

@@ -417,16 +417,11 @@ def _without_empty(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     return [[row[number] for number in kept] for row in rows]
 
 
-def _length(cell: Cell) -> int:
-    """Positions of a cell's sequences; n of the model if the cell has no length."""
-    return int(cell["length"] if "length" in cell else cell["n"])
-
-
 def _limit(result: Result) -> str:
     """The rates of matrix products, by length; shares are per round, so the machine's speed may vary between rounds."""
     limits: dict[int, list[Cell]] = {}
     for cell in cells_of(result, status="ok"):
-        limits.setdefault(_length(cell), []).append(cell)
+        limits.setdefault(cell["length"], []).append(cell)
     parts = []
     for length, cells in sorted(limits.items()):
         rates = [cell["limit_operations_per_second"] / 1e9 for cell in cells]
@@ -442,13 +437,13 @@ def notes(result: Result) -> list[str]:
     reasons: dict[str, list[int | None]] = {}
     for cell in result["cells"]:
         if cell["status"] != "ok":
-            at = "" if cell["status"] == "not_installed" else f" at {_length(cell):,} positions"
+            at = "" if cell["status"] == "not_installed" else f" at {cell['length']:,} positions"
             reasons.setdefault(f"{label(cell['model'])}{at}: {cell['reason']}", []).append(cell["k"])
     lines = []
     for reason, ks in reasons.items():
         several = ", ".join(f"{k:,}" for k in dict.fromkeys(ks) if k is not None)
         lines.append(f"- {reason}" + (f" (k = {several})" if several else ""))
-    absent = sorted({*result["settings"].get("lengths", [])} - {_length(cell) for cell in result["cells"]})
+    absent = sorted({*result["settings"].get("lengths", [])} - {cell["length"] for cell in result["cells"]})
     stopped = "the command was stopped before, or no k is below n"
     lines += [f"- all models at {length:,} positions: {stopped}" for length in absent]
     lines = lines and ["Not measured:", "", *lines, ""]

@@ -60,6 +60,18 @@ def in_rounds(
     return taken, failed
 
 
+def all_in_rounds(calls: Mapping[Name, Callable[[], float]], rounds: int) -> dict[Name, list[float]]:
+    """`in_rounds` for calls of which none may fail.
+
+    Raises:
+        RuntimeError, MemoryError: one failed.
+    """
+    taken, failed = in_rounds(calls, rounds)
+    for error in failed.values():
+        raise error
+    return taken
+
+
 def outliers(values: Sequence[float]) -> int:
     """Number of outliers among the seconds of a call."""
     return sum(value > OUTLIER * statistics.median(values) for value in values)
@@ -71,6 +83,12 @@ def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
         return values[0], values[0], values[0]
     first, _, third = statistics.quantiles(values, n=4, method="inclusive")
     return first, statistics.median(values), third
+
+
+def figures(values: list[float]) -> dict[str, Any]:
+    """The seconds of a call in the rounds, for a cell."""
+    first, median, third = quartiles(values)
+    return {"seconds": median, "seconds_q1": first, "seconds_q3": third, "all_seconds": values}
 
 
 def times_faster(

@@ -12,13 +12,13 @@ import torch
 
 from benchmarks.arguments import LEAST_ROUNDS, LEAST_UPDATES
 from benchmarks.efficiency import bare, operations, presets, rate, sizes, stretch
-from benchmarks.efficiency.inference import check_distinct, say
+from benchmarks.efficiency.checks import check_below_n, check_distinct, check_positions, say
 from benchmarks.efficiency.machine import DTYPES, device_of, provenance, threads
 from benchmarks.efficiency.models.registry import FAIRSEQ, MODELS, TRAINABLE, check_names
 from benchmarks.efficiency.rate import Limit
 from benchmarks.efficiency.sizes import Sizes
 from benchmarks.efficiency.store import Cell, Store
-from benchmarks.efficiency.timing import in_rounds, outliers, quartiles, times_faster
+from benchmarks.efficiency.timing import figures, in_rounds, outliers, times_faster
 from benchmarks.measuring import RESULTS
 from linformer_fairseq.files.dictionary import PAD
 from linformer_fairseq.files.errors import UserError
@@ -65,11 +65,9 @@ def _check(args: argparse.Namespace) -> None:
         if not MODELS[name].trains:
             raise UserError(f"model {name} is for inference only; training has {', '.join(TRAINABLE)}")
     check_distinct(args, "lengths", "models", "projected_dims", "dropouts", "paths")
-    if args.positions is not None and args.positions < max(args.lengths):
-        raise UserError(f"--positions {args.positions} is below the length {max(args.lengths)}")
-    n, k = args.positions or min(args.lengths), max(args.projected_dims)
-    if n <= k and any(MODELS[name].projects for name in args.models):
-        raise UserError(f"n = {n} needs --projected-dims k < n, not {k}")
+    check_positions(args.positions, args.lengths)
+    if any(MODELS[name].projects for name in args.models):
+        check_below_n("--projected-dims", max(args.projected_dims), args.positions or min(args.lengths))
     if min(args.lengths) <= 2 * bare.FIRST_MASKED:
         raise UserError(f"--lengths has {min(args.lengths)}; expected {2 * bare.FIRST_MASKED + 1} or more")
     if args.rounds < LEAST_ROUNDS or args.rounds * args.updates < LEAST_UPDATES:
@@ -164,7 +162,7 @@ class Group:
 
     def _cell(self, entry: Entry, taken: dict[Any, list[float]], limit: Limit) -> Cell:
         values, done, job = taken[entry], self.done[entry], self.job(entry)
-        first, median, third = quartiles(values)
+        found = figures(values)
         batch = job.batch
         masked = int(batch.masked.sum()) / job.sequences
         work = job.sequences * operations.training(
@@ -178,15 +176,12 @@ class Group:
             "batch": job.sequences,
             "tokens": tokens,
             **{name: getattr(done[0], name) for name in ("vocabulary", "parameters_dtype", "optimized_dtype")},
-            "seconds": median,
-            "seconds_q1": first,
-            "seconds_q3": third,
-            "all_seconds": values,
+            **found,
             "update_seconds": [one.seconds for one in done],
             "outliers": outliers(values),
-            "tokens_per_second": tokens / median,
+            "tokens_per_second": tokens / found["seconds"],
             "operations": work,
-            "operations_per_second": work / median,
+            "operations_per_second": work / found["seconds"],
             "limit_operations_per_second": limit.median,
             "share_of_limit": limit.share(work, values),
             "times_bare": times_faster(values, bare_loop)[1] if bare_loop else None,

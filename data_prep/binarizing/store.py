@@ -14,6 +14,7 @@ import numpy as np
 from data_prep.binarizing.encode import Encoded
 from data_prep.support.step import Step
 from linformer_fairseq.files.dictionary import EOS
+from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import read_object, write_json
 from linformer_fairseq.files.mmap_dataset import count_documents, write_index
 
@@ -71,8 +72,14 @@ class Store:
         write_json(self._state_file, {"parts": self.parts, "counts": self.counts})
 
     def finish(self) -> None:
-        """Write the indexes."""
-        for name in self.counts:
+        """Write the indexes.
+
+        Raises:
+            UserError: there is no item in a dataset.
+        """
+        for name, count in self.counts.items():
+            if not count["items"]:
+                raise UserError(f"{name}: the tokenizer makes nothing of its text; give it text, or leave it out")
             sizes = np.memmap(self._sizes / name, dtype=np.int32, mode="r")
             write_index(self._outputs / f"{name}.idx", sizes, self._dtype)
 

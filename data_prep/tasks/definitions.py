@@ -1,4 +1,4 @@
-"""The definition of each task: columns, labels, metrics, and the number of examples in the official files."""
+"""The definition of each task: columns, labels, and the number of examples in the official files."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -35,7 +35,6 @@ class Task:
     """Column of the label."""
     identifier: str = "index"
     """Column of the example's number; if a file has none, the number of the row, from 0, is used."""
-    metrics: tuple[str, ...] = ("accuracy",)
     positive: str | None = None
     """The positive class of F1."""
     folder: str = ""
@@ -69,7 +68,6 @@ TASKS = {
             texts=("question1", "question2"),
             label="is_duplicate",
             identifier="id",
-            metrics=("accuracy", "f1"),
             positive="1",
             folder="QQP",
             hub=_glue("qqp"),

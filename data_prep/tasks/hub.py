@@ -12,6 +12,7 @@ from data_prep.sources.source import Errors
 from data_prep.tasks.definitions import Task
 from data_prep.tasks.rows import Facts, Reject, Row
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.parquet import damaged_parquet
 from linformer_fairseq.files.provenance import sha256
 from linformer_fairseq.files.task_inputs import without_breaks
 
@@ -127,8 +128,7 @@ class HubSource:
         try:
             yield
         except pyarrow.ArrowException as error:
-            reason = str(error).splitlines()[0]
-            raise UserError(f"{name}: truncated, damaged, or no parquet file ({reason}); fetch it again") from None
+            raise damaged_parquet(name, error) from None
 
     def _row(self, split: str, name: str, number: int, record: dict[str, Any]) -> Row | Reject:
         texts = [record[column] for column in self.task.texts]

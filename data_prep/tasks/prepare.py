@@ -17,7 +17,7 @@ from data_prep.tasks.rows import Source
 from data_prep.tasks.tsv import TsvSource
 from data_prep.tasks.writing import write_examples
 from data_prep.tokenizers import load_tokenizer
-from linformer_fairseq.files.cutting import CUTS, smallest
+from linformer_fairseq.files.cutting import smallest
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.names import check_name
 
@@ -51,9 +51,9 @@ def prepare(
     source: Source,
     tokenizer_folder: Path,
     out: Path,
-    limit: Limit = Limit(),  # noqa: B008 - frozen
-    strict: bool = False,
-    options: Mapping[str, Any] | None = None,
+    limit: Limit,
+    strict: bool,
+    options: Mapping[str, Any],
 ) -> tuple[dict[str, Any], Examples]:
     """Write input0, input1 (for pairs), label, ids, the tokenizer and manifest.json to ``out``.
 
@@ -76,8 +76,6 @@ def prepare(
     least = smallest(len(task.texts))
     if limit.positions is not None and limit.positions < least:
         raise UserError(f"--max-positions {limit.positions}: expected at least {least}, or nothing of a text is left")
-    if limit.how not in CUTS:
-        raise UserError(f"--cut {limit.how}: expected one of {', '.join(CUTS)}")
     with Step(out, {"program": "prepare_task", "task": task.name}, redo=True) as step:
         tokenizer = load_tokenizer(tokenizer_folder)
         examples = collect(source.rows(), source.labels, tokenizer, limit)
@@ -91,7 +89,7 @@ def prepare(
             if not split.ids:
                 raise UserError(f"no row of {name} is an example; the first: {examples.first_reject(name)}")
         write_examples(examples, source.labels, tokenizer, step.outputs)
-        manifest = step.finish(describe(task, source, options or {}, examples, tokenizer, step.outputs))
+        manifest = step.finish(describe(task, source, options, examples, tokenizer, step.outputs))
     return manifest, examples
 
 

@@ -23,7 +23,6 @@ def describe(
     return {
         "task": task.name,
         "labels": list(source.labels),
-        "metrics": list(task.metrics),
         "positive": task.positive,
         "submission": f"{task.folder}.tsv" if task.folder else None,
         "source": source.facts.source,

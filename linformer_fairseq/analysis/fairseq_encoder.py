@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 from fairseq.data import Dictionary
-from fairseq.models.roberta import RobertaModel
 from torch import Tensor, nn
 
 from linformer_fairseq.analysis.encoder import Attention, Encoder, Heads, See
@@ -61,7 +60,6 @@ class FairseqEncoder(Encoder):
     def encode_masked(self, text: str) -> Ids:
         if MASK not in text:
             return self.encode(text)
-        self._mask()
         return np.array([self._dictionary.index(piece) for piece in masked_pieces(text, self._bpe)], dtype=np.int64)
 
     def token(self, symbol: int) -> str:
@@ -82,7 +80,7 @@ class FairseqEncoder(Encoder):
 
     def is_word(self, tokens: Tensor) -> Tensor:
         """Which tokens are of a text, and not special ones; bool, of the same shape."""
-        return (tokens >= self._dictionary.nspecial) & (tokens != self._mask())
+        return (tokens >= self._dictionary.nspecial) & (tokens != self._dictionary.index(MASK))
 
     @torch.no_grad()
     def predict(self, tokens: Tensor, masked: Tensor) -> tuple[Tensor, Tensor]:
@@ -94,20 +92,12 @@ class FairseqEncoder(Encoder):
 
         Returns:
             The output of the last layer (B, T, C), and the logits of the masked tokens (M, V).
-
-        Raises:
-            UserError: the dictionary has no ``<mask>``.
         """
         device = self._model.encoder.sentence_encoder.embed_tokens.weight.device
-        hidden = tokens.masked_fill(masked, self._mask()).to(device)
+        hidden = tokens.masked_fill(masked, self._dictionary.index(MASK)).to(device)
         features, _ = self._model.encoder.extract_features(hidden)
         logits: Tensor = self._model.encoder.output_layer(features, masked.to(device))
         return features, logits
-
-    def _mask(self) -> int:
-        if MASK not in self._dictionary:
-            raise UserError(f"the dictionary has no {MASK}; expected a model that was pretrained to predict tokens")
-        return int(self._dictionary.index(MASK))
 
     def untrained(self, seed: int) -> FairseqEncoder:
         torch.manual_seed(seed)
@@ -147,8 +137,6 @@ def load_fairseq(weights: Path, data: Path, device: torch.device) -> FairseqEnco
         is_finetuned = bool(getattr(hub.model, "classification_heads", {}))
         if isinstance(hub.model, LinformerRobertaModel):
             return FairseqEncoder(hub.model.float().to(device), hub.task, hub.bpe, False, is_finetuned)
-        if not isinstance(hub.model, RobertaModel):
-            raise UserError(f"{weights}: its model is {type(hub.model).__name__}; expected a RoBERTa or a Linformer")
         with tempfile.TemporaryDirectory() as folder:
             source = read_fairseq(weights, data, Path(folder))
             dictionary = Dictionary.load(str(Path(folder, dict_txt.NAME)))

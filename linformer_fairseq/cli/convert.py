@@ -17,6 +17,7 @@ from linformer_fairseq.conversion.huggingface_source import FILES
 from linformer_fairseq.core import parse_projected_dim
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.shipped import shipped_models
+from linformer_fairseq.launch.explaining import in_quotes
 
 _HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 
@@ -97,7 +98,5 @@ def _report(record: dict[str, Any], out: Path) -> Iterator[str]:
 
 def _override(key: str, path: Path) -> str:
     """``key=path`` for Hydra in a shell; Hydra reads only some characters without quotation marks."""
-    if re.fullmatch(r"[\w./-]+", str(path), re.ASCII):
-        return f"{key}={path}"
-    escaped = str(path).replace('"', '\\"')
-    return shlex.quote(f'{key}="{escaped}"')
+    is_plain = re.fullmatch(r"[\w./-]+", str(path), re.ASCII)
+    return f"{key}={path}" if is_plain else in_quotes(key, str(path))

@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         device = device_of(arguments.device, arguments.bf16)
         finetuned = read_finetuned(weights)
         classifier = load_classifier(finetuned, data, device, arguments.bf16, arguments.compile_encoder)
-        found = predict(classifier, split, arguments.batch_size, show_progress=True)
+        found = predict(classifier, split, arguments.batch_size)
         identifiers = data.identifiers(split, len(found.predicted))
         scores = score(data, found)
         if arguments.out:

@@ -71,10 +71,7 @@ def read_fairseq(checkpoint: Path, data: Path, out: Path) -> Source:
 def _build(checkpoint: Path, options: Any, weights: dict[str, torch.Tensor], dictionary: Dictionary) -> RobertaModel:
     """fairseq's own model: it knows the names and shapes that weights had in its earlier versions."""
     name = str(getattr(options, "_name", None) or getattr(options, "arch", None))
-    # the options of other models are not looked at: some eval() what a checkpoint says
-    model_class = models.ARCH_MODEL_REGISTRY.get(name) or models.MODEL_REGISTRY.get(name)
-    if model_class is None or not issubclass(model_class, RobertaModel):
-        raise UserError(f"{checkpoint}: its model is {name}; expected a RoBERTa")
+    model_class = models.ARCH_MODEL_REGISTRY.get(name) or models.MODEL_REGISTRY[name]  # `read_roberta` has found one
     if issubclass(model_class, LinformerRobertaModel) or any("compress_" in key for key in weights):
         raise UserError(f"{checkpoint}: its model is {name}, a Linformer already; expected a RoBERTa")
     positions = [tensor for key, tensor in weights.items() if key.endswith(POSITIONS.partition(".")[2])]

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from linformer_fairseq.conversion.comparison import batches, dense_attention
-from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.progress import Progress
 from linformer_fairseq.models import LinformerRobertaModel
 
@@ -27,16 +26,11 @@ def fit(dense: LinformerRobertaModel, model: LinformerRobertaModel, rows: Tensor
 
     Args:
         dense: the source, from `building.build_dense`.
-        model: the Linformer, with the same n, E and F as they start.
+        model: the Linformer, with the same n, E and F as they start; it has some.
         rows: (B, n) token ids.
-
-    Raises:
-        UserError: the model has no E and F.
     """
     encoder = model.encoder.sentence_encoder
     named = {name: weight for name, weight in encoder.named_parameters() if ".proj_" in f".{name}"}
-    if not named:
-        raise UserError("--start least_squares: --projection mean_pool has no parameters to fit")
     needed = {weight: weight.requires_grad for weight in model.parameters()}
     model.requires_grad_(False)
     for weight in named.values():

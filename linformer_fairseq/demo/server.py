@@ -283,7 +283,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(refusal.status, content, _JSON, {"Allow": refusal.allow} if refusal.allow else {})
         # A connection that is closed before everything has been read is reset, and the client may lose the reply.
         self.wfile.flush()
-        self.connection.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(OSError):  # the connection has ended
+            self.connection.shutdown(socket.SHUT_WR)
         while self.rfile.read1(1 << 16):
             pass
 

@@ -1,6 +1,6 @@
 """Evaluation of a finetuned classifier on a prepared task."""
 
-from linformer_fairseq.evaluation.classifier import Classifier, Finetuned, load_classifier, read_finetuned
+from linformer_fairseq.evaluation.classifier import Classifier, load_classifier, read_finetuned
 from linformer_fairseq.evaluation.predictions import (
     Predictions,
     accuracy,
@@ -13,7 +13,6 @@ from linformer_fairseq.evaluation.predictions import (
 
 __all__ = [
     "Classifier",
-    "Finetuned",
     "Predictions",
     "accuracy",
     "f1",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from linformer_fairseq.evaluation.classifier import Classifier
 from linformer_fairseq.files.atomic import atomic_open
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.progress import Progress
+from linformer_fairseq.files.tsv import tsv_line
 
 Classes = npt.NDArray[np.int64]
 """Class numbers, (examples,)."""
@@ -31,14 +31,13 @@ class Predictions:
     """None if the split has no labels."""
 
 
-def predict(classifier: Classifier, split: str, batch_size: int, show_progress: bool = False) -> Predictions:
-    """Classify a split, read as in training with fairseq.
+def predict(classifier: Classifier, split: str, batch_size: int) -> Predictions:
+    """Classify a split, read as in training with fairseq; prints the progress to stderr.
 
     Args:
         classifier: see `load_classifier`.
         split: name of an existing split.
         batch_size: examples per batch, which have similar lengths. The result does not depend on it.
-        show_progress: print the progress to stderr.
 
     Raises:
         UserError: an example is longer than the model's maximum.
@@ -56,7 +55,7 @@ def predict(classifier: Classifier, split: str, batch_size: int, show_progress: 
     predicted = np.zeros(total, dtype=np.int64)
     probability = np.zeros(total, dtype=np.float32)
     targets: Classes | None = None
-    with Progress(f"evaluating {split}", total, items="examples") if show_progress else nullcontext() as progress:
+    with Progress(f"evaluating {split}", total, items="examples") as progress:
         for rows in _batches(sizes, batch_size):
             batch = dataset.collater([dataset[row] for row in rows])
             with torch.inference_mode():
@@ -68,8 +67,7 @@ def predict(classifier: Classifier, split: str, batch_size: int, show_progress: 
             if "target" in batch:
                 targets = np.zeros(total, dtype=np.int64) if targets is None else targets
                 targets[rows] = batch["target"].view(-1).numpy()
-            if progress is not None:
-                progress.advance(len(rows))
+            progress.advance(len(rows))
     return Predictions(predicted, probability, targets)
 
 
@@ -128,4 +126,4 @@ def _write(path: Path, header: tuple[str, ...], rows: Iterable[tuple[str, ...]])
         OSError: it cannot be written; the error's file is ``path``.
     """
     with atomic_open(path) as stream:
-        stream.writelines("\t".join(row) + "\n" for row in (header, *rows))
+        stream.writelines(tsv_line(row) + "\n" for row in (header, *rows))

@@ -61,7 +61,8 @@ def read_symbols(path: Path) -> list[str]:
     """
     symbols, seen = [], set(SPECIAL)
     # fairseq opens the file as text: \r ends a line there too.
-    for number, line in enumerate(re.split("\r\n|\r|\n", read_text(path).removesuffix("\n")), start=1):
+    lines = re.split("\r\n|\r|\n", read_text(path))
+    for number, line in enumerate(lines if lines[-1] else lines[:-1], start=1):
         text = line.removesuffix(_OVERWRITE)
         symbol, space, count = text.rpartition(" ")
         if not space or not symbol or not count.isdecimal():
@@ -184,5 +185,5 @@ def pad(path: Path) -> None:
     added += itertools.islice((name for name in filler_names() if name not in symbols), missing)
     text = read_text(path)
     with atomic_open(path) as stream:
-        stream.write(text if text.endswith("\n") or not text else text + "\n")
+        stream.write(text if text.endswith("\n") else text + "\n")
         stream.writelines(f"{symbol} 0\n" for symbol in added)

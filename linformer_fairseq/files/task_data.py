@@ -120,7 +120,7 @@ class TaskData:
             return [str(row) for row in range(count)]
         identifiers = read_text(path).removesuffix("\n").split("\n") if path.stat().st_size else []
         if len(identifiers) != count:
-            raise UserError(f"{path}: {len(identifiers):,} lines for {count:,} examples; prepare the task again")
+            raise UserError(f"{path}: {len(identifiers):,} lines for {count:,} examples; {_HINT}")
         return identifiers
 
 

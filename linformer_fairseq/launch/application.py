@@ -36,6 +36,7 @@ from linformer_fairseq.launch.compose import (
 from linformer_fairseq.launch.processes import INSTALLED_MODULES_ONLY, detect_rank, kill_tree, torchrun_command
 from linformer_fairseq.launch.run_folder import CONSOLE_LOG, read_record
 from linformer_fairseq.launch.train import EXPLAINED, check_run_folder, nothing_to_do, train
+from linformer_fairseq.training.resuming import saves_last
 from linformer_fairseq.training.signals import STOPPED_STATUS
 
 logger = logging.getLogger(__name__)
@@ -92,8 +93,8 @@ def launch(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | Non
         folder: folder of the configs, if not the project's own.
 
     Returns:
-        exit status: 0 finished, 1 failed, or stopped by a signal without a checkpoint (no_save), 85 stopped by a signal
-        after a checkpoint, 130 Ctrl-C.
+        exit status: 0 finished, 1 failed, or stopped by a signal without a checkpoint (no_save, no_last_checkpoints),
+        85 stopped by a signal after a checkpoint, 130 Ctrl-C.
 
     Raises:
         UserError: a run could not start, or made no update.
@@ -119,7 +120,7 @@ def launch(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | Non
             raise KeyboardInterrupt
         last: Mapping[str, object] = attempts[-1] if len(attempts) > len(before) else {}
         if exit_code and last.get("status") == "stopped" and last.get("updates_at_end"):  # else it has saved nothing
-            if config.checkpoint.no_save:
+            if not saves_last(config.checkpoint):
                 return 1
             logger.warning("stopped by a signal; the same command resumes from %s", path)
             return STOPPED_STATUS

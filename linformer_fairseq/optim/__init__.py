@@ -1,5 +1,5 @@
 """Optimizers for fairseq; importing this package registers ``fused_adamw``."""
 
-from .fused_adamw import FairseqFusedAdamW, FusedAdamW, FusedAdamWConfig
+from .fused_adamw import FairseqFusedAdamW, FusedAdamWConfig
 
-__all__ = ["FairseqFusedAdamW", "FusedAdamW", "FusedAdamWConfig"]
+__all__ = ["FairseqFusedAdamW", "FusedAdamWConfig"]

@@ -64,7 +64,7 @@ def _looking(validate_and_save: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(validate_and_save)
     def validate_save_and_look(cfg: Any, trainer: Any, task: Any, epoch_itr: Any, *rest: Any) -> Any:
         losses, should_stop = validate_and_save(cfg, trainer, task, epoch_itr, *rest)
-        if losses and losses[0] is not None and trainer.is_data_parallel_master:
+        if losses[0] is not None and trainer.is_data_parallel_master:
             _look(cfg, trainer, task)
         return losses, should_stop
 

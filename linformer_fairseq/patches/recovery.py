@@ -33,7 +33,7 @@ from linformer_fairseq.checkpoints.folder import (
 )
 from linformer_fairseq.checkpoints.reading import CheckpointError, already_checked
 from linformer_fairseq.training.process_group import on_first_rank, wait
-from linformer_fairseq.training.resuming import LAST, from_own
+from linformer_fairseq.training.resuming import LAST, from_own, saves_last
 from linformer_fairseq.training.run_report import LOG
 
 
@@ -43,7 +43,7 @@ def _from_sound_file(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
         if _in_parts(trainer):
             return load_checkpoint(cfg, trainer, **more)
         prepared = on_first_rank(lambda: prepare(cfg, trainer.checkpoint_suffix), CheckpointError) or Prepared()
-        whole, updates_last = prepared.whole, not (cfg.no_save or cfg.no_last_checkpoints)
+        whole, updates_last = prepared.whole, saves_last(cfg)
         own = last_checkpoint(Path(cfg.save_dir), trainer.checkpoint_suffix)
         resumes = from_own(cfg) and own.is_file()
         try:

@@ -5,8 +5,8 @@ run that has reached ``max_update``, if started again, makes one more.
 
 The patch: ``fairseq_cli.train.validate_and_save`` is called after every update. After it, the processes agree whether
 one of them received a signal, so that all stop at the same update; the status is 1 if ``no_save`` or
-``no_last_checkpoints`` forbids the checkpoint. The run's
-progress is stored in `training.run_report.PROGRESS`, and a finished run makes no update.
+``no_last_checkpoints`` forbids the checkpoint. The run's progress is stored in `training.run_report.PROGRESS`, and a
+finished run makes no update.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fairseq import checkpoint_utils
 
 from linformer_fairseq.training import signals
 from linformer_fairseq.training.process_group import highest, leave
-from linformer_fairseq.training.resuming import command_to_resume
+from linformer_fairseq.training.resuming import command_to_resume, saves_last
 from linformer_fairseq.training.run_report import PROGRESS
 from linformer_fairseq.training.signals import STOPPED_STATUS, Stopped
 
@@ -33,7 +33,7 @@ def _save_and_stop(cfg: Any, trainer: Any, epoch_itr: Any, number: int) -> NoRet
     checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, None)
     first = trainer.is_data_parallel_master
     # Not 85 if nothing is saved: a requeued job would begin again from an earlier point, each time.
-    saved = not (cfg.checkpoint.no_save or cfg.checkpoint.no_last_checkpoints)
+    saved = saves_last(cfg.checkpoint)
     status = STOPPED_STATUS if saved else 1
     # The others wait here until the first process has saved, and exit with 0: srun kills all at the first nonzero
     # status, and reports the highest.

@@ -72,7 +72,7 @@ def _sequences(plan: Plan) -> str:
 
 def _data(plan: Plan) -> str:
     if plan.data.tokens is None or plan.epochs is None:
-        return "not found, so the number of epochs is unknown"
+        return "not counted, so the number of epochs is unknown"
     examples = f"{plan.data.sequences:,} examples, " if plan.data.sequences else ""
     epochs = f"{plan.epochs:,.2f}" if plan.epochs >= 0.01 else "less than 0.01"
     return f"{examples}{plan.data.tokens:,} tokens: {epochs} epochs"

@@ -22,9 +22,9 @@ class Encoded(Protocol):
         """The text, (T,), or its windows."""
 
 
-_SHORTEST, _SMALLEST = 0.75, 32
 _ERROR = 16
 """Tokens for which an invalid text counts: of many in a row, the first are reported after some thousand."""
+_SHORTEST, _SMALLEST = 0.75, 32
 """A row that is shorter than this share of the longest begins a new batch, which saves padding, if the batch has at
 least one _SMALLEST-th of its tokens."""
 

@@ -29,6 +29,15 @@ def resumed(extra_state: Any, trainer: Any) -> bool:
     return extra_state is not None and trainer.get_num_updates() > 0
 
 
+def saves_last(cfg: Any) -> bool:
+    """Whether the run saves the checkpoint from which it can be resumed.
+
+    Args:
+        cfg: fairseq's checkpoint options.
+    """
+    return not (cfg.no_save or cfg.no_last_checkpoints)
+
+
 def command_to_resume(cfg: Any) -> str:
     """Return "the same command", and without which of its options: those that make a run begin anew.
 

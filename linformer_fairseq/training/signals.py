@@ -26,8 +26,8 @@ class Stopped(SystemExit):
     """The run was stopped by a signal.
 
     Args:
-        exit_code: of the process: 85 with a checkpoint saved, 1 without (no_save), 128 + the signal's number before the
-            first update.
+        exit_code: of the process: 85 with a checkpoint saved, 1 without (`resuming.saves_last`), 128 + the signal's
+            number before the first update.
         updates: total number of updates.
         number: number of the signal.
     """

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from fairseq import checkpoint_utils, tasks, utils
+from fairseq.dataclass.configs import DatasetConfig
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def perplexity(
     task: tasks.FairseqTask,
     model: torch.nn.Module,
     criterion: torch.nn.Module,
-    options: object,
+    options: DatasetConfig,
 ) -> float:
     """exp of the mean loss over the masked tokens of the validation set.
 
@@ -57,11 +58,11 @@ def perplexity(
     """
     model.eval()
     iterator = task.get_batch_iterator(
-        dataset=task.dataset(getattr(options, "valid_subset", "valid")),
-        max_sentences=getattr(options, "batch_size", 8),
+        dataset=task.dataset(options.valid_subset),
+        max_sentences=options.batch_size,
         max_positions=task.max_positions(),
         # fairseq drops the last sentences if their number is not a multiple of this
-        required_batch_size_multiple=getattr(options, "required_batch_size_multiple", 1),
+        required_batch_size_multiple=options.required_batch_size_multiple,
     ).next_epoch_itr(shuffle=False, set_dataset_epoch=False)  # the masks of fairseq's own validation
     loss = targets = 0.0
     for batch in iterator:

@@ -107,7 +107,6 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--words", type=count, default=1500, help="words of a passage (%(default)s)")
     args = parser.parse_args(argv)
     rows = split(read_books(args.books, args.list), args.authors, args.words)
-    args.out.mkdir(parents=True, exist_ok=True)
     for part, found in rows.items():
         write_file(args.out / f"{part}.tsv", "".join(f"{name}\t{piece}\n" for name, piece in found))
         print(f"{part}: {len(found):,} passages of {args.words:,} words by {len({name for name, _ in found})} authors")

@@ -142,7 +142,7 @@ def main(argv: list[str] | None = None) -> None:
     parser = program_parser(None, "scripts.reproduce_tools.bag_of_words", __doc__)
     parser.add_argument("task", choices=list(TASKS), help="name of the task")
     parser.add_argument(
-        *("--from",), dest="source", type=Path, nargs="+", required=True, help="files, as for `linformer data task`"
+        "--from", dest="source", type=Path, nargs="+", required=True, help="files, as for `linformer data task`"
     )
     parser.add_argument("--out", type=Path, required=True, help="JSON file; its name is the task's in the tables")
     parser.add_argument(

@@ -39,7 +39,6 @@ def main(argv: list[str] | None = None) -> None:
     rows = open_source(TASKS["imdb"], [str(args.source)], "strict").rows()
     reviews = sorted((row for row in rows if isinstance(row, Row) and row.split == "train"), key=lambda row: row.order)
     documents = [list(pieces(row.texts[0], args.words)) for row in reviews]
-    args.out.parent.mkdir(parents=True, exist_ok=True)
     write_file(args.out, "".join("\n".join(document) + "\n\n" for document in documents))
     print(f"{len(documents):,} reviews in {sum(map(len, documents)):,} pieces")
 

@@ -51,6 +51,7 @@ def test_the_profile_is_of_a_cpu(refused, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.cuda, "set_device", lambda _: None)
     assert "on a GPU use its own profiler" in refused("profile", "--device", "cuda")
+    assert "--device gpu: only a CPU" in refused("profile", "--device", "gpu")
 
 
 @pytest.mark.usefixtures("fairseq")
@@ -67,6 +68,7 @@ def test_steps_of_both_optimizers(tmp_path):
 def test_padding_by_window(tmp_path, refused):
     assert "has no input0/dict.txt" in refused("padding", str(tmp_path))
     task = _task(tmp_path / "some")
+    assert "expected folders of different names" in refused("padding", str(task), str(task))
     out = tmp_path / "efficiency" / "padding.json"
     words = [str(task), "--batch-size", "2", "--windows", "0", "64", "--out", str(out)]
     assert main(["padding", *words]) == 0

@@ -26,6 +26,15 @@ MADE = {
 }
 
 
+def test_a_line_needs_two_sizes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
+    monkeypatch.setattr(binarizing, "measure", lambda *_: pytest.fail("measured"))
+    for sizes in (["20"], ["20", "20"]):
+        with pytest.raises(SystemExit):
+            binarizing.main(["--text", "a.txt", "--bpe", "bpe", "--sizes", *sizes])
+        assert "at least two sizes" in capsys.readouterr().err
+
+
 def taking(*seconds: float) -> list[Numbers]:
     return [{"seconds": one, "cpu_seconds": 2 * one, "peak_bytes": 1e6 * one} for one in seconds]
 

@@ -47,11 +47,6 @@ def test_every_cell_says_what_was_measured(inference):
         assert cell["limit_operations_per_second"] == 1e10 and cell["limit_by_round"] == [1e10]
         assert cell["share_of_limit"] == pytest.approx(cell["operations"] / cell["seconds"] / 1e10)
         assert cell["peak_bytes"] is None or cell["peak_bytes"] >= 0
-    (base,) = cells(result, model="roberta_sdpa_core", n=16)
-    (other,) = cells(result, model="linformer_core", n=16, k=4)
-    assert base["times_faster"] == 1
-    assert other["times_faster"] == pytest.approx(base["seconds"] / other["seconds"])
-    assert other["times_fewer_operations"] == pytest.approx(base["operations"] / other["operations"])
 
 
 def test_each_timed_pass_follows_an_untimed_one_and_slow_rounds_are_counted(inference, monkeypatch):
@@ -126,8 +121,6 @@ def test_out_of_memory_is_recorded_and_the_others_are_measured(inference, monkey
     result = inference(*PLAIN, "--lengths", "16", "--projected-dims", "4")
     statuses = {cell["model"]: cell["status"] for cell in result["cells"]}
     assert statuses == {"roberta_materialised": "out_of_memory", "linformer_core": "ok", "roberta_sdpa_core": "ok"}
-    failed, *others = cells(result, times_faster=None) + cells(result, times_faster=1)
-    assert failed["model"] == "roberta_materialised" and [cell["model"] for cell in others] == ["roberta_sdpa_core"]
 
 
 def test_what_cannot_fit_is_not_tried(inference):
@@ -236,7 +229,6 @@ def test_a_length_for_which_nothing_is_left_is_passed_over(inference, capsys):
         (["--device", "tpu"], "expected cpu or cuda"),
         (["--device", "cuda:1"], "CUDA_VISIBLE_DEVICES"),
         (["--preset", "long"], "needs --device cuda"),
-        (["--models", "roberta_sdpa_core", "--baseline", "linformer"], "is not measured"),
         (["--memory-limit", "0", "--models", "roberta_sdpa_core", "--lengths", "16"], "--memory-limit is 0"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

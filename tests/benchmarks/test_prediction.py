@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,14 @@ def test_both_encode_to_the_same_tokens(inputs):
     encode, tokenizer = TextEncoder(ours, Dictionary.load(str(bpe / "dict.txt"))), prediction._tokenizer(bpe)
     for line in Path(inputs[3]).read_text().splitlines():
         assert tokenizer(line)["input_ids"] == [0, *encode(line).tolist(), 2]
+
+
+def test_the_last_article_needs_no_empty_line_behind_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(prediction, "LONG", 3)
+    (tmp_path / "corpus").mkdir()
+    with lzma.open(tmp_path / "corpus" / "wiki.txt.xz", "wt") as stream:
+        stream.write("one\ntwo\n\nno\n\nlast")
+    assert list(prediction.documents(tmp_path)) == ["one two", "last"]
 
 
 def test_without_data_it_says_what_to_give(monkeypatch, refused):

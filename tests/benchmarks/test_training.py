@@ -192,7 +192,7 @@ def test_mistakes_are_said_in_one_line(refused):
     )
     core = ["--models", "linformer_core", "--projected-dims", "4"]
     assert "k < n" in refused(*TRAINING, *core, "--lengths", "8", "4")
-    assert "--positions 8 is below the length 16" in refused(*TRAINING, *core, "--lengths", "16", "--positions", "8")
+    assert "--positions is 8, but --lengths has 16" in refused(*TRAINING, *core, "--lengths", "16", "--positions", "8")
     assert "5 rounds and 10 updates" in refused(*TRAINING, *core, "--lengths", "16", "--updates", "1")
     assert "5 rounds and 10 updates" in refused(*TRAINING, *core, "--lengths", "16", "--rounds", "2", "--updates", "9")
     assert "--dropouts names something twice" in refused(*TRAINING, *core, "--lengths", "16", "--dropouts", "0", "0")

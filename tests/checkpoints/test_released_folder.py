@@ -97,7 +97,7 @@ def test_it_classifies_as_the_checkpoint_does(folders: Folders) -> None:
     folder, path, model = folders
     data, device = read_task(folder), torch.device("cpu")
     found, expected = (
-        predict(load_classifier(read_finetuned(file), data, device), "valid", 8, lambda *_: None)
+        predict(load_classifier(read_finetuned(file), data, device), "valid", 8)
         for file in (model / shipped_module.WEIGHTS, path)
     )
     assert torch.equal(torch.as_tensor(found.predicted), torch.as_tensor(expected.predicted))

@@ -68,7 +68,7 @@ def test_figures_are_those_of_the_two_models(
     assert compose("pretraining", command[1].split()).task.tokens_per_sample == n
 
 
-@pytest.mark.parametrize("name", ["out", "a folder", "x[8,16]", 'say "k"', "it's $k"])
+@pytest.mark.parametrize("name", ["out", "a folder", "x[8,16]", 'say "k"', "it's $k", r"a\"b", "ends in \\"])
 def test_the_command_that_goes_on_can_be_copied(name: str, tmp_path: Path) -> None:
     (word,) = shlex.split(_override("pretrained", tmp_path / name))
     config = compose("pretraining", ["experiment=converted/linformer", word, "task.data=bin"])

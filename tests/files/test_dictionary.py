@@ -17,6 +17,16 @@ def test_symbols_are_those_that_fairseq_reads(tmp_path: Path) -> None:
     assert dictionary.read_symbols(path) == ["a", "\u2028", "</s>", "\u2581b"]
 
 
+def test_ends_of_lines_of_another_system(tmp_path: Path) -> None:
+    path = tmp_path / "dict.txt"
+    for text in ("a 3\r\nb 2\r\n", "a 3\rb 2\r", "a 3\nb 2"):
+        path.write_text(text, newline="")
+        assert dictionary.read_symbols(path) == ["a", "b"]
+    path.write_text("a 3\n\n")
+    with pytest.raises(UserError, match="line 2"):
+        dictionary.read_symbols(path)
+
+
 def test_padding_goes_on_after_fillers_that_are_there(tmp_path: Path) -> None:
     """As in RoBERTa's dictionary, which ends with three."""
     path = tmp_path / "dict.txt"

@@ -130,10 +130,13 @@ def test_the_status_says_whether_the_command_resumes_it(
     assert (f"the same command resumes from {command.folder}" in caplog.text) == (status == 85)
 
 
-def test_a_run_that_saves_nothing_cannot_be_resumed(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("option", ["no_save", "no_last_checkpoints"])
+def test_a_run_that_saves_nothing_cannot_be_resumed(
+    command: Command, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
     def run(*_: object, torchrun: bool) -> tuple[int, int]:
         command.end(2, "stopped")
         return 1, signal.SIGTERM
 
     monkeypatch.setattr(application, "_child", run)
-    command.said("checkpoint.no_save=true", status=1)
+    command.said(f"checkpoint.{option}=true", status=1)

@@ -8,7 +8,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from linformer_fairseq.launch.options import with_defaults
-from linformer_fairseq.planning import flops_of
+from linformer_fairseq.planning.flops import flops_of
 from linformer_fairseq.planning.sizes import sizes_of
 from tests.planning.conftest import SYMBOLS, N
 

@@ -104,7 +104,7 @@ def test_without_data_the_vocabulary_is_assumed_and_that_is_said(run):
     assert found.sizes.vocabulary == ASSUMED_VOCABULARY
     assert found.epochs is None
     assert says(text, "vocabulary 50,265", "assumed", "task.data")
-    assert says(text, "not found", "epochs")
+    assert says(text, "not counted", "epochs")
 
 
 def test_data_give_vocabulary_and_epochs(run, tmp_path):
@@ -186,7 +186,7 @@ def test_a_task_has_examples_of_its_own_lengths(run, tmp_path):
     assert run(num_classes=3, **options, **both)[0].length == (6 + 10 + N + 5) / 4
     found, text = run(num_classes=3, **options, **{"task.data": str(tmp_path / "none")})
     assert found.length == N and f"2 sequences of at most {N}" in text
-    assert not found.warnings and "not found, so the number of epochs is unknown" in text
+    assert not found.warnings and "not counted, so the number of epochs is unknown" in text
 
 
 def test_a_classification_counts_no_masked_positions(run):

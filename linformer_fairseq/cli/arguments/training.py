@@ -34,8 +34,9 @@ def pretrain(parser: argparse.ArgumentParser) -> None:
     machine, with torchrun), srun (inside a SLURM job) or slurm (submits a SLURM job). Paths are relative to the current
     directory. The run folder is runs/NAME; repeating the command resumes a stopped run.
 
-    Exit status: 0 finished, 1 failed, or stopped by a signal with checkpoint.no_save=true, 2 wrong usage, 85 stopped by
-    a signal after saving a checkpoint, 130 Ctrl-C, 128 + N ended by signal N before the first update.
+    Exit status: 0 finished, 1 failed, or stopped by a signal with checkpoint.no_save=true or no_last_checkpoints=true,
+    2 wrong usage, 85 stopped by a signal after saving a checkpoint, 130 Ctrl-C, 128 + N ended by signal N before the
+    first update.
     """
     _training(parser)
 
@@ -50,8 +51,9 @@ def finetune(parser: argparse.ArgumentParser) -> None:
     three learning rates with five seeds each. The run folder is runs/NAME/TASK_lrLR_sSEED; repeating the command
     resumes a stopped run.
 
-    Exit status: 0 finished, 1 failed, or stopped by a signal with checkpoint.no_save=true, 2 wrong usage, 85 stopped by
-    a signal after saving a checkpoint, 130 Ctrl-C, 128 + N ended by signal N before the first update.
+    Exit status: 0 finished, 1 failed, or stopped by a signal with checkpoint.no_save=true or no_last_checkpoints=true,
+    2 wrong usage, 85 stopped by a signal after saving a checkpoint, 130 Ctrl-C, 128 + N ended by signal N before the
+    first update.
     """
     _training(parser)
 

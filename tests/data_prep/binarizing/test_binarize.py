@@ -97,6 +97,15 @@ def test_a_line_without_tokens_does_not_end_a_document(tokenizers: dict[str, Pat
     assert sizes == [True, True, False, True] and manifest["splits"]["train"]["documents"] == 2
 
 
+def test_a_text_without_tokens_is_named(tokenizers: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text("the first\n")
+    (tmp_path / "valid.txt").write_text("\u200e\n", encoding="utf-8")
+    paths = [tmp_path / "train.txt", tmp_path / "valid.txt"]
+    with pytest.raises(UserError, match="valid: the tokenizer makes nothing of its text"):
+        binarize(paths, tokenizers["sentencepiece"], tmp_path / "bin", workers=1)
+    assert not list((tmp_path / "bin").glob("*.idx"))
+
+
 @pytest.mark.parametrize("kind", ["gpt2", "sentencepiece"])
 @pytest.mark.parametrize("shards", [1, 2])
 def test_white_space_around_a_line_is_none_of_its_tokens(

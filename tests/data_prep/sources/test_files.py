@@ -15,7 +15,8 @@ import pyarrow.parquet
 import pytest
 import zstandard
 
-from data_prep.sources import IterableUnit, Record, Unit, parse_source
+from data_prep.sources import parse_source
+from data_prep.sources.source import IterableUnit, Record, Unit
 from linformer_fairseq.files.errors import UserError
 from tests.data_prep.hub_server import parquet_bytes
 

@@ -77,7 +77,7 @@ def test_columns_are_found_by_name(prepare: Prepare, glue: Callable[..., Path], 
     other = f"{_QQP}5\t1\t2\ta film\tgood\t1\n"
     folder = prepare("qqp", glue("QQP", train=train, dev=other))
     assert read_back(folder, "train") == read_back(folder, "valid")
-    assert manifest(folder)["metrics"] == ["accuracy", "f1"]
+    assert manifest(folder)["positive"] == "1"
 
 
 def test_a_zip_gives_what_the_folder_gives(prepare: Prepare, sst2: Path, tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_bad_parquet_files(prepare: Callable[..., Path], tmp_path: Path) -> None
     for name in names.values():
         (folder / name).write_bytes(good)
     (folder / names["validation"]).write_bytes(good[:-20])
-    with pytest.raises(UserError, match="validation-0.parquet: .*no parquet file"):
+    with pytest.raises(UserError, match="validation-0.parquet: .*not a whole parquet file"):
         prepare("sst2", folder)
     (folder / names["validation"]).write_bytes(parquet_bytes({"text": ["good"], "label": [1]}))
     with pytest.raises(UserError, match="validation-0.parquet: .*sentence.*text, label"):
