@@ -5,7 +5,8 @@ cuDNN's kernel for attention with a padding mask, which makes a plan for every n
 sentences have many shapes, so that most updates wait for plans.
 
 The patch: a layer is computed without cuDNN's kernel if there is padding, also where its activations are recomputed
-(``--checkpoint-activations``), so that dropout is the same. The Linformer's own attention does the same.
+(``--checkpoint-activations``), so that dropout is the same. The Linformer's own attention does the same. Not
+``forward`` is replaced, which ``torch.jit.script`` reads, but what calls it.
 """
 
 import functools
@@ -13,24 +14,34 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
+from fairseq.modules import checkpoint_activations
 from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
-from torch import Tensor
 
 from linformer_fairseq.core.dot_product import without_cudnn
 
 
-def _without_plans(forward: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(forward)
-    def without_plans(
-        self: TransformerEncoderLayerBase,
-        x: Tensor,
-        encoder_padding_mask: Tensor | None,
-        attn_mask: Tensor | None = None,
-    ) -> Any:
-        with nullcontext() if encoder_padding_mask is None else without_cudnn():
-            return forward(self, x, encoder_padding_mask, attn_mask)
+def _without_plans(call: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(call)
+    def without_plans(self: TransformerEncoderLayerBase, *args: Any, **kwargs: Any) -> Any:
+        padding = args[1] if len(args) > 1 else kwargs.get("encoder_padding_mask")
+        with nullcontext() if padding is None else without_cudnn():
+            return call(self, *args, **kwargs)
 
     return without_plans
 
 
-REPLACED = ((TransformerEncoderLayerBase, "forward", _without_plans),)
+def _recomputed(checkpointed_forward: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(checkpointed_forward)
+    def forward(original_forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        layer = getattr(original_forward, "__self__", None)
+        if isinstance(layer, TransformerEncoderLayerBase):
+            original_forward = functools.partial(_without_plans(type(layer).forward), layer)
+        return checkpointed_forward(original_forward, *args, **kwargs)
+
+    return forward
+
+
+REPLACED = (
+    (TransformerEncoderLayerBase, "__call__", _without_plans),
+    (checkpoint_activations, "_checkpointed_forward", _recomputed),
+)

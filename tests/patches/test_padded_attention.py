@@ -3,6 +3,8 @@ from pathlib import Path
 import pytest
 import torch
 from fairseq import tasks
+from fairseq.models.transformer import TransformerConfig
+from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
 from torch.nn import functional as F
 
 import linformer_fairseq.models  # noqa: F401 (installs the patches)
@@ -38,3 +40,12 @@ def test_padded_batches_are_computed_without_cudnn(
     finally:
         torch.backends.cuda.enable_cudnn_sdp(before)
     assert seen == ([False, False, enabled, enabled] if recomputed else [False, enabled])
+
+
+def test_layers_can_be_scripted_and_called_by_name() -> None:
+    config = TransformerConfig()
+    config.encoder.embed_dim, config.encoder.ffn_embed_dim, config.encoder.attention_heads = 8, 16, 2
+    layer = TransformerEncoderLayerBase(config).eval()
+    x, padding = torch.randn(3, 2, 8), torch.tensor([[False, False, False], [False, True, True]])
+    expected = layer(x, encoder_padding_mask=padding)
+    torch.testing.assert_close(torch.jit.script(layer)(x, padding), expected)
