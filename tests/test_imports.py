@@ -205,6 +205,16 @@ for patched in (checkpoint_utils.load_model_ensemble_and_task, checkpoint_utils.
     assert "fairseq" in loaded_by(program)
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("fairseq")
+def test_a_card_needs_no_transformers() -> None:
+    program = """
+import linformer_fairseq.cli.card
+assert not {"transformers", "tokenizers"} & sys.modules.keys()
+"""
+    assert "fairseq" in loaded_by(program)
+
+
 def test_core_runs_without_fairseq() -> None:
     program = """
 import importlib.abc, sys

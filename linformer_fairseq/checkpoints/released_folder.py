@@ -23,6 +23,8 @@ _INSIDE = (WEIGHTS, CHECKPOINT, "checkpoint_best.pt")
 """The weights in a folder; the last name is that of a run."""
 TRANSFORMERS_CONFIG = "config.json"
 """What every model's folder of Hugging Face's transformers has, and of others only that of an exported graph."""
+MODELING = "modeling_linformer.py"
+"""The models' code in a folder that `linformer export hf` writes."""
 ONNX, PROGRAM = "model.onnx", "model.pt2"
 """The graphs that `linformer export onnx` and `linformer export torch` write."""
 

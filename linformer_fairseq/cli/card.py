@@ -6,9 +6,8 @@ import argparse
 import logging
 from pathlib import Path
 
-from linformer_fairseq.checkpoints.released_folder import TRANSFORMERS_CONFIG, find_weights
+from linformer_fairseq.checkpoints.released_folder import MODELING, TRANSFORMERS_CONFIG, find_weights
 from linformer_fairseq.cli.texts import write_lines
-from linformer_fairseq.exporting.hugging_face.options import MODELING
 from linformer_fairseq.exporting.model_card import model_card
 from linformer_fairseq.exporting.trained import read_model
 from linformer_fairseq.files.atomic import check_output

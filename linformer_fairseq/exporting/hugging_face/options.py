@@ -40,8 +40,6 @@ _ACTIVATIONS = {"activation_fn": "hidden_act", "pooler_activation_fn": "classifi
 _SAME_FUNCTION = {"gelu_fast": "gelu_accurate"}
 """fairseq's names of activation functions that have another one in transformers."""
 
-MODELING = "modeling_linformer.py"
-"""File of the models' code in an exported folder."""
 AUTO_MAP = {
     "AutoConfig": "configuration_linformer.LinformerConfig",
     "AutoModel": "modeling_linformer.LinformerModel",
