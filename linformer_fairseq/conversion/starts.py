@@ -5,7 +5,7 @@
 * ``dct``: the first k frequencies of the n positions, transformed back to k positions (`truncated_dct`).
 * ``least_squares``: window means, then fitted to sample text (`fitting`).
 
-With k = n, all but ``random`` are the identity.
+With k = n, all are the identity, but for ``random`` of a linear projection.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ def convert(parser: argparse.ArgumentParser) -> None:
     With --text, prints how close the result is to the source before any training: the perplexity of masked tokens of
     both, and the relative error of the attention's output in each layer. The folder OUT can be passed to
     `from_pretrained`, and to `linformer pretrain` and `finetune` as pretrained=OUT. With k = n, the result computes
-    the same as the source, unless its E and F start at random; with --projection linear, for inputs of n tokens only.
+    the same as the source; with --projection linear, for inputs of n tokens only, and not with --start random.
     """
     parser.add_argument(
         "source",
