@@ -1,4 +1,4 @@
-"""Early stopping (``--patience``) counts on when a run is resumed.
+"""Early stopping (``--patience``) continues counting when a run is resumed.
 
 What fairseq does: it counts the validations without improvement in memory. A run that is stopped more often than every
 ``patience`` validations never ends.
