@@ -81,6 +81,16 @@ def test_command_line_and_hydra_build_the_same_model(data: Path, changes: dict[s
     assert {name: left[name] for name in names} == {name: right[name] for name in names}
 
 
+SHAPES = {
+    "linformer_roberta_base": (12, 768, 3072, 12, False, True),
+    "linformer_roberta_large": (24, 1024, 4096, 16, False, True),
+    "linformer_roberta_prenorm": (12, 768, 3072, 12, True, False),
+    "linformer_roberta_small": (4, 256, 1024, 4, False, True),
+    "linformer_roberta_tiny": (2, 64, 128, 2, False, True),
+}
+"""Layers, width, feed-forward width, heads, pre-norm, layer norm on the embeddings."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("arch", sorted(ARCHITECTURES))
 @pytest.mark.usefixtures("without_memory")
@@ -88,10 +98,15 @@ def test_every_architecture_is_the_same_by_flag_and_by_name(data: Path, arch: st
     by_flag = from_command_line(data, "--arch", arch, "--tokens-per-sample", "256")[2]
     by_name = from_hydra(data, {"_name": arch}, {"tokens_per_sample": 256})[2]
     assert shapes(by_flag) == shapes(by_name)
-    layers = ARCHITECTURES[arch].get("encoder_layers", 12)
-    assert len(by_flag.encoder.sentence_encoder.layers) == layers
+    layers, width, ffn, heads, before, norm = SHAPES[arch]
+    encoder = by_flag.encoder.sentence_encoder
+    assert len(encoder.layers) == layers
+    for layer in encoder.layers:
+        assert (layer.fc1.in_features, layer.fc1.out_features) == (width, ffn)
+        assert (layer.self_attn.settings.num_heads, layer.normalize_before) == (heads, before)
+    assert (encoder.layernorm_embedding is not None) == norm
     assert by_flag.encoder.settings.sharing == "layerwise"
-    assert by_flag.encoder.settings.dims == ((128,) * by_flag.encoder.settings.num_heads,) * layers
+    assert by_flag.encoder.settings.dims == ((128,) * heads,) * layers
 
 
 @pytest.mark.usefixtures("without_memory")

@@ -108,6 +108,20 @@ def test_training_is_in_steps_for_few_rows_and_with_dropout(
     assert dropout == 0 or not fused.called
 
 
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["fused", "in_steps"])
+def test_weights_are_dropped_with_the_given_probability(fused: Mock, dtype: torch.dtype, stored: bool) -> None:
+    rows, dropout = 64, 0.25
+    query, keys = torch.zeros(B, H, 40, D, dtype=dtype), torch.zeros(B, H, rows, D, dtype=dtype)
+    values = torch.eye(rows, dtype=dtype).expand(B, H, -1, -1)  # the output is the weights
+    torch.manual_seed(0)
+    found, kept = dot_product_attention(query, keys, values, scale=SCALE, dropout=dropout, stored=stored)
+    assert fused.called == (dtype == torch.float32 and not stored)
+    assert (found == 0).float().mean().item() == pytest.approx(dropout, abs=0.02)
+    assert found.max().item() == pytest.approx(1 / rows / (1 - dropout), rel=0.01)
+    assert kept is None or torch.equal(kept, torch.full_like(kept, 1 / rows)), "P is without dropout"
+
+
 @pytest.mark.parametrize("rows", [1, 7, 64, 1000, 5000])
 def test_torch_computes_a_softmax_in_place(rows: int) -> None:
     # torch does not promise this for an output that is the input

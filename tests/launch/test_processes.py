@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from torch.distributed import run as torch_run
 
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch import application, compose, train
@@ -43,6 +45,8 @@ def test_srun() -> None:
     assert info is not None
     assert (info.rank, info.world_size, info.local_rank) == (2, 4, 1)
     assert info.init_method == "tcp://gpu07:20017"
+    another = detect_rank({**SRUN, "SLURM_JOB_ID": "1234567"}, 4)
+    assert another is not None and another.init_method == "tcp://gpu07:30567"
     given = detect_rank({**SRUN, "MASTER_ADDR": "head", "MASTER_PORT": "4000"}, 4)
     assert given is not None and given.init_method == "tcp://head:4000"
 
@@ -133,10 +137,25 @@ def test_the_first_of_slurms_hosts(nodes: str, host: str | None) -> None:
         first_host(nodes)
 
 
-def test_torchrun_is_started_with_the_same_words() -> None:
-    command, _ = torchrun_command(4, ["pretrain", "task.data=x"])
+def test_torchrun_is_started_with_the_same_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    command, environment = torchrun_command(4, ["pretrain", "task.data=x"])
     assert command[1:3] == ["-m", "torch.distributed.run"] and "--nproc-per-node=4" in command
     assert command[-4:] == ["--module", "linformer_fairseq.cli", "pretrain", "task.data=x"]
+    assert environment == {"PYTHONSAFEPATH": "1"}
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    assert torchrun_command(4, [])[1] == {"PYTHONSAFEPATH": "1", "OMP_NUM_THREADS": "1"}
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_torchrun_waits_for_its_processes_to_save_where_it_can(monkeypatch: pytest.MonkeyPatch, known: bool) -> None:
+    """Releases of torch without the option refuse it."""
+    parser = argparse.ArgumentParser()
+    if known:
+        parser.add_argument("--shutdown-timeout")
+    monkeypatch.setattr(torch_run, "get_args_parser", lambda: parser)
+    command, _ = torchrun_command(2, [])
+    assert [word for word in command if "shutdown" in word] == ["--shutdown-timeout=600"] * known
 
 
 def _send_when(ready: Path, number: signal.Signals) -> threading.Thread:

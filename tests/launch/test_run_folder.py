@@ -9,7 +9,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.launch.run_folder import has_finished, require_checkpoints
+from linformer_fairseq.launch.run_folder import RunFolder, has_finished, require_checkpoints
 from tests.checkpoint_files import damage, save
 
 STOPS = {"max_epoch": 0, "stop_time_hours": 0, "stop_min_lr": -1.0, "patience": -1}
@@ -77,3 +77,14 @@ def test_a_finished_run_has_an_undamaged_checkpoint(tmp_path: Path, name: str) -
     damage(file)
     with pytest.raises(UserError, match=f"{file}: .* damaged .*verify --set-aside {tmp_path}"):
         require_checkpoints(tmp_path, options)
+
+
+def test_a_resumed_run_names_the_options_that_changed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    config = OmegaConf.create({"optimizer": {"weight_decay": 0.1}, "common": {"seed": 1}})
+    folder = RunFolder(tmp_path)
+    for decay, named in ((0.1, False), (0.5, True), (0.5, False)):
+        config.optimizer.weight_decay = decay
+        caplog.clear()
+        folder.begin(config, {}, {})
+        assert ("optimizer.weight_decay: 0.1, now 0.5" in caplog.text) == named
+        assert "seed" not in caplog.text

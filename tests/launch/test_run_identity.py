@@ -84,6 +84,24 @@ def test_a_run_older_than_an_option_goes_on_with_what_it_was(record: dict[str, A
             check_same_run(Path("runs/a"), older, {**FACTS, "model": {**older["model"], **now, name: value}})
 
 
+def test_what_an_option_affects() -> None:
+    """Whoever adds an option decides: of another model, a checkpoint is of no use, and it may not pass for this run."""
+    assert with_role(Role.EXECUTION) == {
+        *("checkpoint_activations", "offload_activations", "min_params_to_wrap", "compile_encoder", "pad_vocabulary")
+    }
+    assert with_role(Role.TRAINING) == {
+        *("dropout", "attention_dropout", "activation_dropout", "pooler_dropout", "pooler_activation_fn"),
+        *("load_checkpoint_heads", "spectral_norm_classification_head", "encoder_layerdrop"),
+        *("quant_noise_pq_block_size", "quant_noise_scalar", "projection_init", "attention_start"),
+    }
+    assert with_role(Role.MODEL) == {
+        *("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads", "activation_fn"),
+        *("encoder_normalize_before", "layernorm_embedding", "max_positions", "untie_weights_roberta"),
+        *("encoder_layers_to_keep", "quant_noise_pq", "projected_dim", "sharing", "projection", "projection_step"),
+        *("row_weights", "short_inputs", "kernel_strides", "freeze_projection"),
+    }
+
+
 @pytest.mark.parametrize("option", sorted(with_role(Role.MODEL, Role.TRAINING) - {"projection_init", *_BEFORE}))
 def test_a_run_that_is_older_than_an_option_has_its_default(option: str) -> None:
     model = {**DEFAULTS, **FACTS["model"], **_BEFORE}
@@ -106,6 +124,8 @@ def test_how_a_model_is_computed_may_change(option: str) -> None:
             {"finetune_from_model": "/runs/other/checkpoint_last.pt"},
             "finetune_from_model None, but this one has '/runs/other/checkpoint_last.pt'",
         ),
+        ({"stage": "finetuning"}, "holds a run with stage 'pretraining', but this one has 'finetuning'"),
+        ({"pretrained": "/other.pt"}, "holds a run with pretrained None, but this one has '/other.pt'"),
         ({"seed": 2}, "holds a run with seed 1, but this one has 2"),
         ({"task": "sst2"}, "holds a run with task None, but this one has 'sst2'"),
         ({"data_bytes": [{"train.bin": 10, "train.idx": 24}]}, "with 20 bytes in train.idx, which has 24 by now"),

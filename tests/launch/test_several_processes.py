@@ -132,11 +132,16 @@ def test_the_status_says_whether_the_command_resumes_it(
 
 @pytest.mark.parametrize("option", ["no_save", "no_last_checkpoints"])
 def test_a_run_that_saves_nothing_cannot_be_resumed(
-    command: Command, monkeypatch: pytest.MonkeyPatch, option: str
+    command: Command, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, option: str
 ) -> None:
+    started: list[bool] = []
+
     def run(*_: object, torchrun: bool) -> tuple[int, int]:
+        started.append(torchrun)
         command.end(2, "stopped")
         return 1, signal.SIGTERM
 
     monkeypatch.setattr(application, "_child", run)
     command.said(f"checkpoint.{option}=true", status=1)
+    assert started == [True]
+    assert "the same command resumes" not in caplog.text

@@ -40,12 +40,14 @@ def program(monkeypatch: pytest.MonkeyPatch) -> Any:
     return program
 
 
-def shown(program: Any, extra_state: dict[str, Any], iterations: int) -> list[tuple[int, float]]:
+def shown(
+    program: Any, extra_state: dict[str, Any], iterations: int, updates: int = 7, reset: bool = False
+) -> list[tuple[int, float]]:
     """The epoch and the loss that the scheduler sees when a run resumes from so far in an epoch."""
     extra_state = extra_state | {"train_iterator": {"epoch": 3, "iterations_in_epoch": iterations}}
-    trainer: Any = SimpleNamespace(extra_state=extra_state, get_num_updates=lambda: 7, lr_step=Mock())
+    trainer: Any = SimpleNamespace(extra_state=extra_state, get_num_updates=lambda: updates, lr_step=Mock())
     trainer.lr_scheduler = Mock(spec=ReduceLROnPlateauLRSchedule)
-    program.load_checkpoint(SimpleNamespace(reset_lr_scheduler=False), trainer)
+    program.load_checkpoint(SimpleNamespace(reset_lr_scheduler=reset), trainer)
     return [call.args for call in trainer.lr_step.call_args_list]
 
 
@@ -53,6 +55,8 @@ def test_a_resumed_run_shows_the_loss_at_the_end_of_an_epoch_only(program: Any) 
     state = {plateau.KEY: 4.5}
     assert shown(program, state, iterations=0) == [(3, 4.5)]
     assert shown(program, state, iterations=5) == []
+    assert shown(program, state, iterations=0, updates=0) == [], "a finetuning starts from its parameters only"
+    assert shown(program, state, iterations=0, reset=True) == []
 
 
 @pytest.mark.parametrize(
