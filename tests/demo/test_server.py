@@ -95,11 +95,14 @@ def test_the_page_is_sent_with_headers_that_keep_it_to_itself(server: Server) ->
 def test_every_file_of_the_page_is_sent_and_named() -> None:
     paths = {path for path, _ in module._FILES.values()}
     assert paths == {*Path(module.__file__).parent.joinpath("page").iterdir(), *web.FOLDER.glob("*.[cj]s*")}
+    loaded = {"/"}
     for path in paths:
         text = path.read_text(encoding="utf-8")
         for address in re.findall(r"""(?:src|href|from)=?\s*"(/[^"]*)""", text):
             assert address in module._FILES, f"{path.name} loads {address}"
+            loaded.add(address)
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|https?://", text)
+    assert loaded == set(module._FILES)
 
 
 def test_values_and_answers(server: Server) -> None:

@@ -203,7 +203,10 @@ def test_what_a_change_of_the_code_touches_is_done_again(tmp_path: Path) -> None
 
 def test_paths_that_scripts_and_configs_name_are_there() -> None:
     for folder in ("scripts", "configs"):
+        count = 0
         for path in sorted((REPOSITORY / folder).rglob("*.*")):
             if path.suffix in (".sh", ".yaml", ".sbatch"):
                 for name in re.findall(r"\b(?:configs|scripts|data_prep)(?:/\w+)+(?:\.\w+)?", path.read_text()):
                     assert (REPOSITORY / name).exists(), f"{path}: {name}"
+                    count += 1
+        assert count >= 20, folder

@@ -105,6 +105,10 @@ MADE = [
 ]  # fmt: skip
 
 
+def test_every_part_of_the_page_has_measurements() -> None:
+    assert {section for section, _ in MADE} == {*PRESETS, "figure1", "theorems"}
+
+
 @pytest.mark.parametrize(("section", "path"), MADE, ids=lambda value: value if isinstance(value, str) else value.stem)
 def test_each_measurement_has_its_provenance(section: str, path: Path, ours: Page) -> None:
     found = json.loads(path.read_text())

@@ -16,13 +16,13 @@ from tests.results.examples import attempt, record, run_folder, training, valida
 LOG = [training(10), validation(10, ppl=70.5), training(20), validation(20, ppl=60.25)]
 
 
-@pytest.mark.slow
 def test_a_run_that_ends_by_its_epochs_wanted_what_it_made(tmp_path: Path) -> None:
     row = read_run(run_folder(tmp_path / "run", LOG, max_update=0))
     assert row.finished and row.updates == row.max_update == row.scale.max_update == 20
     assert ", 20 updates" in row.scale.label
 
 
+@pytest.mark.slow
 def test_a_real_run(real_run: Path) -> None:
     row = read_run(real_run)
     assert (row.name, row.stage, row.seed, row.task) == ("linformer_base_n32_k8_layerwise_s1", "pretraining", 1, None)
@@ -130,6 +130,25 @@ def test_several_attempts(tmp_path: Path) -> None:
     assert (row.finished, row.attempts, row.attempts_without_end, row.wall_seconds) == (True, 3, 1, 130)
     assert (row.started, row.ended) == ("2026-11-21T20:00:00+00:00", "2026-11-22T08:00:30+00:00")
     assert [hardware.processes for hardware in row.hardware] == [1, 2], "equal ones once"
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "seconds"),
+    [
+        ("2026-11-21T20:00:00+00:00", "2026-11-21T21:00:30+01:00", 30),
+        ("2026-11-21T20:00:00", "2026-11-21T20:00:30", 30),
+        ("2026-11-21T20:00:00+00:00", "2026-11-21T20:00:30", None),
+        ("2026-11-21T20:00:00", "2026-11-21T20:00:30+00:00", None),
+    ],
+)
+def test_the_time_zones_of_an_attempt(tmp_path: Path, start: str, end: str, seconds: int | None) -> None:
+    folder = run_folder(tmp_path / "run", LOG, attempts=[attempt(start=start, end=end)])
+    if seconds is not None:
+        assert read_run(folder).wall_seconds == seconds
+        return
+    with pytest.raises(UserError, match="time zone") as error:
+        read_run(folder)
+    assert start in str(error.value) and end in str(error.value) and str(folder) in str(error.value)
 
 
 def test_an_attempt_that_was_killed_or_goes_on(tmp_path: Path) -> None:

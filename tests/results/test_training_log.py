@@ -88,3 +88,14 @@ def test_other_lines_are_passed_over(tmp_path: Path) -> None:
 def test_a_run_that_diverged(tmp_path: Path) -> None:
     log = read_log(write(tmp_path / "log", validation(10, ppl="inf"), validation(20, ppl="nan")))
     assert math.isinf(log.perplexity[10]) and math.isnan(log.perplexity[20])
+
+
+@pytest.mark.parametrize("value", ["inf", "-inf", "nan"])
+def test_only_a_perplexity_may_be_infinite(tmp_path: Path, value: str) -> None:
+    odd = json.dumps({"num_updates": "20", "wps": value, "wpb": value})
+    lines = [training(10), odd, validation(20, ppl=value, accuracy=value, f1=value), validation(value, ppl=3)]
+    log = read_log(write(tmp_path / "log", *lines))
+    assert (log.speed, log.tokens_per_update) == ({10: 1000.5}, {10: 256.0})
+    assert (log.accuracy, log.f1, log.updates) == ({}, {}, 20)
+    assert list(log.perplexity) == [20] and not math.isfinite(log.perplexity[20])
+    assert log.tokens == 20 * 256 and log.tokens_per_second == 1000.5
