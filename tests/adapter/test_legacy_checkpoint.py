@@ -202,6 +202,17 @@ def test_pre_norm_is_known_by_its_weights(data: Path) -> None:
     assert_features_of(example, model)
 
 
+@pytest.mark.parametrize("norm", [True, False])
+def test_a_norm_of_the_embeddings_is_known_by_its_weights(data: Path, norm: bool) -> None:
+    example, path = example_checkpoint(data, "key_value", layernorm_embedding=norm)
+    state = torch.load(path, weights_only=False)
+    state["cfg"]["model"].layernorm_embedding = not norm
+    torch.save(state, path)
+    (model,), cfg, _ = checkpoint_utils.load_model_ensemble_and_task([str(path)], {"data": str(data)})
+    assert cfg.model.layernorm_embedding == norm
+    assert_features_of(example, model)
+
+
 def test_one_matrix_of_all_layers_is_found_under_its_aliases(data: Path) -> None:
     example, path = example_checkpoint(data, "layerwise")
     state = torch.load(path, weights_only=False)

@@ -103,6 +103,9 @@ def test_a_package_that_is_missing_is_named(monkeypatch, capsys):
     ("error", "name", "words"),
     [
         (ModuleNotFoundError("no module"), "torch.nn", ["torch is not installed"]),
+        (ModuleNotFoundError("no module"), "google.protobuf", ["protobuf is not installed"]),
+        (ModuleNotFoundError("no module"), "markdown_it.token", ["markdown-it-py is not installed"]),
+        (ModuleNotFoundError("no module"), "yaml", ["pyyaml is not installed"]),
         (ImportError("libx.so: cannot open"), "tiktoken._tiktoken", ["tiktoken cannot be imported", "libx.so"]),
     ],
 )

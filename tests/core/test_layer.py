@@ -100,10 +100,12 @@ def test_recomputed_blocks_have_the_gradients_of_the_whole(
     case: str, block: int, normalize_before: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     layer = _layer(case, normalize_before)
+    shared = layer.self_attn._shared
+    weights = [*layer.parameters(), *(() if shared is None else shared.parameters())]
     monkeypatch.setattr(layers, "_block_size", lambda _: block)
     for length, mask in INPUTS:
         x, direction = torch.randn(5, length, WIDTH, requires_grad=True), torch.randn(5, length, WIDTH)
-        wanted = [x, *layer.parameters()]
+        wanted = [x, *weights]
         found = []
         for layer.recompute in (False, True):
             out = layer(x, mask)

@@ -14,6 +14,7 @@ from linformer_fairseq.files.memory import enough_memory
     [
         MemoryError("no"),
         torch.OutOfMemoryError("CUDA out of memory"),
+        RuntimeError("CUDA error: out of memory"),  # of a GPU's libraries
         RuntimeError("[enforce fail at alloc.cpp:1] DefaultCPUAllocator: can't allocate memory"),
     ],
 )

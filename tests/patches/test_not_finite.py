@@ -145,3 +145,25 @@ def test_overflow_in_fp16(
         with pytest.raises(NotFiniteError, match="^update 1: the loss is not finite"):
             trainer.train_step(next(updates))
         assert "loss nan" in caplog.text
+
+
+@pytest.mark.parametrize("finite", [True, False])
+def test_overflow_with_amp(
+    make_trainer: MakeTrainer, tmp_path: Path, caplog: pytest.LogCaptureFixture, finite: bool
+) -> None:
+    """fairseq gives up on a batch after some retries, and goes on with the next one."""
+    trainer = make_trainer(tmp_path, {"common.amp": True})
+    trainer.optimizer._grad_scaler = torch.amp.GradScaler("cpu", init_scale=64.0)  # else it is off on a CPU
+    batches = trainer.get_train_iterator(epoch=1).next_epoch_itr(shuffle=False)
+    samples = [next(batches)]
+    if finite:
+        hook = next(trainer.model.parameters()).register_hook(lambda gradient: gradient * math.inf)
+        assert trainer.train_step(samples) is None and trainer.get_num_updates() == 0
+        assert trainer.optimizer.scaler.get_scale() == 64.0 / 2**3
+        hook.remove()
+        assert math.isfinite(trainer.train_step(samples)["loss"]) and trainer.get_num_updates() == 1
+        return
+    _spoil(trainer, lambda _: True, _nan)
+    with pytest.raises(NotFiniteError, match="^update 1: the loss is not finite"):
+        trainer.train_step(samples)
+    assert "micro-batch 1 of 1: loss nan" in caplog.text

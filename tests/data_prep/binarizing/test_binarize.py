@@ -1,6 +1,8 @@
 """Binarising, read back through fairseq's own loaders and by fairseq-train itself."""
 
+import errno
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -184,6 +186,23 @@ def test_shards_hold_every_document_once(corpus: Path, tokenizers: dict[str, Pat
         assert (folder / "valid.bin").samefile(out / "0" / "valid.bin")
         for name in ("dict.txt", "encoder.json", "vocab.bpe"):
             assert (folder / name).read_bytes() == (out / name).read_bytes() == (whole / name).read_bytes()
+
+
+def test_shards_on_a_file_system_without_hard_links(
+    corpus: Path, tokenizers: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = []
+
+    def link(source: Path, target: Path) -> None:
+        refused.append(target.name)
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    binarize([corpus], tokenizers["gpt2"], tmp_path / "linked", workers=1, shards=2)
+    monkeypatch.setattr(os, "link", link)
+    binarize([corpus], tokenizers["gpt2"], tmp_path / "copied", workers=1, shards=2)
+    assert {"valid.bin", "valid.idx"} <= set(refused)
+    assert not (tmp_path / "copied/1/valid.bin").samefile(tmp_path / "copied/0/valid.bin")
+    assert bytes_of(tmp_path / "copied") == bytes_of(tmp_path / "linked")
 
 
 def test_line_ends_do_not_matter_for_shards(tokenizers: dict[str, Path], tmp_path: Path) -> None:
