@@ -20,7 +20,7 @@ from data_prep.tokenizers.gpt2_bpe import GPT2Tokenizer
 from linformer_fairseq.files import dictionary
 from linformer_fairseq.files.atomic import atomic_open
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.files.gpt2_bpe import read_numbers
+from linformer_fairseq.files.gpt2_bpe import read_merges, read_numbers, write_merges
 from linformer_fairseq.files.provenance import sha256
 from linformer_fairseq.files.tokenizers import ENCODER, MERGES
 
@@ -135,6 +135,7 @@ def install(out: Path, source: Path | None = None) -> tuple[GPT2Tokenizer, list[
         for name, file in found.items():
             (trial / name).write_bytes(file.data)
         try:
+            write_merges(trial / MERGES, map(" ".join, read_merges(trial / MERGES)))  # as fairseq reads them
             notes += _complete(trial)
             GPT2Tokenizer(trial)
         except UserError as error:

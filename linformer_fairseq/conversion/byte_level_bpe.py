@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from linformer_fairseq.files import dictionary
 from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.files.gpt2_bpe import END_OF_TEXT, byte_letters, read_merges
+from linformer_fairseq.files.gpt2_bpe import END_OF_TEXT, byte_letters, read_merges, write_merges
 from linformer_fairseq.files.json_records import read_object
 from linformer_fairseq.files.tokenizers import ENCODER, MERGES
 
@@ -59,7 +59,7 @@ def write_tokenizer(folder: Path, out: Path, rows: int) -> tuple[list[int], list
     dictionary.write(out / dictionary.NAME, ((names[token], 1) for token in others))
     write_file(out / ENCODER, json.dumps(numbers))
     # fairseq skips the first line
-    write_file(out / MERGES, "\n".join(["#version: 0.2", *tokenizer.merges]) + "\n")
+    write_merges(out / MERGES, tokenizer.merges)
     order = [ids[token] for token in (*dictionary.SPECIAL, *others, dictionary.MASK)]
     added = [token for token in others if token not in numbers and not dictionary.is_filler(token)]
     return order, _remarks(tokenizer, order, rows, added)

@@ -57,11 +57,11 @@ def read_symbols(path: Path) -> list[str]:
     """The symbols of a dict.txt, in the order of their ids from `FIRST` on.
 
     Raises:
-        UserError: no such file, or a line that fairseq would not read.
+        UserError: no such file, a line that fairseq would not read, or a byte order mark, which it would read.
     """
     symbols, seen = [], set(SPECIAL)
     # fairseq opens the file as text: \r ends a line there too.
-    lines = re.split("\r\n|\r|\n", read_text(path))
+    lines = re.split("\r\n|\r|\n", read_text(path, mark=False))
     for number, line in enumerate(lines if lines[-1] else lines[:-1], start=1):
         text = line.removesuffix(_OVERWRITE)
         symbol, space, count = text.rpartition(" ")

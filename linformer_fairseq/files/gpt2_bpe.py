@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
+from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import parse
 from linformer_fairseq.files.text import read_text
 
 END_OF_TEXT = "<|endoftext|>"
 """A token of encoder.json that no text is encoded to."""
+_VERSION = "#version"
+"""What the first line of vocab.bpe begins with."""
 
 
 def byte_letters() -> dict[str, int]:
@@ -27,8 +31,14 @@ def read_bpe(encoder: Path, merges_file: Path) -> tuple[dict[str, int], list[tup
     """The number of every token, and the merges in order.
 
     Raises:
-        UserError: a missing or damaged file, or files that do not belong together.
+        UserError: a missing or damaged file, files that do not belong together, or merges that fairseq would not read.
     """
+    text = read_text(merges_file)
+    if not (text.startswith(_VERSION) and text.endswith("\n")):  # whatever is before or behind them, fairseq drops it
+        raise UserError(
+            f"{merges_file}: expected a first line {_VERSION} and a line feed at the end, without which fairseq leaves "
+            "out a merge; write it anew with: linformer data gpt2 --out DIR --from FOLDER"
+        )
     numbers, merges = read_numbers(encoder), read_merges(merges_file)
     tokens = [*byte_letters(), *map("".join, merges)]
     unknown = [token for token in tokens if token not in numbers]
@@ -42,10 +52,10 @@ def read_numbers(path: Path) -> dict[str, int]:
     """encoder.json: the number of every token.
 
     Raises:
-        UserError: not a JSON object of numbers, or a byte without a token.
+        UserError: not a JSON object of numbers, a byte without a token, or a byte order mark.
     """
     try:
-        numbers = parse(read_text(path))
+        numbers = parse(read_text(path, mark=False))
     except ValueError as error:
         raise UserError(f"{path}: not JSON: {error}") from None
     if not isinstance(numbers, dict) or not all(type(number) is int for number in numbers.values()):
@@ -59,7 +69,7 @@ def read_numbers(path: Path) -> dict[str, int]:
 
 
 def read_merges(path: Path) -> list[tuple[str, str]]:
-    """vocab.bpe: the two parts of each merge, in order.
+    """vocab.bpe: the two parts of each merge, in order, also without its first line or the last line feed.
 
     Raises:
         UserError: a line that is not two parts, or a letter that stands for no byte.
@@ -67,10 +77,19 @@ def read_merges(path: Path) -> list[tuple[str, str]]:
     merges = []
     letters = byte_letters()
     for number, line in enumerate(read_text(path).removesuffix("\n").split("\n"), start=1):
-        if number == 1 and line.startswith("#version"):
+        if number == 1 and line.startswith(_VERSION):
             continue
         parts = line.rstrip("\r").split(" ")
         if len(parts) != 2 or not all(parts) or not all(letter in letters for part in parts for letter in part):
             raise UserError(f"{path}, line {number}: expected two parts of a merge, found {line[:80]!r}")
         merges.append((parts[0], parts[1]))
     return merges
+
+
+def write_merges(path: Path, merges: Iterable[str]) -> None:
+    """Write a vocab.bpe from merges, each with a blank between its parts, as fairseq reads it.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    write_file(path, "".join(f"{line}\n" for line in (f"{_VERSION}: 0.2", *merges)))

@@ -34,11 +34,16 @@ def refuse_utf16(file: object, beginning: bytes) -> None:
         raise UserError(f"{file}: is UTF-16, expected UTF-8; convert it, for example with iconv -f UTF-16 -t UTF-8")
 
 
-def read_text(path: Path) -> str:
-    """The whole of a UTF-8 file.
+def read_text(path: Path, *, mark: bool = True) -> str:
+    """The whole of a UTF-8 file, without its byte order mark.
+
+    Args:
+        path: the file.
+        mark: whether it may have one; not where fairseq reads the file too, as it takes the mark for text.
 
     Raises:
-        UserError: the file is missing, is a folder, is empty or is not UTF-8 (with the byte offset).
+        UserError: the file is missing, is a folder, is empty, is not UTF-8 (with the byte offset), or has a byte order
+            mark that it may not have.
     """
     if not path.exists():
         raise UserError(f"{path}: no such file")
@@ -48,6 +53,11 @@ def read_text(path: Path) -> str:
     if not raw.strip():
         raise UserError(f"{path}: the file is empty ({len(raw)} bytes)")
     refuse_utf16(path, raw)
+    if not mark and raw.startswith(BYTE_ORDER_MARK):
+        raise UserError(
+            f"{path}: begins with a byte order mark, which fairseq would take for text; save it "
+            "without, for example with: tail -c +4 FILE > NEW"
+        )
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

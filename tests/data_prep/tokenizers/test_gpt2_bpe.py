@@ -66,6 +66,14 @@ def test_a_folder_that_is_complete_but_has_not_roberta_s_ids_is_said(
     assert gpt2_bpe.install(out)[1] == []
 
 
+@pytest.mark.parametrize("content", [MERGES.removesuffix(b"\n"), MERGES.split(b"\n", 1)[1]])
+def test_merges_are_written_as_fairseq_reads_them(content: bytes, folder: Path, tmp_path: Path) -> None:
+    """Without the first line or the last line feed, fairseq leaves out a merge."""
+    (folder / "merges.txt").write_bytes(content)
+    gpt2_bpe.install(tmp_path / "out", folder)
+    assert (tmp_path / "out" / "vocab.bpe").read_bytes() == MERGES
+
+
 def test_a_dictionary_that_is_there_is_kept(folder: Path, tmp_path: Path) -> None:
     backwards = "".join(f"{n} 0\n" for n in reversed(range(258)))
     (folder / "dict.txt").write_text(backwards)
