@@ -67,15 +67,11 @@ def _in_parts(text: str, bpe: Any, follows: bool = False) -> Iterator[list[str]]
         bpe: fairseq's tokenizer.
         follows: whether it stands behind something, so that no space is added before it.
     """
-    # sentencepiece puts a space before every text by itself
-    blank = "" if isinstance(bpe, SentencepieceBPE) else " "
     start = 0
     while True:
         end = _end_of_piece(text, start)
         part = text[start:end]
-        if start and text[start] == " ":
-            part = blank + part[1:]
-        yield _pieces_after(part, bpe) if follows and not start else pieces(part, bpe)
+        yield _pieces_after(part, bpe) if follows or start else pieces(part, bpe)
         _forget_words(bpe)
         start = end
         if start >= len(text):

@@ -41,11 +41,13 @@ def text_of(values: Sequence[Any], fields: Sequence[str]) -> Text:
     """The text of one column, or the pair of two.
 
     Raises:
-        ValueError: a value is not a text.
+        ValueError: a value is not a text, or has a zero character, which JSON can write.
     """
     for field, value in zip(fields, values, strict=True):
         if not isinstance(value, str):
             raise ValueError(f"expected a text in {field!r}, found {'none' if value is None else repr(value)[:60]}")
+        if "\0" in value:
+            raise ValueError(f"a zero character at character {value.index(chr(0)):,} of {field!r}, which no text has")
     return values[0] if len(values) == 1 else (values[0], values[1])
 
 

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 import torch
 from fairseq.data import encoders
+from sentencepiece import SentencePieceTrainer
 
 from linformer_fairseq.files.tokenizers import find_tokenizer
 from linformer_fairseq.models import LinformerRobertaModel, count_parameters, encoding, quantize
-from linformer_fairseq.models.encoding import TextEncoder, masked_pieces
+from linformer_fairseq.models.encoding import TextEncoder, masked_pieces, pieces
 from linformer_fairseq.prediction.fitting import Frame, fit
 from linformer_fairseq.prediction.options import POOLINGS
 from tests.adapter.building import directly
@@ -248,6 +249,23 @@ def test_a_long_text_is_encoded_in_pieces_to_the_same_ids(tokenized: Any, monkey
     some = encoder(line, at_most=20).tolist()
     assert 20 <= len(some) < 60 and some == expected[: len(some)]
     assert len(encoder("x" * 1000)) > 0, "a word longer than a piece ends, too"
+
+
+@pytest.mark.parametrize("strips", [False, True])
+def test_no_blank_is_lost_between_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strips: bool) -> None:
+    """Also if sentencepiece puts none before a text, and leaves out that which is there."""
+    SentencePieceTrainer.train(
+        sentence_iterator=iter(TEXTS),
+        model_prefix=str(tmp_path / "spm"),
+        vocab_size=100,
+        add_dummy_prefix=False,
+        remove_extra_whitespaces=strips,
+        minloglevel=2,
+    )
+    bpe = encoders.build_bpe(Namespace(bpe="sentencepiece", sentencepiece_model=str(tmp_path / "spm.model")))
+    expected = pieces(LONG, bpe)
+    monkeypatch.setattr(encoding, "_PIECE", 40)
+    assert masked_pieces(LONG, bpe) == expected
 
 
 def test_words_are_not_cached_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,10 +97,12 @@ def test_utf16_is_refused_as_a_whole(tmp_path: Path, encoding: str) -> None:
 
 def test_json_lines(tmp_path: Path) -> None:
     lines = ['{"text": "a\\n\\n b", "x": 1}', "{", "[1]", '{"x": "a"}', '{"text": 3}', '{"text": "\\ud800"}']
+    lines.append('{"text": "a\\u0000"}')
     path = write(tmp_path / "some.jsonl", "\n".join(lines))
     first, *wrong = read(opened(path))
     assert first == ("1", "a b")
     expected = ["not JSON", "expected a JSON object, found '[1]'", "found none", "found 3", "half of a surrogate pair"]
+    expected.append("a zero character at character 1 of 'text'")
     for number, ((place, text), words) in enumerate(zip(wrong, expected, strict=True), start=2):
         assert place == str(number) and words in str(text)
     assert read(opened(path, "x"))[3] == ("4", "a")
