@@ -58,7 +58,7 @@ def _depth(value: Any) -> int:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Errors of the block, which makes tables of a file of results, name the file.
+    """Errors of the block, which makes tables of a file, name the file.
 
     Raises:
         UserError: a field of the file is missing, or has a value of another kind.
@@ -66,8 +66,8 @@ def naming(path: Path) -> Iterator[None]:
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise UserError(f"{path}: cannot be shown ({reason}); make these results again, or move them away") from None
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise UserError(f"{path}: cannot be shown ({reason}); make this file again, or move it away") from None
 
 
 def read_object(path: Path, hint: str = "") -> dict[str, Any]:

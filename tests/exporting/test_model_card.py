@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
@@ -319,19 +320,52 @@ def test_data_sets_of_the_hub(tmp_path: Path) -> None:
     assert (found.repository, found.revision) == ("owner/books", "abc")
 
 
+@pytest.mark.parametrize(
+    "content", [{"task": "x", "source": "abc"}, {"splits": []}, {"task": "x", "source": {}, "splits": {"train": {}}}]
+)
+def test_a_manifest_of_another_kind_is_named(content: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "dict.txt").write_text("a 1\n")
+    write_json(tmp_path / "manifest.json", content)
+    with pytest.raises(UserError, match=f"^{tmp_path / 'manifest.json'}: "):
+        read_data(str(tmp_path), 6)
+
+
+@pytest.mark.parametrize("text", ["- a", "a: [", "5", "optimization: {lr: []}", "task: ${no}"])
+def test_a_config_of_another_kind_is_named(text: str, finetuned: Path, tmp_path: Path) -> None:
+    source = tmp_path / "elsewhere" / "model.pt"
+    source.parent.mkdir()
+    source.write_bytes(b"")  # is not opened
+    run = json.loads((finetuned.parent / "run.json").read_text())
+    write_json(finetuned.parent / "run.json", run | {"pretrained": str(source)})
+    (source.parent / "config.yaml").write_text("optimization: {lr: 1}")
+    assert table(card_of(finetuned), "### Training")["learning rate"] == "1"
+    (source.parent / "config.yaml").write_text(text)
+    with pytest.raises(UserError, match=f"^{source.parent / 'config.yaml'}: ") as caught:
+        card_of(finetuned)
+    assert "\n" not in str(caught.value)
+
+
+def test_names_are_quoted_in_code_and_commands(pretrained: Path, prepared: Path, tmp_path: Path) -> None:
+    folder = tmp_path / 'with "space" & ü'
+    release(pretrained, prepared, folder)
+    used = card_of(folder).text.split("\n## Use")[1].split("\n##")[0]
+    assert r'from_pretrained("with \"space\" & ü").eval()' in used
+    assert f"linformer fill-mask {shlex.quote(folder.name)}\n" in used
+
+
 def test_options_that_an_old_checkpoint_does_not_have_are_not_fairseqs_defaults() -> None:
     config = OmegaConf.create({"optimization": {"lr": [0.25]}, "common": {"fp16": False}, "task": {"_name": "x"}})
-    flat = Settings(config, Namespace(task="masked_lm", warmup_updates=7))
+    flat = Settings(Path("model.pt"), config, Namespace(task="masked_lm", warmup_updates=7))
     assert flat.get("optimization.lr") is None and flat.get("lr_scheduler.warmup_updates") == 7
     stage = Stage(Path("model.pt"), flat, Data("x"), None, None, None, None)
     found = dict(training.rows(stage, 0))
     assert found["objective"] == "masked language modelling"
     assert {found[name] for name in ("learning rate", "precision", "updates", "batch")} == {training.NOT_RECORDED}
-    assert dict(training.rows(Stage(Path("x"), Settings(config), Data("x"), None, None, None, None), 3)) | {
+    assert dict(training.rows(Stage(Path("x"), Settings(Path("x"), config), Data("x"), None, None, None, None), 3)) | {
         "learning rate": "0.25",
         "precision": "fp32",
         "updates": "3",
-    } == dict(training.rows(Stage(Path("x"), Settings(config), Data("x"), None, None, None, None), 3))
+    } == dict(training.rows(Stage(Path("x"), Settings(Path("x"), config), Data("x"), None, None, None, None), 3))
 
 
 def test_the_model_of_the_package_has_the_sections_that_people_wrote() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from linformer_fairseq.files.dictionary import embedding_rows, find_dictionary
-from linformer_fairseq.files.json_records import read_object
+from linformer_fairseq.files.json_records import naming, read_object
 from linformer_fairseq.files.provenance import MANIFEST
 
 
@@ -67,11 +67,13 @@ def read_data(argument: str | None, symbols: int) -> Data:
     if path is None:
         return Data(folder.name, unknown=f"The folder `{folder.name}` has no {MANIFEST} of `linformer data`.")
     manifest = read_object(path, "prepare the data again")
-    if "task" not in manifest:
-        return _pretraining(manifest, folder.name)
-    if "source" not in manifest:  # of a released model
-        return Data(str(manifest["task"]), unknown=f"The folder `{folder.name}` does not say where its texts are from.")
-    return _task(manifest)
+    with naming(path):
+        if "task" not in manifest:
+            return _pretraining(manifest, folder.name)
+        if "source" in manifest:
+            return _task(manifest)
+    # of a released model
+    return Data(str(manifest["task"]), unknown=f"The folder `{folder.name}` does not say where its texts are from.")
 
 
 def _task(manifest: Mapping[str, Any]) -> Data:

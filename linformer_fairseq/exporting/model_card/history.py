@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
+from yaml import YAMLError
 
 from linformer_fairseq.checkpoints.released_folder import find_weights
 from linformer_fairseq.conversion.convert import RECORD as CONVERSION
 from linformer_fairseq.exporting.trained import CheckpointModel
 from linformer_fairseq.files import run_record
-from linformer_fairseq.files.json_records import read_object
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.json_records import naming, read_object
 from linformer_fairseq.files.run_record import Record
 from linformer_fairseq.files.shipped import shipped_folder, shipped_models
 from linformer_fairseq.results.rows import Row
@@ -31,13 +33,20 @@ class Settings:
     own defaults for what is not there, so that is not read.
     """
 
+    file: Path
+    """Where they stand."""
     config: Any
     flat: Any = None
 
     def get(self, name: str) -> Any:
-        """The value of an option such as ``optimization.lr``, or None."""
+        """The value of an option such as ``optimization.lr``, or None.
+
+        Raises:
+            UserError: the file is no config, or has something else in its place.
+        """
         if self.flat is None:
-            return OmegaConf.select(self.config, name)
+            with naming(self.file):
+                return OmegaConf.select(self.config, name)
         group, _, option = name.partition(".")
         return getattr(self.flat, group if option == "_name" else option, None)
 
@@ -85,10 +94,10 @@ def read_history(model: CheckpointModel, data: Path | None) -> list[Stage]:
         data: folder of its data, if it is not the one that the checkpoint names.
 
     Raises:
-        UserError: run.json, conversion.json or a manifest is damaged; the message names it.
+        UserError: run.json, conversion.json, a config or a manifest is damaged; the message names it.
     """
     state = model.state
-    settings = Settings(state["cfg"], state.get("args"))
+    settings = Settings(model.path, state["cfg"], state.get("args"))
     first = _stage(model.path, settings, str(data) if data else settings.get("task.data"), model.vocabulary)
     stages = [first]
     while (given := stages[-1].pretrained) is not None:
@@ -108,7 +117,8 @@ def _stage(path: Path, settings: Settings, data: str | None, symbols: int) -> St
         pretrained = run.record.start
         data = data or run.record.data
     else:
-        pretrained = settings.get("checkpoint.finetune_from_model")
+        named = settings.get("checkpoint.finetune_from_model")
+        pretrained = None if named is None else str(named)
     known = read_data(data, symbols)
     return Stage(path, settings, known, run, conversion, shipped, pretrained)
 
@@ -123,4 +133,8 @@ def _run(folder: Path) -> Run | None:
 def _config(folder: Path) -> Settings:
     """The config that the launcher wrote, for a training whose checkpoint is not opened."""
     path = folder / "config.yaml"
-    return Settings(OmegaConf.load(path) if path.is_file() else OmegaConf.create())
+    try:
+        return Settings(path, OmegaConf.load(path) if path.is_file() else OmegaConf.create())
+    except (YAMLError, OSError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"{path}: not the config of a training ({reason}); put the right one there, or none") from None

@@ -8,6 +8,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from linformer_fairseq.conversion.convert import RECORD as CONVERSION
+from linformer_fairseq.files.json_records import naming
 from linformer_fairseq.files.run_record import COMMANDS
 
 from .history import Run, Settings, Stage
@@ -33,10 +35,19 @@ def rows(stage: Stage, update: int | None) -> Iterator[tuple[str, str]]:
     Args:
         stage: a training or a conversion.
         update: number of updates that the checkpoint had; None if it was not opened.
+
+    Raises:
+        UserError: conversion.json lacks something, or a setting is of another kind.
     """
     if stage.conversion is not None:
-        yield from _conversion(stage.conversion)
-        return
+        with naming(stage.checkpoint.parent / CONVERSION):
+            yield from _conversion(stage.conversion)
+    else:
+        with naming(stage.settings.file):
+            yield from _training(stage, update)
+
+
+def _training(stage: Stage, update: int | None) -> Iterator[tuple[str, str]]:
     run, settings = stage.run, stage.settings
     objective = str(settings.get("task._name"))
     yield "name", f"`{stage.name}`" + (f", seed {run.record.seed}" if run else _seed(settings))
@@ -98,7 +109,7 @@ def _learning_rate(settings: Settings) -> str:
     rates = settings.get("optimization.lr")
     if rates is None:
         return NOT_RECORDED
-    rate = rates if isinstance(rates, float) else rates[0]
+    rate = rates if isinstance(rates, int | float) else rates[0]
     schedule = settings.get("lr_scheduler._name")
     warmup = settings.get("lr_scheduler.warmup_updates")
     return ", ".join(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from pathlib import Path
 
 from linformer_fairseq.exporting.trained import CheckpointModel
@@ -28,8 +30,8 @@ _TRANSFORMERS = """With Hugging Face's transformers:
 ```python
 from transformers import {auto}, AutoTokenizer, pipeline
 
-model = {auto}.from_pretrained("{folder}", trust_remote_code=True)
-tokenizer = AutoTokenizer.from_pretrained("{folder}", trust_remote_code=True)
+model = {auto}.from_pretrained({folder}, trust_remote_code=True)
+tokenizer = AutoTokenizer.from_pretrained({folder}, trust_remote_code=True)
 {call}
 ```
 
@@ -40,20 +42,21 @@ tokenizer = AutoTokenizer.from_pretrained("{folder}", trust_remote_code=True)
 def with_fairseq(model: CheckpointModel, stage: Stage, released: Path | None = None) -> str:
     """Python and a command for the checkpoint, or the folder that it was released in, and its package."""
     if released is not None:
-        place, arguments = released.name, f'"{released.name}"'
+        place, arguments = released.name, _string(released.name)
     elif stage.shipped is not None:
-        place, arguments = stage.shipped, f'"{stage.shipped}"'
+        place, arguments = stage.shipped, _string(stage.shipped)
     else:
         file, folder = model.path.name, model.path.absolute().parent.name
         whole = file in ("model.safetensors", "model.pt")
         place = folder if whole else f"{folder}/{file}"
-        arguments = f'"{folder}"' if whole else f'"{folder}", "{file}", "DATA"'
+        arguments = _string(folder) if whole else f'{_string(folder)}, {_string(file)}, "DATA"'
+    place = shlex.quote(place)
     if model.head is None:
         call = f'model.fill_mask("{_TEXT}", topk=3)  # [(text, probability, token), ...]'
         command = f'echo "{_TEXT}" | linformer fill-mask {place}'
     elif model.regression:
         texts = 'model.encode(["one text", "another one"])'
-        call = f'model.predict("{model.head}", {texts}, return_logits=True)  # (B, {model.outputs})'
+        call = f"model.predict({_string(model.head)}, {texts}, return_logits=True)  # (B, {model.outputs})"
         command = f"linformer embed {place} texts.txt --out vectors.npy"
     else:
         call = 'list(model.classify(["one text", "another one"]))  # label, probability, ... of each'
@@ -69,4 +72,9 @@ def with_transformers(model: CheckpointModel, folder: Path) -> str:
     else:
         auto = "AutoModelForSequenceClassification"
         call = 'pipeline("text-classification", model, tokenizer=tokenizer)(["one text", "another one"])'
-    return _TRANSFORMERS.format(auto=auto, folder=folder.name, call=call)
+    return _TRANSFORMERS.format(auto=auto, folder=_string(folder.name), call=call)
+
+
+def _string(text: str) -> str:
+    """A text as Python writes it, in the quotes of the rest of the code."""
+    return json.dumps(text, ensure_ascii=False)
