@@ -9,7 +9,7 @@ from linformer_fairseq.cli.loading import load_encoder
 from linformer_fairseq.cli.texts import TextStream
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.prediction.options import TOKENS, WINDOWS
-from linformer_fairseq.prediction.vectors import open_vectors
+from linformer_fairseq.prediction.vectors import open_vectors, outputs_of
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -19,7 +19,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(
             "--pooling tokens --long windows: windows are averaged, vectors of tokens cannot be; choose one"
         )
-    stream = TextStream(arguments)
+    stream = TextStream(arguments, *outputs_of(arguments.out, tokens)[1:])
     hub = load_encoder(arguments)
     embed = partial(
         hub.embed,

@@ -36,17 +36,22 @@ def _standard_input() -> int | None:
 class TextStream:
     """The input of a command, and counts of what happened to its texts."""
 
-    def __init__(self, arguments: argparse.Namespace) -> None:
+    def __init__(self, arguments: argparse.Namespace, *beside: Path) -> None:
         """Open the input.
 
+        Args:
+            arguments: of the command.
+            beside: further outputs, whose names follow from that of ``out``.
+
         Raises:
-            UserError: it cannot be read, or it is the output, too, which cannot be written.
+            UserError: it cannot be read, or it is an output, too, or that cannot be written.
         """
         path = None if arguments.input == STDIN else arguments.input
         out = arguments.out
         if out is not None:
             given = _standard_input() if path is None else path
-            check_output("--out", out, given, Path(find_weights(arguments.checkpoint)))
+            for file in (out, *beside):
+                check_output("--out", file, given, Path(find_weights(arguments.checkpoint)))
         if path is not None and out is not None and path.is_dir() and out.resolve().is_relative_to(path.resolve()):
             raise UserError(f"--out {out}: is in the folder of the texts, and would be one of them; choose another")
         self._source = open_source(path, sys.stdin.buffer if sys.stdin else None, arguments.format, arguments.field)

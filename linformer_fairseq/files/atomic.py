@@ -4,6 +4,7 @@ What is written goes to a temporary name in the same folder, which is renamed wh
 """
 
 import errno
+import hashlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -26,7 +27,7 @@ def atomic_open(
         mode: "w" for UTF-8 text with ``\\n`` at the end of lines, "wb" for bytes.
         durable: for what must outlast a failure of the machine: the content is on the disk before the file is renamed.
         temporary: the name until then, in the same folder, which is renamed to ``path`` even if that is a link;
-            ``.NAME.PROCESS.tmp`` beside the file unless another one is given.
+            ``.NAME.PROCESS.tmp`` beside the file unless another one is given (of a long NAME, its SHA-256).
 
     Raises:
         OSError: it cannot be written; the error's file is ``path``, or one in place of a folder above it. What was
@@ -40,7 +41,7 @@ def atomic_open(
     file = path
     if path.is_symlink() and temporary is None:
         file = Path(os.path.realpath(path))  # resolve() fails for links in a circle
-    temporary = temporary or file.with_name(f".{file.name}.{os.getpid()}.tmp")
+    temporary = temporary or _temporary(file)
     text = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
     with _folders_above(file):
         try:
@@ -61,6 +62,14 @@ def atomic_open(
                 temporary.unlink()
     if durable:  # without it a failure of the machine may undo the rename
         sync(file.parent)
+
+
+def _temporary(path: Path) -> Path:
+    """The name until the file or folder is whole, which is none of a user's own."""
+    name = os.fsencode(path.name)
+    # names have at most 255 bytes
+    short = path.name if len(name) <= 200 else hashlib.sha256(name).hexdigest()
+    return path.with_name(f".{short}.{os.getpid()}.tmp")
 
 
 def _is_open_file(path: Path) -> bool:
@@ -162,7 +171,7 @@ def new_folder(path: Path) -> Iterator[Path]:
     exists = ValueError(f"{path}: already exists; remove it, or choose another folder")
     if os.path.lexists(path):
         raise exists
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")  # as in atomic_open: no name of a user's own folder
+    temporary = _temporary(path)
     shutil.rmtree(temporary, ignore_errors=True)  # of a killed process
     with _folders_above(path):
         try:

@@ -28,6 +28,11 @@ class VectorWriter(ABC):
         """Write the vectors of the next text; None: it could not be read."""
 
 
+def outputs_of(path: Path, tokens: bool) -> list[Path]:
+    """The files that `open_vectors` writes."""
+    return [path, path.with_suffix(".lengths.npy")] if tokens and path.suffix == ".npy" else [path]
+
+
 @contextmanager
 def open_vectors(path: Path, width: int, tokens: bool) -> Iterator[VectorWriter]:
     """Write to a file that appears when the block ends.
@@ -48,7 +53,7 @@ def open_vectors(path: Path, width: int, tokens: bool) -> Iterator[VectorWriter]
         if path.suffix == ".parquet":
             yield stack.enter_context(_parquet(path, width, tokens))
         elif tokens:
-            lengths = stack.enter_context(_npy(path.with_suffix(".lengths.npy"), (), np.dtype(np.int64)))
+            lengths = stack.enter_context(_npy(outputs_of(path, tokens)[1], (), np.dtype(np.int64)))
             yield _TokenArrays(stack.enter_context(_npy(path, (width,), np.dtype(np.float32))), lengths)
         else:
             yield _TextArray(stack.enter_context(_npy(path, (width,), np.dtype(np.float32))), width)

@@ -63,6 +63,13 @@ def test_the_mean_is_the_default_and_tokens_can_be_had(texts: Path, tmp_path: Pa
     np.testing.assert_allclose(means, np.load(tmp_path / "mean.npy"), atol=1e-5)
 
 
+def test_the_lengths_do_not_replace_the_input(texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = texts.rename(tmp_path / "w.lengths.npy")
+    embed(given, "--format", "lines", "--out", tmp_path / "w.npy", "--pooling", "tokens", status=1)
+    assert says(capsys.readouterr().err, f"--out {given}", "is the input")
+    assert given.read_text() == "\n".join(TEXTS) and list(tmp_path.iterdir()) == [given]
+
+
 def test_wrong_options_are_said(texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tokens = ["--out", tmp_path / "v.npy", "--pooling", "tokens", "--long", "windows"]
     for words, expected in ((["--out", tmp_path / "v.csv"], "v.csv: expected"), (tokens, "--pooling tokens")):

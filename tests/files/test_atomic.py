@@ -41,6 +41,16 @@ def test_what_ends_the_writing_leaves_the_old_file(path: Path, error: type[BaseE
     assert list(path.parent.iterdir()) == [path]
 
 
+def test_a_name_may_be_as_long_as_the_system_allows(tmp_path: Path) -> None:
+    name = "ü" * 127 + "n"
+    check_output("--out", tmp_path / name)
+    write_file(tmp_path / name, NEW)
+    assert (tmp_path / name).read_bytes() == NEW
+    with new_folder(tmp_path / name[1:]) as folder:
+        (folder / "file").touch()
+    assert {path.name for path in tmp_path.iterdir()} == {name, name[1:]}
+
+
 def test_permissions_of_a_replaced_file_stay(path: Path) -> None:
     path.chmod(0o640)
     with atomic_open(path) as stream:
