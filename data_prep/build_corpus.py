@@ -30,8 +30,13 @@ vocabulary can be learned from less.
 """
 
 import argparse
+import glob
+import os
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, replace
+from fnmatch import fnmatchcase
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +53,7 @@ from data_prep.support.workers import check_workers, default_workers
 from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.option_types import count
+from linformer_fairseq.files.provenance import MANIFEST
 
 MINIMUM_BYTES = 20_000
 """No vocabulary can be learned from less."""
@@ -124,10 +130,26 @@ def _refuse_own_output(out: Path, sources: list[Source]) -> None:
     folder = out.resolve()
     for source in sources:
         files = [unit.path.resolve() for unit in source.units if isinstance(unit, FileUnit)]
-        place = Path(split_spec(source.name)[0])
-        around = bool(files) and place.is_dir() and folder.is_relative_to(place.resolve())
+        place = split_spec(source.name)[0]
+        around = bool(files) and any(_reads(place, folder / file) for file in ("train/00000.txt", MANIFEST))
         if around or any(file.is_relative_to(folder) for file in files):
             raise UserError(f"--out {out}: source {source.name!r} reads what is in there; give a folder outside of it")
+
+
+def _reads(place: str, file: Path) -> bool:
+    """Whether a folder or a glob reads a file that may not be there yet; also if it matches a folder above it."""
+    parts = Path(place).parts
+    fixed = parts if os.path.lexists(place) else tuple(takewhile(lambda part: not glob.has_magic(part), parts))
+    root = Path(*fixed).resolve()
+    return file.is_relative_to(root) and _matches(parts[len(fixed) :], file.relative_to(root).parts)
+
+
+def _matches(pattern: Sequence[str], parts: Sequence[str]) -> bool:
+    if not pattern or not parts:
+        return not pattern
+    if pattern[0] == "**":
+        return any(_matches(pattern[1:], parts[start:]) for start in range(len(parts) + 1))
+    return fnmatchcase(parts[0], pattern[0]) and _matches(pattern[1:], parts[1:])
 
 
 def _manifest(sources: list[Source], options: CorpusOptions, counts: Counts) -> dict[str, Any]:

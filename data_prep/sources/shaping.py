@@ -59,11 +59,13 @@ def join_lines(text: str) -> str:
 def shape_of(spec: str, given: dict[str, str], limits: Limits, group: int = 1) -> Shape:
     """``lines=`` and ``group=``, with the default ``group``."""
     if "group" in given:
-        if not given["group"].isdecimal() or not 1 <= int(given["group"]) <= _LARGEST_GROUP:
+        number = given["group"].lstrip("0")
+        # int() refuses thousands of digits
+        if not number.isdecimal() or len(number) > len(str(_LARGEST_GROUP)) or int(number) > _LARGEST_GROUP:
             raise UserError(
                 f"source {spec!r}: group={given['group']}: expected a number of records, 1 to {_LARGEST_GROUP:,}"
             )
-        group = int(given["group"])
+        group = int(number)
     lines = choice(spec, "lines", given, LINES, LINES[0])
     assert lines is not None
     return Shape(lines, group, limits.max_document_bytes)

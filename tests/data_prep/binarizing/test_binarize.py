@@ -290,6 +290,8 @@ def test_what_cannot_be_binarised_is_refused(tokenizers: dict[str, Path], tmp_pa
     good = tmp_path / "train.txt"
     good.write_text("a\n\nb\n\nc\n")
     assert "no such file" in refusal(tmp_path / "absent.txt")
+    os.mkfifo(tmp_path / "pipe")
+    assert "not a regular file" in refusal(good, tmp_path / "pipe")
     (tmp_path / "train.jsonl").write_text('{"text": "a"}')
     assert "linformer data corpus --out DIR" in refusal(tmp_path / "train.jsonl")
     (tmp_path / "other").mkdir()

@@ -327,6 +327,7 @@ def test_places_with_nothing_to_read(tmp_path: Path) -> None:
         (",lines=all", "lines=all: expected one of paragraphs, join"),
         (",group=0", "group=0: expected a number of records, 1 to 1,000,000,000"),
         (f",group={10**20}", f"group={10**20}: expected a number of records, 1 to 1,000,000,000"),
+        (f",group={'9' * 5_000}", "99: expected a number of records, 1 to 1,000,000,000"),
         (",field=", "field= has no value"),
         (",group=2,group=3", "group= is given twice"),
     ],
