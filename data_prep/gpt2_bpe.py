@@ -5,7 +5,8 @@
 
 FOLDER contains encoder.json (on the hub: vocab.json), vocab.bpe (on the hub: merges.txt) and optionally fairseq's
 dict.txt, which defines the ids of RoBERTa's published weights. Without it, a dict.txt is written that lists the tokens
-in numeric order; this is sufficient for models that are trained from scratch.
+in numeric order; this is sufficient for models that are trained from scratch. Merges without the line #version before
+them or without a line feed at the end, of which fairseq would leave one out, are written with both.
 """
 
 import hashlib
