@@ -1,9 +1,12 @@
 """Reads the log that fairseq writes with ``common.log_format=json common.log_file=FILE``.
 
 One JSON object per line, with numbers as text, among other lines: training statistics every ``log_interval`` updates,
-``valid_*`` at validations, ``train_*`` at the end of an epoch. Unless patched (`patches.log_file`), fairseq writes each
-line once more per epoch. It appends to the file: if a run is resumed, updates after its last checkpoint occur twice.
-The last line of an update counts; if the number of updates decreases, the values from there on are discarded.
+``SPLIT_*`` at validations, such as ``valid_ppl``, and ``train_*`` at the end of an epoch. Of several splits of
+``dataset.valid_subset``, the first is validated first, and the best checkpoint is chosen on it: only it is read.
+
+Unless patched (`patches.log_file`), fairseq writes each line once more per epoch. It appends to the file: if a run is
+resumed, updates after its last checkpoint occur twice. The last line of an update counts; if the number of updates
+decreases, the values from there on are discarded.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from linformer_fairseq.files.json_records import parse
+
+_UPDATES = "_num_updates"
 
 
 @dataclass
@@ -32,6 +37,8 @@ class TrainingLog:
     """Tokens per second of the interval that ends at this update."""
     tokens_per_update: dict[int, float] = field(default_factory=dict)
     """Tokens of one update over all processes, without padding: the mean of the interval that ends at this update."""
+    split: str | None = None
+    """The split of the validations; None without any."""
     updates: int = 0
     """Number of updates in the last line that has one."""
 
@@ -77,15 +84,19 @@ def read_log(path: Path) -> TrainingLog:
 
 def _add(log: TrainingLog, stats: dict[str, Any]) -> None:
     curves: dict[str, dict[int, float]]
-    if "valid_num_updates" in stats:
-        count = stats["valid_num_updates"]
-        curves = {"valid_ppl": log.perplexity, "valid_accuracy": log.accuracy, "valid_f1": log.f1}
-    elif "num_updates" in stats:
+    split = next((key.removesuffix(_UPDATES) for key in stats if key.endswith(_UPDATES)), None)
+    if "num_updates" in stats:
         count = stats["num_updates"]
         curves = {"wps": log.speed, "wpb": log.tokens_per_update}
-    else:  # of an epoch: has the last update; its tokens are used only if no interval was logged
-        count = stats.get("train_num_updates")
+    elif split == "train":  # of an epoch: has the last update; its tokens are used only if no interval was logged
+        count = stats["train_num_updates"]
         curves = {} if log.tokens_per_update else {"train_wpb": log.tokens_per_update}
+    elif split is not None and split == (log.split or split):
+        log.split = split
+        count = stats[split + _UPDATES]
+        curves = {f"{split}_ppl": log.perplexity, f"{split}_accuracy": log.accuracy, f"{split}_f1": log.f1}
+    else:
+        return
     update = _number(count)
     if update is None or not math.isfinite(update):
         return

@@ -155,6 +155,9 @@ def test_a_score_is_that_of_the_checkpoint_s_own_update(pretrained: Path, prepar
     path = trained(folder / "checkpoint_last.pt", prepared, 20, *SIZES, task="masked_lm")
     (result,) = card_of(path).data.eval_results
     assert result.metric_value == 70.25 and "the best of" not in card_of(path).text
+    folder = run_of(tmp_path / "other_split", prepared, validation(20, ppl=50).replace("valid_", "test_"))
+    (result,) = card_of(path.rename(folder / path.name)).data.eval_results
+    assert (result.metric_value, result.dataset_split) == (50, "test")
     path = trained(folder / "other.pt", prepared, 15, *SIZES, task="masked_lm")
     assert card_of(path).data.eval_results is None
 
@@ -168,6 +171,9 @@ def test_without_a_run_folder_the_score_is_that_in_the_checkpoint(prepared: Path
     (result,) = card.data.eval_results
     assert (result.metric_type, result.metric_value) == ("perplexity", 32.0)
     assert card.text.startswith("\n# alone\n")
+    state["cfg"]["dataset"]["valid_subset"] = "test,valid"
+    torch.save(state, path)
+    assert (result.dataset_split, card_of(path).data.eval_results[0].dataset_split) == ("valid", "test")
     assert card_of(path.rename(tmp_path / "checkpoint_best.pt")).text.startswith(f"\n# {tmp_path.name}\n")
 
 

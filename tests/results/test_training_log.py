@@ -68,6 +68,13 @@ def test_accuracy_and_f1(tmp_path: Path) -> None:
     assert log.accuracy == {5: 61.2, 10: 70} and log.f1 == {5: 50}
 
 
+def test_validations_of_another_split(tmp_path: Path) -> None:
+    one, two = validation(5, ppl=9, accuracy=61.2, f1=50), validation(5, ppl=8).replace("valid_", "test1_")
+    log = read_log(write(tmp_path / "log", training(5), one.replace("valid_", "test_"), two))
+    assert (log.perplexity, log.accuracy, log.f1) == ({5: 9}, {5: 61.2}, {5: 50}), "the first split alone counts"
+    assert log.split == "test"
+
+
 def test_other_lines_are_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "log"
     odd = [

@@ -125,7 +125,7 @@ def _logged(stage: Stage, run: Run, update: int) -> Iterator[Metric]:
             f"fairseq's validation{part} in the training, after update {update:,}{selected}; run started "
             f"{row.started[:10]}, commit {row.commit}; {hardware.removesuffix(', none')}"
         )
-        yield Metric(kind, values[update], data.name, "valid", origin, *_place(data))
+        yield Metric(kind, values[update], data.name, log.split, origin, *_place(data))
 
 
 def _stored(model: CheckpointModel, data: Data) -> Iterator[Metric]:
@@ -138,8 +138,9 @@ def _stored(model: CheckpointModel, data: Data) -> Iterator[Metric]:
     if kind == LOSS and cfg.criterion._name == "masked_lm":  # in bits, as fairseq logs it
         kind, value = PERPLEXITY, 2 ** float(value)
     if kind in (PERPLEXITY, LOSS, *_PERCENT):
+        split = str(cfg.dataset.valid_subset).split(",")[0]
         origin = "fairseq's validation, as the checkpoint records it; commit, machine and date not recorded"
-        yield Metric(kind, float(value), data.name, "valid", origin, *_place(data))
+        yield Metric(kind, float(value), data.name, split, origin, *_place(data))
 
 
 def _place(data: Data) -> tuple[str | None, str | None, str | None]:
