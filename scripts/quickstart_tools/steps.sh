@@ -50,7 +50,7 @@ is_done() { # is_done NAME KEY
         [[ "$(tail -n +2 -- "$record")" == "$(outputs "$out/$1")" ]]
 }
 
-begin() { # begin NAME TITLE INPUT... -- COMMAND...: sets `key`, `command`; returns 1 if there is nothing to do
+begin() { # begin NAME TITLE INPUT... -- COMMAND...: sets `key`, `command` and, if there is nothing to do, `skipped`
     local name="$1" title="$2" inputs=()
     shift 2
     while [[ $1 != -- ]]; do inputs+=("$1") && shift; done
@@ -65,7 +65,7 @@ begin() { # begin NAME TITLE INPUT... -- COMMAND...: sets `key`, `command`; retu
     if is_done "$name" "$key"; then
         printf '==> %s: already done\n' "$title"
         skipped=1
-        return 1
+        return 0 # another status would be taken for that of a command that failed
     fi
     if [[ ! -f $out/.steps/$name.key || "$(<"$out/.steps/$name.key")" != "$key" ]]; then
         rm -rf -- "${out:?}/$name" "$out/.steps/$name".*
@@ -90,7 +90,8 @@ finish() { # finish NAME KEY STATUS
 
 step() { # step NAME TITLE INPUT... -- COMMAND...
     local key command status=0
-    begin "$@" || return 0
+    begin "$@" # not in a condition, where errors in it would not end the script
+    ((!skipped)) || return 0
     step_log="$out/.steps/$1.log" # not in the step's own folder, which is for the files of its program
     # Redirected in a shell of its own: what this script says at a signal is not for the log.
     # shellcheck disable=SC2016 # the inner shell expands
@@ -104,7 +105,8 @@ step() { # step NAME TITLE INPUT... -- COMMAND...
 training_step() { # training_step NAME TITLE UPDATES INPUT... -- COMMAND...: shows the progress of a training command
     local key command status=0 name="$1" title="$2" total="$3"
     shift 3
-    begin "$name" "$title" "$@" || return 0
+    begin "$name" "$title" "$@"
+    ((!skipped)) || return 0
     # shellcheck disable=SC2016 # the inner shell expands
     stoppable bash -c '
         log="$1" total="$2"

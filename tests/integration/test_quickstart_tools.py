@@ -1,5 +1,6 @@
 """What the quickstart shows: progress lines, figures read from logs, the verdict, the figure."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,20 @@ def test_progress_says_how_far_and_how_long() -> None:
     stats = parse('{"valid_loss": "2", "valid_accuracy": "41.5", "valid_num_updates": "50"}')
     assert stats is not None and "accuracy 41.5 %" in (describe(stats, 100) or "")
     assert parse("no braces") is None and describe({"other": 1}, 100) is None
+
+
+def test_a_step_that_cannot_say_that_it_begins_fails(tmp_path: Path) -> None:
+    script = f"""set -euo pipefail
+        source scripts/lib/common.sh && source scripts/quickstart_tools/steps.sh
+        mkdir -p '{tmp_path}/out/.steps' && out='{tmp_path}/out'
+        step one "the first" README.md -- touch '{tmp_path}/done'"""
+    command = ["bash", "-c", script]
+    assert subprocess.run(["bash", "-c", f"exec >/dev/full; {script}"], capture_output=True).returncode != 0
+    assert not (tmp_path / "done").exists()
+    for said in ("==> the first\n", "==> the first: already done\n"):
+        ran = subprocess.run(command, capture_output=True, text=True)
+        assert (ran.returncode, said in ran.stdout, ran.stderr) == (0, True, "")
+    assert (tmp_path / "done").exists()
 
 
 def test_the_figure_is_a_png_and_nothing_else_stays(tmp_path: Path) -> None:
