@@ -129,18 +129,17 @@ def overrides_for_hydra(
     """
     with _hydra(folder):
         given = _parsed(overrides)
-        names = {override.key_or_group for override in given}
         grid = _grid(stage, given, folder or config_dir()) if sweep else []
-        wanted = [*(override for override in grid if override.key_or_group not in names), *given]
-        return _as_hydra_takes_them(stage, wanted, folder or config_dir())
+        return _as_hydra_takes_them(stage, [*grid, *given], folder or config_dir())
 
 
 def _grid(stage: str, given: Sequence[Override], folder: Path) -> list[Override]:
-    """The config's own grid, which does not depend on the swept values, so that the first ones are enough."""
+    """What is not given of the config's own grid, which does not depend on the swept values: the first are enough."""
     words = _as_hydra_takes_them(stage, _parsed(list(map(_first_value, given))), folder)
     config = hydra_compose(stage, overrides=words, return_hydra_config=True)
     grid = config.hydra.sweeper.get("params") or {}
-    return _parsed([f"{key}={value}" for key, value in grid.items()])
+    names = {override.key_or_group for override in given}
+    return _parsed([f"{key}={value}" for key, value in grid.items() if key not in names])
 
 
 def _parsed(overrides: Sequence[str]) -> list[Override]:

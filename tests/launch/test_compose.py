@@ -426,6 +426,12 @@ def test_a_sweep_over_an_option_that_the_config_leaves_out() -> None:
     assert overrides_for_hydra("pretraining", words) == [f"++{words[0]}", *words[1:]]
 
 
+@pytest.mark.parametrize("word", ["+lr=1e-4", "++lr=1e-4", "~lr"])
+def test_the_grid_of_a_sweep_leaves_out_what_is_given_in_any_form(word: str) -> None:
+    found = jobs("finetuning", ["task=sst2", "task.data=x", "pretrained=runs/a/b.pt", word])
+    assert len(found) == 5 and all(not any(other.startswith("lr=") for other in job) for job in found)
+
+
 def test_a_sweep_that_is_submitted_has_the_runs_of_one_on_this_machine() -> None:
     """Hydra's sweeper would add `++lr=...` to the values of lr in the config's grid."""
     words = ["task=sst2", "task.data=x", "pretrained=runs/a/b.pt", "lr=1e-4", "run_config=slurm"]
