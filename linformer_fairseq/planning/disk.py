@@ -37,7 +37,7 @@ def disk_of(config: DictConfig, sizes: Sizes, updates: int, epochs: float | None
         config: of the run.
         sizes: of its model.
         updates: of the whole run.
-        epochs: number of epochs; None if not known.
+        epochs: number of fairseq's epochs, each of which is a pass over one folder of the data; None if not known.
     """
     folder = Path(config.checkpoint.save_dir).absolute()
     while not folder.is_dir():
@@ -76,9 +76,11 @@ def checkpoints_kept(config: DictConfig, updates: int, epochs: float | None) -> 
     replaced = False
     if options.save_interval_updates > 0:
         written = math.ceil(updates / options.save_interval_updates)
-        limit = options.keep_interval_updates
-        replaced = 0 < limit < written
-        kept += limit if replaced else written
+        limit, pattern = options.keep_interval_updates, options.keep_interval_updates_pattern
+        # fairseq never removes those of a multiple of the pattern
+        forever = updates // math.lcm(options.save_interval_updates, pattern) if pattern > 0 else 0
+        replaced = 0 < limit < written - forever
+        kept += limit + forever if replaced else written
     if not options.no_epoch_checkpoints:
         if options.keep_last_epochs > 0:
             kept += options.keep_last_epochs

@@ -6,7 +6,7 @@ import math
 import warnings
 from dataclasses import dataclass
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from linformer_fairseq.launch.options import with_defaults
 from linformer_fairseq.planning.data import Data, data_of
@@ -41,6 +41,7 @@ class Plan:
     flops: Flops
     """For one sequence."""
     epochs: float | None
+    """Passes over all of the data; None if they are not known."""
     time: Time | None
     memory: Memory
     disk: Disk
@@ -93,9 +94,12 @@ def plan(config: DictConfig) -> Plan:
     world_size = config.distributed_training.distributed_world_size
     batch = _batch(config, length)
     sequences = int(batch * config.optimization.update_freq[0] * world_size)
-    updates = _updates(config, data, length, sequences)
+    # fairseq's epoch is a pass over one of the folders
+    shards = len(str(OmegaConf.select(config, "task.data")).split(":"))
+    in_epoch = _updates_in_epoch(data, length, sequences * shards)
+    updates = _updates(config, in_epoch)
+    passes = updates / in_epoch if in_epoch else None
     flops = flops_of(sizes, length, masked)
-    epochs = _epochs(data, length, sequences * updates)
     # A batch of examples or lines is as long as its longest one.
     longest = length if pretraining and not data.sequences else float(sizes.n)
     memory = memory_of(config, sizes, batch, longest, masked)
@@ -105,7 +109,7 @@ def plan(config: DictConfig) -> Plan:
         shapes = [(batch, tokens / batch), (max(1.0, tokens // longest), longest)]
         batches = [memory_of(config, sizes, count, size, share * size) for count, size in shapes]
         memory = max(batches, key=lambda one: one.total)
-    disk = disk_of(config, sizes, updates, epochs)
+    disk = disk_of(config, sizes, updates, passes)
     found = [str(warning.message) for warning in of_settings]
     found += _warnings(config, data, sizes, memory, disk, sequences, length)
     return Plan(
@@ -118,7 +122,7 @@ def plan(config: DictConfig) -> Plan:
         updates=updates,
         world_size=world_size,
         flops=flops,
-        epochs=epochs,
+        epochs=passes / shards if passes else None,
         time=_time(config, sequences * updates, length, flops, world_size),
         memory=memory,
         disk=disk,
@@ -135,18 +139,15 @@ def _batch(config: DictConfig, length: float) -> float:
     raise ValueError("neither dataset.batch_size nor dataset.max_tokens is set: the size of an update is not known")
 
 
-def _updates(config: DictConfig, data: Data, length: float, sequences: int) -> int:
+def _updates(config: DictConfig, in_epoch: int | None) -> int:
     """Updates until max_update or max_epoch, whichever comes first; max_update alone if the data are not known.
 
     Raises:
         ValueError: there is only max_epoch, and the data are not known.
     """
     most, epochs = config.optimization.max_update, config.optimization.max_epoch
-    share = _epochs(data, length, sequences)
-    if epochs and share:
-        shards = len(str(config.task.data).split(":"))  # fairseq's epoch is a pass over one of them
-        updates = math.ceil(round(epochs / shards / share, 6))
-        return min(most, updates) if most else updates
+    if epochs and in_epoch:
+        return min(most or math.inf, epochs * in_epoch)
     if not most:
         raise ValueError(
             f"optimization.max_epoch={epochs} without max_update, and the data of task.data cannot be counted: the "
@@ -155,12 +156,12 @@ def _updates(config: DictConfig, data: Data, length: float, sequences: int) -> i
     return int(most)
 
 
-def _epochs(data: Data, length: float, sequences: int) -> float | None:
+def _updates_in_epoch(data: Data, length: float, sequences: int) -> int | None:
+    """Updates of ``sequences`` in one pass over the data, the last of which has the rest; None if not known."""
     if data.tokens is None:
         return None
-    if data.sequences:
-        return sequences / data.sequences
-    return sequences * (length - 1) / data.tokens  # each block begins with <s>, which is not in the data
+    # each block begins with <s>, which is not in the data
+    return max(1, math.ceil((data.sequences or data.tokens / (length - 1)) / sequences))
 
 
 def _time(config: DictConfig, sequences: int, length: float, flops: Flops, world_size: int) -> Time | None:

@@ -191,6 +191,9 @@ def test_the_device_is_known_from_the_machine_or_from_the_config(small, monkeypa
         ({}, None, 1 + 1 + 1 + 2 + 1),  # last, best, the one being written, two of those between and a third until then
         ({"keep_interval_updates": -1}, None, 3 + 250),
         ({"keep_interval_updates": 300}, None, 3 + 250),
+        ({"keep_interval_updates_pattern": 1500}, None, 6 + 250 // 3),
+        ({"keep_interval_updates_pattern": 500}, None, 3 + 250),
+        ({"keep_interval_updates": 0, "keep_interval_updates_pattern": 50_000}, None, 3 + 250),
         ({"save_interval_updates": 0, "no_last_checkpoints": True}, None, 2),
         ({"keep_best_checkpoints": 4}, None, 6 + 4 + 1),
         ({"no_epoch_checkpoints": False}, None, None),

@@ -139,6 +139,9 @@ def test_a_run_ends_after_its_epochs_if_they_come_first(run, tmp_path):
         assert f"{updates} updates" in text
     options["task.data"] = f"{tmp_path / '0'}:{tmp_path / '1'}"
     assert run(**options, **{"optimization.max_update": 50, "optimization.max_epoch": 2})[0].updates == 20
+    options |= {"dataset.batch_size": 30, "task.data": str(tmp_path / "0")}  # 100 blocks: 3 updates and the rest
+    found, _ = run(**options, **{"optimization.max_update": 50, "optimization.max_epoch": 2})
+    assert (found.updates, found.epochs) == (8, 2)
     unknown = {"task.data": str(tmp_path / "none"), "optimization.max_epoch": 2}
     assert run(**unknown, **{"optimization.max_update": 50})[0].updates == 50
     with pytest.raises(ValueError, match="max_epoch=2"):
