@@ -113,6 +113,8 @@ def _check_model(config: DictConfig) -> None:
     """Raise for an option that would be refused when the model is built, or makes it useless."""
     try:
         name, options = resolved_model(config)
+        if name is None:
+            raise UserError("model._name=null: expected the name of an architecture; leave it out for the config's own")
         if name == "roberta":
             _check_roberta(all_options(name, vars(options)), config)
         if name != MODEL:

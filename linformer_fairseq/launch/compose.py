@@ -68,7 +68,8 @@ def compose(stage: str, overrides: Sequence[str] = (), folder: Path | None = Non
     with _hydra(folder):
         given = _parsed(overrides)
         if several := [o for o in given if o.is_sweep_override()]:
-            raise UserError(ambiguous(str(several[0].input_line), several[0].key_or_group in text_options()))
+            is_choice = _is_choice(several[0], _groups(folder or config_dir()))
+            raise UserError(ambiguous(str(several[0].input_line), several[0].key_or_group in text_options(), is_choice))
         words = _as_hydra_takes_them(stage, given, folder or config_dir())
         config = hydra_compose(stage, overrides=words, return_hydra_config=True)
     with open_dict(config):
@@ -148,11 +149,13 @@ def _parsed(overrides: Sequence[str]) -> list[Override]:
     given = OverridesParser.create(loader).parse_overrides(words)
     if nameless := [o for o in given if not o.key_or_group]:
         raise UserError(unreadable(str(nameless[0].input_line)))
+    if needed := [o.key_or_group for o in given if o.is_delete() and o.key_or_group in schema.SECTIONS]:
+        raise UserError(f"~{needed[0]}: every run has these options; set one with {needed[0]}.OPTION=VALUE")
     return given
 
 
 def _as_hydra_takes_them(stage: str, given: Sequence[Override], folder: Path) -> list[str]:
-    groups = {path.name for path in folder.iterdir() if path.is_dir()}
+    groups = _groups(folder)
     # The chosen configs, the names of components and a user's own plugin determine which options exist.
     components = {*(f"{part}._name" for part in COMPONENTS), "common.user_dir"}
     choices = [o for o in given if o.is_delete() or _is_choice(o, groups)]
@@ -173,6 +176,10 @@ def _as_hydra_takes_them(stage: str, given: Sequence[Override], folder: Path) ->
             word = _forced(word)
         words.append(word)
     return words
+
+
+def _groups(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir() if path.is_dir()}
 
 
 def _is_choice(override: Override, groups: Collection[str]) -> bool:

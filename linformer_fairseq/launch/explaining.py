@@ -86,13 +86,16 @@ def unreadable(word: str) -> str:
     )
 
 
-def ambiguous(word: str, is_text: bool) -> str:
+def ambiguous(word: str, is_text: bool, is_choice: bool) -> str:
     """What is said of an override with several values where one run was asked for.
 
     Args:
         word: the override.
         is_text: whether its option is text, so that a list is not meant.
+        is_choice: whether it chooses a config of a group, of which a run has one.
     """
+    if is_choice:
+        return f"{word}: several configs for one run; choose one, or for a run with each of them add --multirun"
     key, _, value = word.partition("=")
     a_list = "" if is_text else f"for a list, write {shlex.quote(f'{key}=[{value}]')}, "
     return (

@@ -15,7 +15,7 @@ from fairseq import utils
 from fairseq.dataclass.initialize import add_defaults
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from fairseq.registry import REGISTRIES
-from fairseq.tasks import TASK_REGISTRY
+from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -143,12 +143,15 @@ def option_names(config: DictConfig) -> set[str]:
     """Return the dotted names of all options that a composed config has or accepts, and of their groups.
 
     Raises:
-        UserError: it names a component, or has an option of one, that does not exist; or an optimizer or scheduler that
-            only the command line of fairseq-train can set; or as `import_user_dir`.
+        UserError: it names a component, or has an option of one, that does not exist, or lacks the name of one that
+            every run has; or an optimizer or scheduler that only the command line of fairseq-train can set; or as
+            `import_user_dir`.
     """
     import_user_dir(config)
     names = {part: OmegaConf.select(config, f"{part}._name") for part in COMPONENTS}
     for part, name in names.items():
+        if name is None and part in ("task", "criterion", "optimizer", "lr_scheduler"):
+            raise UserError(f"{part}._name=null: expected a name; leave it out for that of the config")
         if name is not None and name not in COMPONENTS[part]:
             raise UserError(f"{part}._name={name}: no such {part}{nearest(name, COMPONENTS[part])}")
     for part in ("optimizer", "lr_scheduler"):
@@ -173,8 +176,8 @@ def _options_of(part: str, name: str | None) -> set[str]:
     """Dotted names of the options of a component; none if it does not declare them."""
     if part == "model":
         return {f"model.{option}" for option in model_options(name)}
-    declared = with_defaults(OmegaConf.create({part: {"_name": name}}))[part]
-    return {f"{part}.{option}" for option in declared} if len(declared) > 1 else set()
+    declared = TASK_DATACLASS_REGISTRY if part == "task" else REGISTRIES[part]["dataclass_registry"]
+    return {f"{part}.{option.name}" for option in fields(declared[name])} if name in declared else set()
 
 
 def no_such_option(name: str, known: Collection[str], config: DictConfig) -> UserError:

@@ -5,7 +5,7 @@ No ``from __future__ import annotations`` here: omegaconf reads the field types 
 """
 
 import functools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Optional
 
 from fairseq.dataclass.configs import FairseqConfig
@@ -68,6 +68,10 @@ class LaunchConfig(FairseqConfig):
     run: RunOptions = field(default_factory=RunOptions)
     pretrained: Optional[str] = None
     lr: Optional[float] = None
+
+
+SECTIONS = frozenset(field.name for field in fields(LaunchConfig) if is_dataclass(field.type))
+"""The groups of options that every run has, unlike those of a chosen component."""
 
 
 @functools.cache

@@ -111,6 +111,10 @@ def test_cpu_takes_what_fairseq_needs_there() -> None:
         (["task.data=x", "dataset.batch_size=null"], "dataset.batch_size=null: .*optimization.update_freq"),
         (["task.data=x", "run.tokens_per_update=null"], "run.tokens_per_update=null: expected a number of tokens"),
         (["a b"], "a b"),
+        (["~run"], "^~run: every run has these options"),
+        (["~ema"], "^~ema: every run has these options"),
+        (["lr_scheduler._name=pass_through"], "warmup_updates: no such option of pass_through (~lr_scheduler.warmup"),
+        (["model=roberta_base,linformer_base"], "several configs for one run; choose one, or"),
     ],
 )
 def test_what_is_wrong_is_said(monkeypatch: pytest.MonkeyPatch, words: list[str], message: str) -> None:
@@ -151,6 +155,9 @@ def test_what_is_wrong_is_said(monkeypatch: pytest.MonkeyPatch, words: list[str]
         ("dataset.valid_subset=nope", "dataset.valid_subset=nope: "),
         ("dataset.train_subset=nope", "dataset.train_subset=nope: "),
         ("task.mask_whole_words=true", "task.mask_whole_words=true: "),
+        *((f"{part}._name=null", f"{part}._name=null: expected ") for part in ("model", "task", "criterion")),
+        ("optimizer._name=null", "optimizer._name=null: expected a name"),
+        ("lr_scheduler._name=null", "lr_scheduler._name=null: expected a name"),
         ("lr_scheduler=cosine", "lr_scheduler=cosine: give its name with lr_scheduler._name=cosine"),
     ],
 )
