@@ -43,5 +43,6 @@ def draw_insertion(record: dict[str, Any], folder: Path) -> list[Path]:
         grid[0].set_ylabel("%")
         grid[1].legend(frameon=False)
         settings = record["settings"]
-        canvas.suptitle(f"{settings['model']} on {settings['data']}: {record['examples']:,} examples")
+        title = f"{settings['model']} on {settings['data']}: {record['examples']:,} examples"
+        canvas.suptitle(title, parse_math=False)
         return save_both(canvas, folder / FIGURE)

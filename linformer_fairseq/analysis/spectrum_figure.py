@@ -63,7 +63,7 @@ def _draw_curves(record: Record, index: int | None, folder: Path) -> list[Path]:
     axes.grid(alpha=0.25, linewidth=0.5)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=8, ncols=1 + len(layers) // 10, loc="lower right")
-    canvas.suptitle(describe(record), fontsize=9)
+    canvas.suptitle(describe(record), fontsize=9, parse_math=False)
     return save_both(canvas, folder / "spectrum_curves")
 
 
@@ -85,7 +85,7 @@ def _draw_heat_maps(record: Record, index: int | None, folder: Path) -> list[Pat
     grid[0].set_ylabel("layer")
     canvas.colorbar(image, ax=grid, shrink=0.9)
     title = f"{share_name(index).capitalize()} singular values; {describe(record)}"
-    canvas.suptitle(textwrap.fill(title, int(_CHARACTERS * size[0])), fontsize=9)
+    canvas.suptitle(textwrap.fill(title, int(_CHARACTERS * size[0])), fontsize=9, parse_math=False)
     return save_both(canvas, folder / "spectrum_heat_map")
 
 

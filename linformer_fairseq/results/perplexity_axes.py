@@ -14,16 +14,18 @@ _STEPS = (
     *(tuple(1 + step * i for i in range(round(9 / step))) for step in (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)),
 )
 _ENOUGH = 4
+_MOST = 1e8
+"""Of a model that diverged, what is above has no place on the axis."""
 
 
 def label_axes(axes: Axes, perplexities: Iterable[float]) -> None:
     """Set scale, limits, ticks and grid of ``axes`` for these perplexities (at least one)."""
-    values = list(perplexities)
+    values = [min(value, _MOST) for value in perplexities]
     low, high = min(values), max(values)
     margin = max(1.02, (high / low) ** 0.05)
     ticks: list[float] = []
     for steps in _STEPS:
-        ticks = [m * 10**e for e in range(8) for m in steps if low / margin <= m * 10**e <= high * margin]
+        ticks = [m * 10**e for e in range(9) for m in steps if low / margin <= m * 10**e <= high * margin]
         if len(ticks) >= _ENOUGH:
             break
     axes.set_yscale("log")

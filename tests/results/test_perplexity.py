@@ -179,6 +179,14 @@ def test_a_long_name_in_the_legend_stays_in_its_panel(tmp_path: Path, monkeypatc
     assert seen == [True] * 4
 
 
+@pytest.mark.parametrize("others", [[], ROWS])
+def test_a_huge_perplexity_and_dollars_in_a_name_are_drawn(others: list[Row], tmp_path: Path) -> None:
+    drawing = pytest.importorskip("linformer_fairseq.results.drawing")
+    huge = pretrained("huge_s1", 1e300, 1000, pretrained=Pretrained("a_$x_{$b", "model.pt"))
+    figure, _ = perplexity_figure([huge, *others])
+    assert all(path.is_file() for path in drawing.draw(figure, tmp_path))
+
+
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
     merge_rows(tmp_path / "rows.jsonl", ROWS)

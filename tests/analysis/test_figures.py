@@ -1,0 +1,31 @@
+"""The figures of stored records, with names that matplotlib would take for mathematics."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from linformer_fairseq.analysis.insertion_figure import draw_insertion
+from linformer_fairseq.analysis.limits_figure import draw_limits
+from linformer_fairseq.analysis.spectrum_figure import draw_spectrum
+
+RESULTS = Path(__file__).parents[2] / "results" / "analysis"
+
+
+@pytest.mark.parametrize(
+    ("stored", "draw"),
+    [
+        ("limits_dense_small/limits.json", draw_limits),
+        ("insertion_imdb_roberta_s1/insertion.json", draw_insertion),
+        ("dense_small/spectrum.json", lambda record, folder: draw_spectrum(record, 1, folder)),
+    ],
+)
+def test_a_dollar_in_a_name_is_no_mathematics(stored: str, draw: Any, tmp_path: Path) -> None:
+    record = json.loads((RESULTS / stored).read_text())
+    record["settings"] |= {"model": "a_$x_{$b", "data": "a_$x_{$b.txt"}
+    assert all(path.is_file() for path in draw(record, tmp_path))
