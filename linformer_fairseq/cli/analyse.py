@@ -71,7 +71,7 @@ def _spectrum(arguments: argparse.Namespace) -> None:
     settings = spectrum.Settings(
         model=model.name,
         sha256=model.sha256,
-        data=arguments.input.name,
+        data=_last(arguments.input),
         data_sha256=_content(arguments.input),
         length=length,
         sentences=arguments.sentences,
@@ -110,10 +110,10 @@ def _theory(arguments: argparse.Namespace) -> None:
             settings,
             model=model.name,
             sha256=model.sha256,
-            data=arguments.text.name,
+            data=_last(arguments.text),
             data_sha256=_content(arguments.text),
         )
-        words += ["--checkpoint", model.name, "--text", arguments.text.name]
+        words += ["--checkpoint", model.name, "--text", _last(arguments.text)]
         given = arguments.text, model.encoder, max(lengths), settings.samples, settings.seed
         real = model.encoder, lambda: torch.from_numpy(_choose(*given, option="--samples").rows)
     record = theory.compute(settings, arguments.out, _command(*words, "--seed", settings.seed), real)
@@ -152,7 +152,7 @@ def _limits(arguments: argparse.Namespace) -> None:
     settings = limits.Settings(
         model=model.name,
         sha256=model.sha256,
-        data=arguments.input.name,
+        data=_last(arguments.input),
         data_sha256=_content(arguments.input),
         length=n,
         lengths=sorted(set(arguments.lengths or limits.default_lengths(n))),
@@ -187,8 +187,8 @@ def _insertion(arguments: argparse.Namespace) -> None:
         examples=arguments.examples,
         seed=arguments.seed,
     )
-    words = ["insertion", settings.model, arguments.task.name, "--split", settings.split, "--shifts", *settings.shifts]
-    command = _command(*words, "--examples", settings.examples, "--seed", settings.seed)
+    words = ["insertion", settings.model, _last(arguments.task), "--split", settings.split, "--shifts"]
+    command = _command(*words, *settings.shifts, "--examples", settings.examples, "--seed", settings.seed)
     record = insertion.measure(classifier, settings, arguments.out, arguments.batch, command)
     print(*insertion_report.insertion_table(record), sep="\n")
     _print_paths(arguments.out / insertion.NAME, *draw_insertion(record, arguments.out))
@@ -206,7 +206,7 @@ def _load_classifier(weights: Path, arguments: argparse.Namespace) -> tuple[Clas
         classifier = load_classifier(finetuned, data, device_of(arguments.device))
     except ValueError as error:  # CheckpointError among them
         raise UserError(str(error)) from None
-    return classifier, str(data.manifest.get("task", data.folder.name))
+    return classifier, str(data.manifest.get("task", _last(data.folder)))
 
 
 def _report(arguments: argparse.Namespace) -> None:
@@ -248,6 +248,11 @@ def _name(weights: Path, folders: int = 1) -> str:
     """Of a model for people: its folder; or the file with its folders, if there may be several in them."""
     parts = weights.absolute().parts
     return parts[-2] if weights.name in (WEIGHTS, CHECKPOINT) else "/".join(parts[-1 - folders :])
+
+
+def _last(path: Path) -> str:
+    """The name of a file or folder, of a link its own; ``.`` and ``..`` are none."""
+    return path.resolve().name if path.name in ("", "..") else path.name
 
 
 def _choose(path: Path, encoder: Encoder, length: int, count: int, seed: int, option: str = "--sentences") -> Chosen:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,17 @@ def test_a_stopped_run_goes_on(
     assert calls == 11
     analyse(roberta, sample, tmp_path / "out", "--length", 20, status=1)
     assert "with length 24, not 20" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("given", [".", "inner/.."])
+def test_a_folder_of_text_that_is_given_without_its_name(
+    given: str, roberta: Path, sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "texts" / "inner").mkdir(parents=True)
+    shutil.copy(sample, tmp_path / "texts")
+    monkeypatch.chdir(tmp_path / "texts")
+    record = analyse(roberta, Path(given), tmp_path / "out")
+    assert record["settings"]["data"] == "texts" and " texts " in record["provenance"]["command"]
 
 
 def test_a_linformer(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
