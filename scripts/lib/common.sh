@@ -39,6 +39,11 @@ check_grid_keys() { # check_grid_keys KEY=VALUE...: of a grid of finetunings, wh
     done
 }
 
+single_quoted() { # single_quoted WORD...: prints them as every shell reads them; sh does not know the $'...' of printf %q
+    local word
+    for word in "$@"; do printf "'%s' " "${word//\'/\'\\\'\'}"; done
+}
+
 show() { # show COMMAND...: prints it as typed in a shell, on several lines if it is long
     local word line="\$"
     for word in "$@"; do

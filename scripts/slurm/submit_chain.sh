@@ -134,7 +134,7 @@ for task in "${tasks[@]}"; do
     report "finetune-$name" "$job"
     after+=":$job"
 done
-printf -v collect '%q ' env PYTHONSAFEPATH=1 "${python[@]}" -m linformer_fairseq.cli results collect "${folders[@]}"
+collect="$(single_quoted env PYTHONSAFEPATH=1 "${python[@]}" -m linformer_fairseq.cli results collect "${folders[@]}")"
 # SLURM does not create logs, and the job would fail without a message; folders of finetunings that never began are collected, too
 ((dry)) || mkdir -p logs "${folders[@]:1}"
 submit "${all[@]}" --job-name=collect --dependency="afterany$after" --ntasks=1 --time=30 --output=logs/%x-%j.out \

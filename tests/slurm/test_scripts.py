@@ -98,9 +98,15 @@ def test_jobs_of_a_chain_wait_for_each_other(chain: Chain, tmp_path: Path) -> No
         assert line.endswith(f"finetune_array.sbatch] {words}")
     assert "--qos" not in sst2 + qnli + collect
     assert "[--dependency=afterany:102:103]" in collect and "[--partition=gpu] [--account=nlp]" in collect
-    assert collect.endswith(r"-m linformer_fairseq.cli results collect /r\ u\ n/x fine\ tuned ]")
-    assert "[--wrap=env PYTHONSAFEPATH=1 " in collect, "modules in the folder of the submission are not the package's"
+    assert collect.endswith("'-m' 'linformer_fairseq.cli' 'results' 'collect' '/r u n/x' 'fine tuned' ]")
+    assert "[--wrap='env' 'PYTHONSAFEPATH=1' " in collect, "modules where it is submitted are not the package's"
     assert (tmp_path / "logs").is_dir() and (tmp_path / "fine tuned").is_dir()
+
+
+def test_words_are_quoted_for_every_shell() -> None:
+    words = ["a b", "it's", "é\ttab", "$HOME", "back\\slash", "&", "", "new\nline"]
+    quoted = _run("bash", "-c", '. "$0" && LC_ALL=C single_quoted "$@"', SCRIPTS.parent / "lib" / "common.sh", *words)
+    assert _run("sh", "-c", f"printf '%s|' {quoted.stdout}").stdout == "|".join([*words, ""])
 
 
 def test_without_gpus_the_finetunings_have_none_either(chain: Chain, tmp_path: Path) -> None:
