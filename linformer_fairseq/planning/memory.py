@@ -140,8 +140,8 @@ def _device(config: DictConfig) -> tuple[float, str]:
     if torch.cuda.is_available():
         found = torch.cuda.get_device_properties(0)
         return float(found.total_memory), f"of {found.name}"
-    if not config.run.plan.device_gib > 0:
-        raise ValueError(f"run.plan.device_gib={config.run.plan.device_gib}: expected a positive number")
+    if not 0 < config.run.plan.device_gib < math.inf:
+        raise ValueError(f"run.plan.device_gib={config.run.plan.device_gib}: expected a positive number, not inf")
     return config.run.plan.device_gib * GIB, "of a device (run.plan.device_gib)"
 
 

@@ -167,8 +167,8 @@ def _updates_in_epoch(data: Data, length: float, sequences: int) -> int | None:
 def _time(config: DictConfig, sequences: int, length: float, flops: Flops, world_size: int) -> Time | None:
     options = config.run.plan
     for name in ("tokens_per_second", "mfu", "peak_tflops"):
-        if (value := options[name]) is not None and not value > 0:
-            raise ValueError(f"run.plan.{name}={value}: expected a positive number")
+        if (value := options[name]) is not None and not 1e-9 <= value <= 1e15:
+            raise ValueError(f"run.plan.{name}={value}: expected a positive number, from 1e-9 to 1e15")
     if options.mfu > 1:
         raise ValueError(f"run.plan.mfu={options.mfu}: expected a fraction of the peak, at most 1")
     if options.tokens_per_second:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 from types import SimpleNamespace
@@ -153,6 +154,18 @@ def test_a_run_ends_after_its_epochs_if_they_come_first(run, tmp_path):
 def test_a_speed_or_memory_that_is_not_positive_is_refused(run, name, value):
     with pytest.raises(ValueError, match=f"run.plan.{name}={value:.1f}: expected a positive number"):
         run(**{"common.cpu": False, f"run.plan.{name}": value})
+
+
+@pytest.mark.parametrize("value", [math.inf, math.nan])
+@pytest.mark.parametrize("name", ["tokens_per_second", "mfu", "peak_tflops", "device_gib"])
+def test_a_speed_or_memory_that_is_not_finite_is_refused(run, name, value):
+    with pytest.raises(ValueError, match=f"run.plan.{name}={value}: expected a positive number"):
+        run(**{"common.cpu": False, f"run.plan.{name}": value})
+
+
+def test_a_speed_that_no_device_has_is_refused(run):
+    with pytest.raises(ValueError, match="run.plan.tokens_per_second=1e-300: expected a positive number, from 1e-9"):
+        run(**{"run.plan.tokens_per_second": 1e-300})
 
 
 def test_no_device_is_faster_than_its_peak(run):
