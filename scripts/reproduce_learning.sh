@@ -368,7 +368,7 @@ cd -- "$out"
 runs="runs_$(text_id)_$updates${finetune_updates:+_$finetune_updates}"
 "$study"
 mkdir -p -- "$results"
-rm -f -- {rows,drawn}.jsonl "$results"/perplexity.*
+rm -f -- {rows,drawn}.jsonl "$results"/perplexity.{md,png,svg}
 linformer results collect "$runs" --out rows.jsonl
 cp -- rows.jsonl "$results/runs.jsonl"
 linformer results perplexity --runs rows.jsonl --out "$results/perplexity.md"

@@ -113,7 +113,7 @@ run_all "finetuning" "${lines[@]}"
 command="scripts/reproduce_small.sh --updates $updates --finetune-updates $finetune_updates"
 command+=" --pretraining-seeds $pretraining_seeds --seeds $seeds"
 mkdir -p -- "$results"
-rm -f -- rows.jsonl trained.jsonl "$results"/figure3* "$results"/perplexity*
+rm -f -- rows.jsonl trained.jsonl "$results"/{figure3,figure3_*,perplexity}.{png,svg}
 linformer results collect "$runs" --out trained.jsonl
 linformer results collect "$runs" "$untrained" --out rows.jsonl
 cp -- rows.jsonl "$results/runs.jsonl"

@@ -118,6 +118,9 @@ def test_the_whole_chain_interrupted_and_carried_on(tmp_path: Path) -> None:
     work, results = tmp_path / "a folder" / "work", tmp_path / "results"
     results.mkdir()
     (results / "figure3_of_another_scale.png").touch()
+    own = [results / "figure3_notes.txt", results / "perplexity_notes.md"]
+    for path in own:
+        path.touch()
     words = ["--out", work, "--results", results, "--updates", 4, "--finetune-updates", 2, "--seeds", 1]
     words += [tmp_path / "corpus.txt"]
 
@@ -154,6 +157,7 @@ def test_the_whole_chain_interrupted_and_carried_on(tmp_path: Path) -> None:
     figures = sorted(path.name for path in results.glob("*.[ps][nv]g"))
     stems = ("figure3_2x128_4updates_2048tokens", "perplexity")
     assert figures == [f"{stem}.{ending}" for stem in stems for ending in ("png", "svg")]
+    assert all(path.is_file() for path in own), "only what the script writes is removed"
     page = (results / "README.md").read_text()
     command = "scripts/reproduce_small.sh --updates 4 --finetune-updates 2 --pretraining-seeds 1 --seeds 1"
     assert f"`{command}`" in page and figures[0] in page
