@@ -43,8 +43,9 @@ def draw(figure: Figure, folder: Path) -> list[Path]:
         OSError: a file cannot be written.
     """
     # Without a fixed salt the ids in an SVG are random. A $ in the name of a run is no mathematics.
-    style = {"font.size": 9, "font.family": "DejaVu Sans", "text.parse_math": False}
-    with matplotlib.rc_context({**style, "svg.hashsalt": figure.stem}):
+    with matplotlib.rc_context(
+        {"svg.hashsalt": figure.stem, "font.size": 9, "font.family": "DejaVu Sans", "text.parse_math": False}
+    ):
         lines = math.ceil(len(figure.panels) / 2)
         most = max(len(panel.curves) for panel in figure.panels)
         height = 4.5 + 0.17 * most  # inches, for the axes and a legend below them, where it covers no curve
