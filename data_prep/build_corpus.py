@@ -125,13 +125,17 @@ def _check_amounts(counts: Counts, options: CorpusOptions) -> None:
             )
 
 
+_FIRST = tuple(f"{split}/00000.txt" for split in NAMES)
+"""The first file of each split."""
+
+
 def _refuse_own_output(out: Path, sources: list[Source]) -> None:
     """Refuse an output folder that a source reads, now or in the next run."""
     folder = out.resolve()
     for source in sources:
         files = [unit.path.resolve() for unit in source.units if isinstance(unit, FileUnit)]
         place = split_spec(source.name)[0]
-        around = bool(files) and any(_reads(place, folder / file) for file in ("train/00000.txt", MANIFEST))
+        around = bool(files) and any(_reads(place, folder / file) for file in (*_FIRST, MANIFEST))
         if around or any(file.is_relative_to(folder) for file in files):
             raise UserError(f"--out {out}: source {source.name!r} reads what is in there; give a folder outside of it")
 
@@ -147,6 +151,8 @@ def _reads(place: str, file: Path) -> bool:
 def _matches(pattern: Sequence[str], parts: Sequence[str]) -> bool:
     if not pattern or not parts:
         return not pattern
+    if parts[0].startswith(".") and not pattern[0].startswith("."):  # glob does not look there
+        return False
     if pattern[0] == "**":
         return any(_matches(pattern[1:], parts[start:]) for start in range(len(parts) + 1))
     return fnmatchcase(parts[0], pattern[0]) and _matches(pattern[1:], parts[1:])

@@ -5,8 +5,8 @@
 
 FOLDER contains encoder.json (on the hub: vocab.json), vocab.bpe (on the hub: merges.txt) and optionally fairseq's
 dict.txt, which defines the ids of RoBERTa's published weights. Without it, a dict.txt is written that lists the tokens
-in numeric order; this is sufficient for models that are trained from scratch. Merges without the line #version before
-them or without a line feed at the end, of which fairseq would leave one out, are written with both.
+in numeric order; this is sufficient for models that are trained from scratch. Merges are written as fairseq reads them:
+behind a line #version and with a line feed at the end of each, without which it would leave one out.
 """
 
 import hashlib

@@ -251,7 +251,7 @@ def _name(weights: Path, folders: int = 1) -> str:
 
 
 def _last(path: Path) -> str:
-    """The name of a file or folder, of a link its own; ``.`` and ``..`` are none."""
+    """The name of a file or folder, of a link the link's own; ``.`` and ``..`` are resolved."""
     return path.resolve().name if path.name in ("", "..") else path.name
 
 

@@ -44,7 +44,7 @@ class TextStream:
             beside: further outputs, whose names follow from that of ``out``.
 
         Raises:
-            UserError: it cannot be read, or it is an output, too, or that cannot be written.
+            UserError: it cannot be read or is also an output, or an output cannot be written.
         """
         path = None if arguments.input == STDIN else arguments.input
         out = arguments.out

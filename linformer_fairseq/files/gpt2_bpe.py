@@ -37,7 +37,7 @@ def read_bpe(encoder: Path, merges_file: Path) -> tuple[dict[str, int], list[tup
     if not (text.startswith(_VERSION) and text.endswith("\n")):  # whatever is before or behind them, fairseq drops it
         raise UserError(
             f"{merges_file}: expected a first line {_VERSION} and a line feed at the end, without which fairseq leaves "
-            "out a merge; write it anew with: linformer data gpt2 --out DIR --from FOLDER"
+            "out a merge; write it anew, into a new folder: linformer data gpt2 --out NEW --from FOLDER"
         )
     numbers, merges = read_numbers(encoder), read_merges(merges_file)
     tokens = [*byte_letters(), *map("".join, merges)]

@@ -57,8 +57,12 @@ def _depth(value: Any) -> int:
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
+def naming(path: Path, hint: str = "make this file again, or move it away") -> Iterator[None]:
     """Errors of the block, which makes tables of a file, name the file.
+
+    Args:
+        path: the file.
+        hint: what the user can do.
 
     Raises:
         UserError: a field of the file is missing, or has a value of another kind.
@@ -67,7 +71,7 @@ def naming(path: Path) -> Iterator[None]:
         yield
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise UserError(f"{path}: cannot be shown ({reason}); make this file again, or move it away") from None
+        raise UserError(f"{path}: cannot be shown ({reason}); {hint}") from None
 
 
 def read_object(path: Path, hint: str = "") -> dict[str, Any]:

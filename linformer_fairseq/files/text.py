@@ -55,7 +55,7 @@ def read_text(path: Path, *, mark: bool = True) -> str:
     refuse_utf16(path, raw)
     if not mark and raw.startswith(BYTE_ORDER_MARK):
         raise UserError(
-            f"{path}: begins with a byte order mark, which fairseq would take for text; save it "
+            f"{path}: begins with a byte order mark, which fairseq does not expect; save it "
             "without, for example with: tail -c +4 FILE > NEW"
         )
     try:

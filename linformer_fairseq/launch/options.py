@@ -91,7 +91,7 @@ def check_types(config: DictConfig) -> None:
     with_defaults(OmegaConf.create(given))
 
 
-def resolved_model(config: DictConfig) -> tuple[str, Namespace]:
+def resolved_model(config: DictConfig) -> tuple[str | None, Namespace]:
     """The name of a run's model, that of an architecture replaced, and its options, which for a Linformer are all.
 
     Args:

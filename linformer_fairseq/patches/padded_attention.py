@@ -5,8 +5,8 @@ cuDNN's kernel for attention with a padding mask, which makes a plan for every n
 sentences have many shapes, so that most updates wait for plans.
 
 The patch: a layer is computed without cuDNN's kernel if there is padding, also where its activations are recomputed
-(``--checkpoint-activations``), so that dropout is the same. The Linformer's own attention does the same. Not
-``forward`` is replaced, which ``torch.jit.script`` reads, but what calls it.
+(``--checkpoint-activations``), so that dropout is the same. The Linformer's own attention does the same.
+What calls ``forward`` is replaced, not ``forward`` itself, which ``torch.jit.script`` reads.
 """
 
 import functools
@@ -35,7 +35,7 @@ def _recomputed(checkpointed_forward: Callable[..., Any]) -> Callable[..., Any]:
     def forward(original_forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         layer = getattr(original_forward, "__self__", None)
         if isinstance(layer, TransformerEncoderLayerBase):
-            original_forward = functools.partial(_without_plans(type(layer).forward), layer)
+            original_forward = functools.partial(_without_plans(original_forward.__func__), layer)  # type: ignore[attr-defined]
         return checkpointed_forward(original_forward, *args, **kwargs)
 
     return forward

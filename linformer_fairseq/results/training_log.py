@@ -59,6 +59,16 @@ class TrainingLog:
         total += mean * max(0, self.updates - before)
         return round(total) if math.isfinite(total) else None
 
+    def _validates(self, split: str, update: float | None) -> bool:
+        """Whether the validation of this split is to be read. One of another split than before, at a later update, is
+        of a run that was resumed with another ``dataset.valid_subset``: scores begin anew, not to mix two splits."""
+        last = max([*self.perplexity, *self.accuracy], default=-1)
+        if split != self.split and update is not None and update > last:
+            self.split = split
+            for values in (self.perplexity, self.accuracy, self.f1):
+                values.clear()
+        return split == self.split
+
     def _go_to(self, update: int) -> None:
         if update < self.updates:
             for values in (self.perplexity, self.accuracy, self.f1, self.speed, self.tokens_per_update):
@@ -91,8 +101,7 @@ def _add(log: TrainingLog, stats: dict[str, Any]) -> None:
     elif split == "train":  # of an epoch: has the last update; its tokens are used only if no interval was logged
         count = stats["train_num_updates"]
         curves = {} if log.tokens_per_update else {"train_wpb": log.tokens_per_update}
-    elif split is not None and split == (log.split or split):
-        log.split = split
+    elif split is not None and log._validates(split, _number(stats[split + _UPDATES])):
         count = stats[split + _UPDATES]
         curves = {f"{split}_ppl": log.perplexity, f"{split}_accuracy": log.accuracy, f"{split}_f1": log.f1}
     else:

@@ -12,6 +12,7 @@ from scripts.quickstart_tools import report
 from scripts.quickstart_tools.plot import plot_perplexity
 from scripts.quickstart_tools.progress import describe, parse
 from scripts.quickstart_tools.report import Result, measure, measure_finetuning, shortcomings, table
+from tests.conftest import REPOSITORY
 from tests.models import make_pretrained
 
 
@@ -77,10 +78,11 @@ def test_a_step_that_cannot_say_that_it_begins_fails(tmp_path: Path) -> None:
         mkdir -p '{tmp_path}/out/.steps' && out='{tmp_path}/out'
         step one "the first" README.md -- touch '{tmp_path}/done'"""
     command = ["bash", "-c", script]
-    assert subprocess.run(["bash", "-c", f"exec >/dev/full; {script}"], capture_output=True).returncode != 0
+    ran = subprocess.run(["bash", "-c", f"exec >/dev/full; {script}"], capture_output=True, text=True, cwd=REPOSITORY)
+    assert ran.returncode != 0 and "write error" in ran.stderr
     assert not (tmp_path / "done").exists()
     for said in ("==> the first\n", "==> the first: already done\n"):
-        ran = subprocess.run(command, capture_output=True, text=True)
+        ran = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY)
         assert (ran.returncode, said in ran.stdout, ran.stderr) == (0, True, "")
     assert (tmp_path / "done").exists()
 

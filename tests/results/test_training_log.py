@@ -75,6 +75,12 @@ def test_validations_of_another_split(tmp_path: Path) -> None:
     assert log.split == "test"
 
 
+def test_scores_begin_anew_when_a_resumed_run_validates_another_split(tmp_path: Path) -> None:
+    later = [validation(update, ppl=8).replace("valid_", "test_") for update in (15, 20)]
+    log = read_log(write(tmp_path / "log", validation(5, ppl=9), validation(10, ppl=7), *later))
+    assert (log.split, log.perplexity) == ("test", {15: 8, 20: 8})
+
+
 def test_other_lines_are_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "log"
     odd = [

@@ -24,6 +24,8 @@ from linformer_fairseq.results.training_log import TrainingLog, read_log
 
 from .data import Data, read_data
 
+WRONG_KIND = "expected the options of a fairseq training"
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -45,7 +47,7 @@ class Settings:
             UserError: the file is no config, or has something else in its place.
         """
         if self.flat is None:
-            with naming(self.file):
+            with naming(self.file, WRONG_KIND):
                 return OmegaConf.select(self.config, name)
         group, _, option = name.partition(".")
         return getattr(self.flat, group if option == "_name" else option, None)

@@ -12,7 +12,7 @@ from linformer_fairseq.conversion.convert import RECORD as CONVERSION
 from linformer_fairseq.files.json_records import naming
 from linformer_fairseq.files.run_record import COMMANDS
 
-from .history import Run, Settings, Stage
+from .history import WRONG_KIND, Run, Settings, Stage
 
 NOT_RECORDED = "not recorded"
 _OBJECTIVES = {
@@ -43,22 +43,24 @@ def rows(stage: Stage, update: int | None) -> Iterator[tuple[str, str]]:
         with naming(stage.checkpoint.parent / CONVERSION):
             yield from _conversion(stage.conversion)
     else:
-        with naming(stage.settings.file):
-            yield from _training(stage, update)
+        yield from _training(stage, update)
 
 
 def _training(stage: Stage, update: int | None) -> Iterator[tuple[str, str]]:
     run, settings = stage.run, stage.settings
-    objective = str(settings.get("task._name"))
+    with naming(settings.file, WRONG_KIND):
+        objective = str(settings.get("task._name"))
+        updates, batch = _updates(run, settings, update), _batch(run, settings)
+        rate, precision = _learning_rate(settings), _precision(settings)
     yield "name", f"`{stage.name}`" + (f", seed {run.record.seed}" if run else _seed(settings))
     yield "objective", _OBJECTIVES.get(objective, f"task `{objective}`") if objective != "None" else NOT_RECORDED
     yield "started from", f"`{_short(stage.pretrained)}`" if stage.pretrained else _start(run)
-    yield "updates", _updates(run, settings, update)
+    yield "updates", updates
     yield "tokens", f"{run.row.tokens:,} in all updates, without padding" if run and run.row.tokens else NOT_RECORDED
-    yield "batch", _batch(run, settings)
-    yield "learning rate", _learning_rate(settings)
+    yield "batch", batch
+    yield "learning rate", rate
     yield "optimizer", str(settings.get("optimizer._name") or NOT_RECORDED)
-    yield "precision", _precision(settings)
+    yield "precision", precision
     if update is None and run is not None and run.row.perplexity is not None:
         yield (
             "lowest perplexity in validation",
