@@ -224,7 +224,7 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
         "--errors",
         choices=("strict", "replace"),
         default="strict",
-        help="for bytes that are not UTF-8 and zeros: stop with an error, or replace them by U+FFFD (%(default)s)",
+        help="for bytes that are not UTF-8: stop with an error, or replace them by U+FFFD (%(default)s)",
     )
     reading.add_argument(
         "--max-document-bytes",

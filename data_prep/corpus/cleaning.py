@@ -49,10 +49,12 @@ def clean(text: str, where: str, options: Cleaning) -> Cleaned:
         options: options of cleaning.
 
     Raises:
-        UserError: a "word" is longer than any in a text.
+        UserError: a "word" is longer than any in a text, or there is a zero character that is not to be replaced.
     """
     if options.control:
         text = _CONTROL.sub(" ", text)
+    elif "\0" in text:  # JSON and parquet can have one, and binarizing refuses it
+        raise UserError(f"{where}: has a zero character, as no text does; leave out --no-clean-control, or remove it")
     paragraphs = text.split("\n")
     if options.whitespace:
         paragraphs = [" ".join(paragraph.split()) for paragraph in paragraphs]

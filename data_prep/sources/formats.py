@@ -62,7 +62,7 @@ def read_json_lines(
     """One document per line that is not blank, in ``options.field`` of the object that the line is.
 
     Raises:
-        UserError: not JSON, not an object, no text of that name in it, or one with a zero character.
+        UserError: not JSON, not an object, or no text of that name in it.
     """
     for piece in islice(_lines(line_pieces(stream, name, options.limits, errors), name, options.limits), skip, None):
         value, replaced = _parse(piece, name, errors)
@@ -172,10 +172,9 @@ def _record(value: dict[str, Any], key: str, piece: Piece, name: str, errors: Er
             f"{where}: {key!r} is {json.dumps(text)[:60]}, a string was expected; fix the record or leave it out, or "
             "name another key: field=KEY"
         )
-    if rb"\u" in piece.data:  # only an escape can make half of a surrogate pair, or a zero character
+    if rb"\u" in piece.data:  # only an escape can make half of a surrogate pair
         text, fixed = whole_characters(text, where, errors)
-        text, without = without_zeros(text, where, errors)
-        replaced = replaced or fixed or without
+        replaced = replaced or fixed
     return Record(text.replace("\r\n", "\n") if "\r" in text else text, where, replaced)
 
 
@@ -191,19 +190,3 @@ def whole_characters(text: str, where: str, errors: Errors) -> tuple[str, bool]:
             ) from None
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"), True
     return text, False
-
-
-def without_zeros(text: str, where: str, errors: Errors) -> tuple[str, bool]:
-    """``text`` without zero characters, which no text has, and whether there were any.
-
-    Raises:
-        UserError: there are, with ``errors="strict"``.
-    """
-    if "\0" not in text:
-        return text, False
-    if errors == "strict":
-        raise UserError(
-            f"{where}: a zero character (\\u0000) at character {text.index(chr(0)):,} of the text; put U+FFFD in its "
-            "place with --errors replace"
-        )
-    return text.replace("\0", "\ufffd"), True

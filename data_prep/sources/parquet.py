@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, Any
 
-from data_prep.sources.formats import ReadOptions, without_zeros
+from data_prep.sources.formats import ReadOptions
 from data_prep.sources.source import Errors, Record
 from data_prep.sources.streams import Readable
 from linformer_fairseq.files.errors import UserError
@@ -97,7 +97,7 @@ def column_records(column: Any, start: int, name: str, options: ReadOptions, err
     """Records of a pyarrow array of texts whose first row is row ``start`` of the file (counted from 0).
 
     Raises:
-        UserError: a null, bytes that are not UTF-8, a zero character, or a document over the limit.
+        UserError: a null, bytes that are not UTF-8, or a document over the limit.
     """
     limit = options.limits.max_document_bytes
     try:
@@ -116,8 +116,6 @@ def column_records(column: Any, start: int, name: str, options: ReadOptions, err
             raise UserError(
                 f"{where}: the document is longer than {limit:,} bytes; raise --max-document-bytes if it really is one"
             )
-        text, without = without_zeros(text, where, errors)
-        replaced = replaced or without
         yield Record(text.replace("\r\n", "\n") if "\r" in text else text, where, replaced)
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
+import torch
 from fairseq.modules import checkpoint_activations
 from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
 
@@ -24,7 +25,10 @@ def _without_plans(call: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(call)
     def without_plans(self: TransformerEncoderLayerBase, *args: Any, **kwargs: Any) -> Any:
         padding = args[1] if len(args) > 1 else kwargs.get("encoder_padding_mask")
-        with nullcontext() if padding is None else without_cudnn():
+        is_own = (
+            type(self).forward is TransformerEncoderLayerBase.forward
+        )  # others, such as the Linformer's, are left alone
+        with nullcontext() if padding is None or not is_own or torch.compiler.is_compiling() else without_cudnn():
             return call(self, *args, **kwargs)
 
     return without_plans

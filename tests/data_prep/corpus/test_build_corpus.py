@@ -172,6 +172,17 @@ def test_cleaning_can_be_switched_off(documents: list[str], tmp_path: Path) -> N
     assert "x" not in texts and totals["short"] == 2
 
 
+def test_zero_characters_of_json_are_replaced_or_named(documents: list[str], tmp_path: Path) -> None:
+    source = tmp_path / "a.jsonl"
+    source.write_text("".join(json.dumps({"text": text}) + "\n" for text in [*documents, "a\0b"]))
+    run(tmp_path / "clean", source)
+    assert "a b" in {text for name in ("train", "valid") for text in documents_of(tmp_path / "clean", name)}
+    with pytest.raises(
+        UserError, match=f"a.jsonl, line {len(documents) + 1}: has a zero character.*--no-clean-control"
+    ):
+        run(tmp_path / "kept", source, "--no-clean-control")
+
+
 def test_what_the_weight_leaves_out_may_come_from_another_source(documents: list[str], tmp_path: Path) -> None:
     first, second = write(tmp_path / "a.txt", documents), write(tmp_path / "b.txt", documents)
     run(tmp_path / "alone", second)

@@ -148,14 +148,6 @@ def test_parquet_with_bytes_that_are_not_utf8(tmp_path: Path) -> None:
     assert [record[::2] for record in only(path).documents("replace")] == [("good", False), ("b\ufffdd", True)]
 
 
-def test_parquet_with_zero_characters(tmp_path: Path) -> None:
-    path = tmp_path / "a.parquet"
-    pyarrow.parquet.write_table(pyarrow.table({"text": ["good", "b\0d"]}), path)
-    with pytest.raises(UserError, match="row 2: a zero character .*at character 1 .*--errors replace"):
-        texts(path)
-    assert [record[::2] for record in only(path).documents("replace")] == [("good", False), ("b\ufffdd", True)]
-
-
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [

@@ -27,10 +27,7 @@ def read(
 
 
 @given(
-    st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))),
-    st.booleans(),
-    st.integers(1, 60),
-    st.integers(0, 3),
+    st.lists(st.text(st.characters(exclude_categories=["Cs"]))), st.booleans(), st.integers(1, 60), st.integers(0, 3)
 )
 def test_json_lines_in_any_blocks(texts: list[str], ascii_only: bool, block: int, skip: int) -> None:
     raw = "".join(json.dumps({"id": 1, "body": text}, ensure_ascii=ascii_only) + "\n\n" for text in texts)
@@ -48,7 +45,6 @@ def test_json_lines_in_any_blocks(texts: list[str], ascii_only: bool, block: int
         ('{"text": null}', r"f, line 2: 'text' is null, a string was expected; fix the record or leave it out"),
         ('{"text": 12}', r"f, line 2: 'text' is 12, a string was expected; fix the record or leave it out"),
         ('{"text": "\\ud83d alone"}', r"f, line 2: half a surrogate pair \(\\ud83d\) at character 0.*--errors replace"),
-        ('{"text": "a\\u0000b"}', r"f, line 2: a zero character \(\\u0000\) at character 1 .*--errors replace"),
         ('{"a":' * 100_000, r"f, line 2: JSON nested too deeply"),
         ('{"text": "x", "id": ' + "1" * 5_000 + "}", r"f, line 2: an integer of more than 4,300 digits"),
     ],
@@ -72,13 +68,12 @@ def test_an_array_over_several_lines_is_recognised() -> None:
 
 
 def test_replacing_in_json() -> None:
-    raw = b'{"text": "a\xff"}\n{"text": "\\ud83d alone"}\n{"text": "\\ud83d\\ude00"}\n{"text": "a\\u0000"}\n'
+    raw = b'{"text": "a\xff"}\n{"text": "\\ud83d alone"}\n{"text": "\\ud83d\\ude00"}\n'
     found = read(read_json_lines, raw, "replace")
     assert [(record.text, record.replaced) for record in found] == [
         ("a\ufffd", True),
         ("\ufffd alone", True),
         ("\U0001f600", False),
-        ("a\ufffd", True),
     ]
     with pytest.raises(UserError, match="f, line 1: not UTF-8: byte 0xff at offset 11"):
         read(read_json_lines, raw)
