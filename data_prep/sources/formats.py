@@ -162,7 +162,7 @@ def _parse(piece: Piece, name: str, errors: Errors) -> tuple[dict[str, Any], boo
 
 
 def _record(value: dict[str, Any], key: str, piece: Piece, name: str, errors: Errors, replaced: bool) -> Record:
-    """The document in ``value[key]``, which has neither halves of surrogate pairs nor zero characters."""
+    """The document in ``value[key]``."""
     where = f"{name}, line {piece.line}"
     if key not in value:
         raise UserError(f"{where}: no {key!r} in the record, which has {sorted(value)}; name the text's key: field=KEY")

@@ -40,6 +40,7 @@ from linformer_fairseq.files import provenance
 from linformer_fairseq.files.atomic import replace_page
 from linformer_fairseq.files.dictionary import find_dictionary
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.names import last_name
 from linformer_fairseq.files.shipped import WEIGHTS, shipped_models
 from linformer_fairseq.files.task_data import read_task
 from linformer_fairseq.prediction.inputs import open_source
@@ -71,7 +72,7 @@ def _spectrum(arguments: argparse.Namespace) -> None:
     settings = spectrum.Settings(
         model=model.name,
         sha256=model.sha256,
-        data=_last(arguments.input),
+        data=last_name(arguments.input),
         data_sha256=_content(arguments.input),
         length=length,
         sentences=arguments.sentences,
@@ -110,10 +111,10 @@ def _theory(arguments: argparse.Namespace) -> None:
             settings,
             model=model.name,
             sha256=model.sha256,
-            data=_last(arguments.text),
+            data=last_name(arguments.text),
             data_sha256=_content(arguments.text),
         )
-        words += ["--checkpoint", model.name, "--text", _last(arguments.text)]
+        words += ["--checkpoint", model.name, "--text", last_name(arguments.text)]
         given = arguments.text, model.encoder, max(lengths), settings.samples, settings.seed
         real = model.encoder, lambda: torch.from_numpy(_choose(*given, option="--samples").rows)
     record = theory.compute(settings, arguments.out, _command(*words, "--seed", settings.seed), real)
@@ -152,7 +153,7 @@ def _limits(arguments: argparse.Namespace) -> None:
     settings = limits.Settings(
         model=model.name,
         sha256=model.sha256,
-        data=_last(arguments.input),
+        data=last_name(arguments.input),
         data_sha256=_content(arguments.input),
         length=n,
         lengths=sorted(set(arguments.lengths or limits.default_lengths(n))),
@@ -187,7 +188,7 @@ def _insertion(arguments: argparse.Namespace) -> None:
         examples=arguments.examples,
         seed=arguments.seed,
     )
-    words = ["insertion", settings.model, _last(arguments.task), "--split", settings.split, "--shifts"]
+    words = ["insertion", settings.model, last_name(arguments.task), "--split", settings.split, "--shifts"]
     command = _command(*words, *settings.shifts, "--examples", settings.examples, "--seed", settings.seed)
     record = insertion.measure(classifier, settings, arguments.out, arguments.batch, command)
     print(*insertion_report.insertion_table(record), sep="\n")
@@ -206,7 +207,7 @@ def _load_classifier(weights: Path, arguments: argparse.Namespace) -> tuple[Clas
         classifier = load_classifier(finetuned, data, device_of(arguments.device))
     except ValueError as error:  # CheckpointError among them
         raise UserError(str(error)) from None
-    return classifier, str(data.manifest.get("task", _last(data.folder)))
+    return classifier, str(data.manifest.get("task", last_name(data.folder)))
 
 
 def _report(arguments: argparse.Namespace) -> None:
@@ -248,11 +249,6 @@ def _name(weights: Path, folders: int = 1) -> str:
     """Of a model for people: its folder; or the file with its folders, if there may be several in them."""
     parts = weights.absolute().parts
     return parts[-2] if weights.name in (WEIGHTS, CHECKPOINT) else "/".join(parts[-1 - folders :])
-
-
-def _last(path: Path) -> str:
-    """The name of a file or folder, of a link the link's own; ``.`` and ``..`` are resolved."""
-    return path.resolve().name if path.name in ("", "..") else path.name
 
 
 def _choose(path: Path, encoder: Encoder, length: int, count: int, seed: int, option: str = "--sentences") -> Chosen:

@@ -16,6 +16,7 @@ from linformer_fairseq.conversion.convert import RECORD, Choices, Sample, conver
 from linformer_fairseq.conversion.huggingface_source import FILES
 from linformer_fairseq.core import parse_projected_dim
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.names import last_name
 from linformer_fairseq.files.shipped import shipped_models
 from linformer_fairseq.launch.explaining import in_quotes
 
@@ -39,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
         sample = Sample(arguments.text, arguments.text_tokens or TEXT_TOKENS) if arguments.text else None
         device = device_of(arguments.device)
         path = _local(arguments.source)
-        name = Path(arguments.source).absolute().name if Path(arguments.source).exists() else arguments.source
+        name = last_name(Path(arguments.source)) if Path(arguments.source).exists() else arguments.source
         record = convert(path, name, arguments.out, choices, arguments.data, sample, device)
     except ValueError as error:  # CheckpointError among them
         raise UserError(str(error)) from None

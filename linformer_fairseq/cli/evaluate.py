@@ -28,6 +28,7 @@ from linformer_fairseq.files import provenance
 from linformer_fairseq.files.atomic import check_output
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.evaluation_record import SCHEMA, EvaluationRecord, write_evaluation
+from linformer_fairseq.files.names import last_name
 from linformer_fairseq.files.shipped import shipped_models
 from linformer_fairseq.files.task_data import TaskData, read_task
 
@@ -111,8 +112,8 @@ def _record(
     options = ["--split", split, "--device", str(device), *(flag for flag, given in flags.items() if given)]
     model = arguments.checkpoint
     if model not in shipped_models():
-        model = Path(model).absolute().name
-    folder = data.folder.absolute().name
+        model = last_name(Path(model))
+    folder = last_name(data.folder)
     gpu = f", {torch.cuda.get_device_name(device)}" if device.type == "cuda" else ""
     return EvaluationRecord(
         schema=SCHEMA,

@@ -39,7 +39,7 @@ def read_bpe(encoder: Path, merges_file: Path) -> tuple[dict[str, int], list[tup
             f"{merges_file}: expected a first line {_VERSION} and a line feed at the end, without which fairseq leaves "
             "out a merge; write it anew, into a new folder: linformer data gpt2 --out NEW --from FOLDER"
         )
-    numbers, merges = read_numbers(encoder), read_merges(merges_file)
+    numbers, merges = read_numbers(encoder), _merges(text, merges_file)
     tokens = [*byte_letters(), *map("".join, merges)]
     unknown = [token for token in tokens if token not in numbers]
     if unknown or len(set(tokens)) < len(tokens) or len(numbers.keys() - set(tokens) - {END_OF_TEXT}):
@@ -74,9 +74,14 @@ def read_merges(path: Path) -> list[tuple[str, str]]:
     Raises:
         UserError: a line that is not two parts, or a letter that stands for no byte.
     """
+    return _merges(read_text(path), path)
+
+
+def _merges(text: str, path: Path) -> list[tuple[str, str]]:
+    """`read_merges` from the text of the file."""
     merges = []
     letters = byte_letters()
-    for number, line in enumerate(read_text(path).removesuffix("\n").split("\n"), start=1):
+    for number, line in enumerate(text.removesuffix("\n").split("\n"), start=1):
         if number == 1 and line.startswith(_VERSION):
             continue
         parts = line.rstrip("\r").split(" ")

@@ -1,4 +1,4 @@
-"""Names of files that are not UTF-8: Linux allows any bytes, but no text that we write can have them."""
+"""Names of files. Some are not UTF-8: Linux allows any bytes, but no text that we write can have them."""
 
 import os
 from pathlib import Path
@@ -22,3 +22,8 @@ def check_name(path: Path) -> None:
         whole.encode()
     except UnicodeEncodeError:
         raise UserError(f"{shown(whole)}: this name is not UTF-8, as a manifest has to be; rename it") from None
+
+
+def last_name(path: Path) -> str:
+    """The name of a file or folder, of a link the link's own; ``.`` and ``..`` are resolved."""
+    return path.resolve().name if path.name in ("", "..") else path.name

@@ -39,7 +39,7 @@ def read_text(path: Path, *, mark: bool = True) -> str:
 
     Args:
         path: the file.
-        mark: whether it may have one; not where fairseq reads the file too, as it takes the mark for text.
+        mark: whether it may have one; not where fairseq reads the file, too, which does not expect it.
 
     Raises:
         UserError: the file is missing, is a folder, is empty, is not UTF-8 (with the byte offset), or has a byte order
