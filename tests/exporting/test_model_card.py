@@ -224,6 +224,10 @@ def test_a_model_that_was_converted_names_its_source(finetuned: Path, pretrained
     pretrained.rename(folder / "model.pt")
     try:
         (result,) = card_of(folder / "model.pt").data.eval_results
+        for lost in ("source", "comparison"):
+            write_json(folder / "conversion.json", {name: value for name, value in record.items() if name != lost})
+            with pytest.raises(UserError, match=f"conversion.json: .*{lost}"):
+                card_of(folder / "model.pt")
     finally:
         (folder / "model.pt").rename(pretrained)
     assert (result.metric_value, result.dataset_name) == (6.25, "a.txt")

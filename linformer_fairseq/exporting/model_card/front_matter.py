@@ -73,9 +73,10 @@ def split(card: str) -> tuple[dict[str, Any], str]:
 def _base_model(stages: Sequence[Stage]) -> str | None:
     """The model of the hub or of the package that the first training or the conversion began with."""
     for stage in reversed(stages):
-        source = stage.conversion["source"]["name"] if stage.conversion else ""
+        with stage.reading_conversion():
+            source = str(stage.conversion["source"]["name"]) if stage.conversion else ""
         if source.count("/") == 1:  # OWNER/NAME; others are names of files
-            return str(source)
+            return source
         if stage.shipped is not None and stage is not stages[0]:
             return stage.shipped
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,10 @@ class Stage:
     """The name of the model that comes with the package, if it is one."""
     pretrained: str | None
     """The checkpoint that it began with."""
+
+    def reading_conversion(self) -> AbstractContextManager[None]:
+        """Errors of the block, where `conversion` lacks something, name its file."""
+        return naming(self.checkpoint.parent / CONVERSION)
 
     @property
     def name(self) -> str:

@@ -77,7 +77,8 @@ def read_metrics(model: CheckpointModel, stage: Stage, evaluations: Sequence[Pat
             )
     found = [metric for _, record in records for metric in _evaluated(record)]
     if stage.conversion is not None:
-        return [*found, *_compared(stage.conversion)]
+        with stage.reading_conversion():
+            return [*found, *_compared(stage.conversion)]
     update = updates_of(model)
     validated = list(_logged(stage, stage.run, update)) if stage.run else []
     return [*found, *(validated or _stored(model, stage.data))]

@@ -8,7 +8,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from linformer_fairseq.conversion.convert import RECORD as CONVERSION
 from linformer_fairseq.files.json_records import naming
 from linformer_fairseq.files.run_record import COMMANDS
 
@@ -40,7 +39,7 @@ def rows(stage: Stage, update: int | None) -> Iterator[tuple[str, str]]:
         UserError: conversion.json lacks something, or a setting is of another kind.
     """
     if stage.conversion is not None:
-        with naming(stage.checkpoint.parent / CONVERSION):
+        with stage.reading_conversion():
             yield from _conversion(stage.conversion)
     else:
         yield from _training(stage, update)
