@@ -25,7 +25,7 @@ from linformer_fairseq.launch.data import (
     check_task_examples,
     check_task_name,
 )
-from linformer_fairseq.launch.metrics import check_metric
+from linformer_fairseq.launch.metrics import check_metric, check_reports
 from linformer_fairseq.launch.options import check_types, import_user_dir, resolved_model, switches, with_defaults
 from linformer_fairseq.launch.pretrained import Pretrained, all_options, read_pretrained
 from linformer_fairseq.launch.ranges import check_numbers
@@ -208,12 +208,13 @@ def _complete_finetuning(config: DictConfig, to_come: Pretrained | None) -> None
         if (token := config.task.get(name)) is not None and token >= pretrained.symbols:
             raise UserError(f"task.{name}={token}, but {checkpoint} has {pretrained.symbols:,} symbols; leave it out")
     wanted = config.task.get("num_classes")
-    if wanted is not None and wanted != labels:
+    if wanted is not None and wanted != len(labels):
         raise UserError(
-            f"task.num_classes={wanted}, but {folder / 'label' / 'dict.txt'} has {labels} classes; leave it out"
+            f"task.num_classes={wanted}, but {folder / 'label' / 'dict.txt'} has {len(labels)} classes; leave it out"
         )
+    check_reports(config.criterion, labels)
     with open_dict(config):
         config.model = pretrained.model_options(config.model)
         config.task.max_positions = pretrained.max_positions
-        config.task.num_classes = labels
+        config.task.num_classes = len(labels)
         begin_with(config, checkpoint)

@@ -158,17 +158,22 @@ def _as_hydra_takes_them(stage: str, given: Sequence[Override], folder: Path) ->
     groups = _groups(folder)
     # The chosen configs, the names of components and a user's own plugin determine which options exist.
     components = {*(f"{part}._name" for part in COMPONENTS), "common.user_dir"}
-    choices = [o for o in given if o.is_delete() or _is_choice(o, groups)]
+    # Hydra would resolve what it leaves out, before the values that this refers to are set: so options go last.
+    left_out = [o for o in given if o.is_delete() and "." in o.key_or_group]
+    given = [*(o for o in given if o not in left_out), *left_out]
+    choices = [o for o in given if o not in left_out and (o.is_delete() or _is_choice(o, groups))]
     if empty := [o for o in choices if not o.is_delete() and o.value() in (None, "")]:
         raise UserError(f"{empty[0].input_line}: expected the name of a config; leave it out for the default")
     named = [o for o in given if o.key_or_group in components and not o.is_delete()]
     words = [*map(_first_value, choices), *(_forced(_first_value(o)) for o in named)]
     config = hydra_compose(stage, overrides=words)
+    for override in left_out:
+        _leave_out(config, override.key_or_group)
     known = option_names(config)
     words = []
     for override in given:
         name, word = override.key_or_group, str(override.input_line)
-        if override not in choices and not name.startswith("hydra."):
+        if override not in [*choices, *left_out] and not name.startswith("hydra."):
             if name in COMPONENTS:
                 raise UserError(f"{word}: give its name with {name}._name={override.value()}")
             if name not in known:
@@ -176,6 +181,15 @@ def _as_hydra_takes_them(stage: str, given: Sequence[Override], folder: Path) ->
             word = _forced(word)
         words.append(word)
     return words
+
+
+def _leave_out(config: DictConfig, name: str) -> None:
+    """Remove an option from a composed config; Hydra names one that is not there, later."""
+    group, _, option = name.rpartition(".")
+    node = OmegaConf.select(config, group)
+    if isinstance(node, DictConfig) and option in node.keys():  # noqa: SIM118 ("in node" would compute the value)
+        with open_dict(node):
+            del node[option]
 
 
 def _groups(folder: Path) -> set[str]:

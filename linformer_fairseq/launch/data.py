@@ -74,8 +74,8 @@ def check_pretraining_data(folders: Sequence[Path], splits: Splits) -> None:
             )
 
 
-def check_task_data(folder: Path, splits: Splits = _USUAL) -> int:
-    """Raise unless fairseq's sentence_prediction can read the folder; returns the number of its classes.
+def check_task_data(folder: Path, splits: Splits = _USUAL) -> list[str]:
+    """Raise unless fairseq's sentence_prediction can read the folder; returns the names of its classes.
 
     Raises:
         UserError: naming the folder or file that is missing, damaged or empty.
@@ -87,7 +87,7 @@ def check_task_data(folder: Path, splits: Splits = _USUAL) -> int:
         _require(folder / part / NAME, _TASK)
         for split in splits.all:
             _require_split(folder / part, split, splits, _TASK)
-    return len(read_labels(folder / "label" / NAME))
+    return read_labels(folder / "label" / NAME)
 
 
 def check_task_name(task: str | None, folder: Path) -> None:

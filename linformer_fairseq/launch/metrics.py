@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from omegaconf import DictConfig
 
 from linformer_fairseq.files.errors import UserError, nearest
@@ -18,6 +20,38 @@ _OF_CRITERIA: dict[str, dict[str, tuple[str, ...]]] = {
 """Of each criterion, those that it always has, and those that an option of it adds."""
 
 _LOSSES = ("loss", "nll_loss", "ppl")
+
+
+def check_reports(criterion: DictConfig, labels: Sequence[str]) -> None:
+    """Raise for scores of a finetuning that fairseq cannot compute, which it notices at the first validation.
+
+    Args:
+        criterion: its options.
+        labels: the names of the classes.
+
+    Raises:
+        UserError: fairseq takes the names for numbers, and some are none; or F1, and there are not two classes.
+    """
+    wanted = [option for option in _OF_CRITERIA["sentence_prediction"] if option and criterion.get(option)]
+    words = [label for label in labels if not _is_number(label)]
+    if wanted and words:
+        raise UserError(
+            f"criterion.{wanted[0]}=true: fairseq needs classes named by whole numbers, and one is {words[0]!r}; leave "
+            "it out (`linformer evaluate` prints F1), or prepare the task with numbers"
+        )
+    if "report_acc_and_f1" in wanted and (len(labels) != 2 or "1" not in labels):
+        raise UserError(
+            f"criterion.report_acc_and_f1=true: F1 is that of class 1 of two, and there are {', '.join(labels)}; leave "
+            "it out"
+        )
+
+
+def _is_number(label: str) -> bool:
+    try:
+        int(label)
+    except ValueError:
+        return False
+    return True
 
 
 def check_metric(config: DictConfig) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from argparse import Action, ArgumentParser, Namespace
 from collections import ChainMap
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,6 +36,11 @@ COMPONENTS: dict[str, Collection[str]] = {
 
 They include those of a user's own plugin, once it is imported.
 """
+
+
+_NEED_MORE = {"composite", "cpu_adam", "pass_through"}
+"""Those that do not work by themselves, and so are not recommended: with groups of parameters, DeepSpeed, and an
+optimizer with its own learning rate."""
 
 
 def import_user_dir(config: DictConfig) -> None:
@@ -154,12 +159,13 @@ def option_names(config: DictConfig) -> set[str]:
             raise UserError(f"{part}._name=null: expected a name; leave it out for that of the config")
         if name is not None and name not in COMPONENTS[part]:
             raise UserError(f"{part}._name={name}: no such {part}{nearest(name, COMPONENTS[part])}")
-    for part in ("optimizer", "lr_scheduler"):
-        declared = REGISTRIES[part]["dataclass_registry"]
+    for part in ("task", "criterion", "optimizer", "lr_scheduler"):
+        declared = _declared(part)
         if names[part] is not None and names[part] not in declared:
+            expected = ", ".join(sorted({*declared} - _NEED_MORE))
             raise UserError(
                 f"{part}._name={names[part]}: only the command line of fairseq-train has its options; expected one of "
-                f"{', '.join(sorted(declared))}"
+                f"{expected}"
             )
     options: set[str] = set()
     for part, name in names.items():
@@ -176,8 +182,13 @@ def _options_of(part: str, name: str | None) -> set[str]:
     """Dotted names of the options of a component; none if it does not declare them."""
     if part == "model":
         return {f"model.{option}" for option in model_options(name)}
-    declared = TASK_DATACLASS_REGISTRY if part == "task" else REGISTRIES[part]["dataclass_registry"]
-    return {f"{part}.{option.name}" for option in fields(declared[name])} if name in declared else set()
+    kind = _declared(part).get(name or "")
+    return {f"{part}.{option.name}" for option in fields(kind)} if kind else set()
+
+
+def _declared(part: str) -> Mapping[str, type]:
+    """The components of a part that declare their options for a config, and these options."""
+    return TASK_DATACLASS_REGISTRY if part == "task" else REGISTRIES[part]["dataclass_registry"]
 
 
 def no_such_option(name: str, known: Collection[str], config: DictConfig) -> UserError:

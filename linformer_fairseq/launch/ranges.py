@@ -111,6 +111,7 @@ def check_numbers(config: DictConfig) -> None:
     _check_batch(config)
     _check_precision(config)
     _check_processes(config)
+    _check_installed(config)
 
 
 def _check_task(task: DictConfig) -> None:
@@ -146,6 +147,8 @@ def _check_precision(config: DictConfig) -> None:
         )
     if common.cpu and common.fp16 and not common.fp16_no_flatten_grads:
         raise UserError("run.precision=fp16 is for GPUs; on a CPU, use fp32 or bf16")
+    if common.cpu and common.amp:
+        raise UserError("common.amp=true is for GPUs: on a CPU, fairseq ignores it; use run.precision=bf16")
     for kind in ("fp16", "bf16"):
         option = f"memory_efficient_{kind}"
         if common[option] and not common[kind]:
@@ -157,7 +160,7 @@ def _check_precision(config: DictConfig) -> None:
 
 
 def _check_processes(config: DictConfig) -> None:
-    """Raise for what several processes, or this installation, cannot do."""
+    """Raise for what several processes cannot do."""
     distributed = config.distributed_training
     several, of_torch = distributed.distributed_world_size > 1, distributed.ddp_backend in ("c10d", "pytorch_ddp")
     if config.common.cpu and several:
@@ -171,8 +174,21 @@ def _check_processes(config: DictConfig) -> None:
             f"model.encoder_layerdrop={drops}: layers that are left out have no gradient, which torch's DDP has to "
             "look for; set distributed_training.find_unused_parameters=true, too"
         )
-    if config.checkpoint.write_checkpoints_asynchronously and find_spec("iopath") is None:
-        raise UserError("checkpoint.write_checkpoints_asynchronously=true: needs iopath; install it, or leave this out")
+
+
+def _check_installed(config: DictConfig) -> None:
+    """Raise for options that need a package which is not there: fairseq looks for it in the middle of the start."""
+    distributed = config.distributed_training
+    for option, needed, package in (
+        ("checkpoint.write_checkpoints_asynchronously", config.checkpoint.write_checkpoints_asynchronously, "iopath"),
+        ("common.tpu", config.common.tpu, "torch_xla"),
+        ("distributed_training.ddp_backend", distributed.ddp_backend == "fully_sharded", "fairscale"),
+        ("distributed_training.zero_sharding", distributed.zero_sharding != "none", "fairscale"),
+        ("optimizer._name", config.optimizer._name == "cpu_adam", "deepspeed"),
+    ):
+        if needed and find_spec(package) is None:
+            value = str(OmegaConf.select(config, option)).lower()
+            raise UserError(f"{option}={value}: needs {package}; install it, or leave this out")
 
 
 def _check_batch(config: DictConfig) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from fairseq.optim import FairseqOptimizer
+from fairseq.optim import OPTIMIZER_REGISTRY, FairseqOptimizer
 from fairseq.optim.lr_scheduler import LR_SCHEDULER_REGISTRY, build_lr_scheduler
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue
@@ -77,7 +77,14 @@ def check_schedule(config: DictConfig) -> None:
             "updates, before its learning rate is reached; use a smaller number"
         )
     kind = LR_SCHEDULER_REGISTRY.get(scheduler._name)
-    if kind is None or not kind.__module__.startswith("fairseq.") or scheduler._name == _OF_THE_OPTIMIZER:
+    if kind is None or not kind.__module__.startswith("fairseq."):
+        return
+    if scheduler._name == _OF_THE_OPTIMIZER:
+        if OPTIMIZER_REGISTRY[config.optimizer._name].__module__.startswith(("fairseq.", "linformer_fairseq.")):
+            raise UserError(
+                f"lr_scheduler._name={scheduler._name}: for optimizers with a learning rate of their own, which "
+                f"{config.optimizer._name} is not"
+            )
         return
     try:
         for update, rate in _learning_rates(config):

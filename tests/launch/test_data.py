@@ -102,7 +102,7 @@ def test_splits_of_ones_own_are_read(own_data: Path, task_data: Path) -> None:
         UserError, match="^task.data: .*valid.idx: no such file; .*dataset.valid_subset=NAME: dev, train"
     ):
         pretrain(own_data)
-    assert check_task_data(task_data, Splits("valid", ("train",))) == 3
+    assert check_task_data(task_data, Splits("valid", ("train",))) == ["one", "two", "three"]
     with pytest.raises(UserError, match="^dataset.train_subset=dev: "):
         check_task_data(task_data, Splits("dev"))
 

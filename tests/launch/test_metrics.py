@@ -10,7 +10,7 @@ from fairseq.logging import metrics
 from omegaconf import OmegaConf
 
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.launch.metrics import check_metric
+from linformer_fairseq.launch.metrics import check_metric, check_reports
 
 REPORTS = ("report_mcc", "report_acc_and_f1", "report_pearson_and_spearman")
 
@@ -53,3 +53,23 @@ def test_the_best_value_is_not_the_worst_one(criterion: str, metric: str, maximi
     with pytest.raises(UserError, match=f"{metric}: .*maximize_best_checkpoint_metric={str(not maximize).lower()}"):
         check(criterion, metric, maximize)
     check(criterion, metric, not maximize)
+
+
+@pytest.mark.parametrize(
+    ("option", "labels", "message"),
+    [
+        ("report_mcc", ("neg", "pos"), "criterion.report_mcc=true: .*'neg'"),
+        ("report_acc_and_f1", ("1", "entailment"), "criterion.report_acc_and_f1=true: .*'entailment'"),
+        ("report_acc_and_f1", ("0", "1", "2"), "criterion.report_acc_and_f1=true: .*0, 1, 2"),
+        ("report_acc_and_f1", ("0", "2"), "criterion.report_acc_and_f1=true: .*0, 2"),
+    ],
+)
+def test_scores_that_fairseq_cannot_compute_are_refused(option: str, labels: tuple[str, ...], message: str) -> None:
+    with pytest.raises(UserError, match=f"^{message}"):
+        check_reports(OmegaConf.create({option: True}), labels)
+    check_reports(OmegaConf.create({option: False}), labels)
+
+
+def test_scores_that_fairseq_computes_are_not_refused() -> None:
+    check_reports(OmegaConf.create({"report_mcc": True}), ("0", "1", "2"))
+    check_reports(OmegaConf.create({"report_acc_and_f1": True}), ("0", "1"))

@@ -178,6 +178,10 @@ def test_ten_epochs_of_ones_own_texts(words: list[str], task_data: Path) -> None
     assert config.run.name.endswith("/mine_lr1e-05_s1")
     swapped = complete(compose("finetuning", [*words, *more, "dataset.train_subset=valid"]))
     assert swapped.optimization.max_update == 10 * -(-open_dataset(task_data / "label" / "valid").items // 7)
+    left_out = ["~lr_scheduler.total_num_update", "lr_scheduler._name=inverse_sqrt"]  # what depends on values behind it
+    scheduler = complete(compose("finetuning", [*left_out, *words, *more])).lr_scheduler
+    assert set(scheduler) == {"_name", "warmup_updates"}
+    assert scheduler.warmup_updates == config.lr_scheduler.warmup_updates
     with pytest.raises(UserError, match="absent: no such folder"):
         complete(compose("finetuning", [*words, *more, "task.data=absent"]))
     with pytest.raises(UserError, match="run.sentences_per_update=0: expected at least 1"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from fairseq.optim import OPTIMIZER_REGISTRY
 from fairseq.optim.lr_scheduler import LR_SCHEDULER_REGISTRY
 
 from linformer_fairseq.files.errors import UserError
@@ -62,11 +63,17 @@ def test_a_missing_option_is_named(own_data: Path) -> None:
         ("step", []),
         ("tri_stage", ["phase_ratio=[0.1,0.4,0.5]"]),
         ("reduce_lr_on_plateau", []),
-        ("pass_through", []),
     ],
 )
 def test_every_scheduler_can_be_used(own_data: Path, scheduler: str, options: list[str]) -> None:
     _complete(own_data, scheduler, *options)
+
+
+def test_the_optimizers_own_learning_rate(own_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match="^lr_scheduler._name=pass_through: .* fused_adamw"):
+        _complete(own_data, "pass_through")
+    monkeypatch.setattr(OPTIMIZER_REGISTRY["fused_adamw"], "__module__", "plugin.optimizers")
+    _complete(own_data, "pass_through")
 
 
 def test_the_scheduler_of_a_plugin_is_not_run(own_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
