@@ -7,7 +7,16 @@ import functools
 import os
 from pathlib import Path
 
-from linformer_fairseq.checkpoints.folder import Look, State, choose, examine, put_aside, put_right
+from linformer_fairseq.checkpoints.folder import (
+    Look,
+    State,
+    checkpoints,
+    choose,
+    examine,
+    last_checkpoint,
+    put_aside,
+    put_right,
+)
 from linformer_fairseq.checkpoints.released_folder import existing_weights
 from linformer_fairseq.checkpoints.releasing import release
 from linformer_fairseq.files.errors import UserError
@@ -48,7 +57,8 @@ def _folder(folder: Path, look: Look, set_aside: bool) -> bool:
         sound = [_line(path, look) for path in files]  # a list: prints a line for each, also after a damaged one
         return all(sound)
     usable = [_line(path, look) for path in files]
-    choice = choose(folder, look=look)
+    suffix = _suffix(folder)
+    choice = choose(folder, suffix, look)
     if choice.chosen is None or not choice.chosen.usable:
         kept = "; --set-aside renames nothing then: without these files, a run would begin anew" if set_aside else ""
         print(f"{folder}: nothing to go on from{kept}")
@@ -56,14 +66,22 @@ def _folder(folder: Path, look: Look, set_aside: bool) -> bool:
     print(f"{folder}: a run goes on from {choice.chosen.path.name} ({choice.chosen.updates} updates)")
     if not set_aside:
         return all(usable)
-    moved = dict(zip((examined.path for examined in choice.damaged), put_right(choice, folder), strict=True))
+    moved = dict(zip((examined.path for examined in choice.damaged), put_right(choice, folder, suffix), strict=True))
     others = [path for path in files if path not in moved and (_is_dead(path) or look(path).state is State.DAMAGED)]
     moved |= {path: put_aside(path) for path in others}
     for path, aside in moved.items():
         print(f"{path} -> {aside.name}")
     if choice.passed_over or choice.missing:
-        print(f"{choice.chosen.path} copied to checkpoint_last.pt")
+        print(f"{choice.chosen.path} copied to {last_checkpoint(folder, suffix).name}")
     return True
+
+
+def _suffix(folder: Path) -> str:
+    """The ``--checkpoint-suffix`` of a folder whose files all have one."""
+    if checkpoints(folder):
+        return ""
+    named = [path.stem.removeprefix(last_checkpoint(folder).stem) for path in folder.glob("checkpoint_last?*.pt")]
+    return named[0] if len(named) == 1 else ""
 
 
 def _is_dead(path: Path) -> bool:

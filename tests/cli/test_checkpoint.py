@@ -68,6 +68,19 @@ def test_set_aside(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert state["optimizer_history"][-1]["num_updates"] == 700
 
 
+def test_files_with_a_suffix(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for path in folder.iterdir():
+        path.rename(folder / f"{path.stem}_x.pt")
+    status, output = _verify(capsys, folder)
+    assert (
+        status == 0 and output.splitlines()[-1] == f"{folder}: a run goes on from checkpoint_last_x.pt (1400 updates)"
+    )
+    damage(folder / "checkpoint_last_x.pt")
+    status, output = _verify(capsys, "--set-aside", folder)
+    assert status == 0 and output.splitlines()[-1].endswith("checkpoint_1_1400_x.pt copied to checkpoint_last_x.pt")
+    assert _verify(capsys, folder)[0] == 0
+
+
 def test_links_to_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("last", "1_2"):
         (folder / f"checkpoint_{name}.pt").unlink()
