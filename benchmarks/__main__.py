@@ -14,6 +14,7 @@ import sys
 
 from benchmarks import PROGRAMS, arguments
 from linformer_fairseq.files.exit_status import exit_status
+from linformer_fairseq.files.help_format import HelpFormatter
 
 
 def main(argv: list[str] | None = None, prog: str = "python -m benchmarks") -> int:
@@ -24,7 +25,7 @@ def main(argv: list[str] | None = None, prog: str = "python -m benchmarks") -> i
     for name, text in PROGRAMS.items():
         declare = getattr(arguments, name)
         subparser = subparsers.add_parser(name, help=text, description=inspect.getdoc(declare))
-        subparser.formatter_class = argparse.RawDescriptionHelpFormatter
+        subparser.formatter_class = HelpFormatter
         declare(subparser)
     args = parser.parse_args(argv)
     silenced = logging.root.manager.disable

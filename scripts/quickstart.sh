@@ -46,14 +46,18 @@ while (($#)); do
     case "$option" in
         --help | -h) usage && exit 0 ;;
         --text)
-            while (($#)) && [[ $1 != --* ]]; do text+=("$(realpath -m -- "$1")") && shift; done
+            while (($#)) && [[ $1 != --* ]]; do
+                [[ -n $1 ]] || die "--text: one of the paths is empty"
+                text+=("$(realpath -m -- "$1")")
+                shift
+            done
             ((${#text[@]})) || die "--text: expected one file or more"
             continue
             ;;
         --out | --venv | --vocab-size | --updates | --finetune-updates) ;;
         *) die "unknown argument: $option (see scripts/quickstart.sh --help)" ;;
     esac
-    (($#)) || die "$option: expected a value"
+    [[ -n ${1:-} ]] || die "$option: expected a value"
     case "$option" in
         --out) output="$(realpath -m -- "$1")" ;;
         --venv) environment="$(realpath -ms -- "$1")" ;;
@@ -67,6 +71,10 @@ for file in "${text[@]}"; do
     [[ -f $file && -r $file ]] || die "--text $file: no such file, or not readable"
 done
 
+[[ -z $environment ]] || for program in fairseq-train linformer; do
+    [[ -x $environment/bin/$program ]] || die "$environment: no environment with fairseq and this project (no bin/$program)"
+done
+
 open_output "${output:-$repo/quickstart}"
 for file in "${text[@]}"; do # a step empties its folder before it is done again
     [[ $file != "$out"/* ]] || die "--text $file: is in the output folder $out; move it to another one"
@@ -76,9 +84,6 @@ if [[ -z $environment ]]; then
     stoppable "$repo/scripts/setup.sh"
     environment="$venv"
 fi
-for program in fairseq-train linformer; do
-    [[ -x $environment/bin/$program ]] || die "$environment: no environment with fairseq and this project (no bin/$program)"
-done
 PATH="$environment/bin:$PATH"
 # Waiting threads must not spin: with one of two cores busy, spinning made training 5 times slower.
 export OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-PASSIVE}"

@@ -115,6 +115,7 @@ install_everything() {
     say "finished in $((SECONDS - started)) s"
 }
 
+(($# < 2)) || die "$*: expected one argument at most"
 case "${1:-}" in
 --help | -h) usage && exit 0 ;;
 --check) check_prerequisites && say "nothing is missing (Python $python_found)" && exit 0 ;;

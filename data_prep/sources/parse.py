@@ -108,7 +108,7 @@ def find_files(place: str, anything: bool = False) -> tuple[list[Path], tuple[st
         if "**" in place:  # the folders' files match by themselves
             matches = [match for match in matches if not match.is_dir()]
         if not matches:
-            raise UserError(f"{place}: no file matches; quote the pattern, so that the shell does not expand it")
+            raise UserError(f"{place}: no file matches this pattern")
     else:
         raise UserError(f"{place}: no such file or folder")
     found: set[Path] = set()

@@ -7,10 +7,11 @@ import sys
 from collections.abc import Callable
 
 from linformer_fairseq.files.exit_status import exit_status
+from linformer_fairseq.files.help_format import HelpFormatter
 
 
 def program_parser(prog: str | None, module: str, text: str | None) -> argparse.ArgumentParser:
-    """An argument parser whose help shows ``text`` without reformatting it.
+    """An argument parser whose help shows ``text``, and of indented lines each as it is.
 
     Args:
         prog: name of the program in the help; default: ``python -m MODULE``.
@@ -20,7 +21,7 @@ def program_parser(prog: str | None, module: str, text: str | None) -> argparse.
     return argparse.ArgumentParser(
         prog=prog or f"python -m {module}",
         description=text,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
 
 

@@ -12,8 +12,8 @@ from data_prep.tasks.examples import Examples, Limit, collect
 from data_prep.tasks.glue import GlueSource
 from data_prep.tasks.hub import HubSource
 from data_prep.tasks.imdb import ImdbSource
-from data_prep.tasks.report import SHOWN, describe
-from data_prep.tasks.rows import Source
+from data_prep.tasks.report import describe
+from data_prep.tasks.rows import SHOWN, Source
 from data_prep.tasks.tsv import TsvSource
 from data_prep.tasks.writing import write_examples
 from data_prep.tokenizers import load_tokenizer

@@ -7,13 +7,10 @@ from typing import Any
 
 from data_prep.tasks.definitions import Task
 from data_prep.tasks.examples import Examples, Limit, Split
-from data_prep.tasks.rows import Source
+from data_prep.tasks.rows import SHOWN, Source
 from data_prep.tasks.writing import REJECTED, is_labelled
 from data_prep.tokenizers import Tokenizer
 from linformer_fairseq.files.provenance import sha256
-
-SHOWN = 10
-"""Rejected rows that are printed."""
 
 
 def describe(
@@ -68,6 +65,12 @@ def summary(manifest: Mapping[str, Any], examples: Examples, limit: Limit) -> It
         yield (
             f"warning: every example of train is of the class {next(iter(classes))!r}: a model would learn to answer "
             "nothing else; expected examples of two classes or more, is train whole?"
+        )
+    single = [label for label, count in (classes or {}).items() if count == 1]
+    if classes and len(single) == 1 < len(classes):
+        yield (
+            f"warning: only one example of train is of the class {single[0]!r}; if this is the name of a column, "
+            "remove its line"
         )
     yield from (f"note: {remark}" for remark in manifest["remarks"])
     yield from rejected_lines(examples)

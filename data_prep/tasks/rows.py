@@ -4,6 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+SHOWN = 10
+"""Rows that an error or report shows of those that are wrong."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reject:

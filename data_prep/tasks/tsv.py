@@ -6,7 +6,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from data_prep.tasks.lines import read_lines
-from data_prep.tasks.rows import Facts, Reject, Row, strip
+from data_prep.tasks.rows import SHOWN, Facts, Reject, Row, strip
 from linformer_fairseq.files.dictionary import SPECIAL, classes_of
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.provenance import sha256
@@ -59,21 +59,25 @@ class TsvSource:
         """See `Source.rows`.
 
         Raises:
-            UserError: also where a text stands in two files: the accuracy would be too good.
+            UserError: also where texts stand in two files: the accuracy would be too good.
         """
         owner: dict[bytes, tuple[str, str, int]] = {}  # split, file and line by a text's hash
+        again: list[str] = []
         for path in self._paths:
             for row in self._table(path):
                 if isinstance(row, Row):
                     text = blake2b(strip(row.texts[0]).encode(), digest_size=16).digest()
                     split, file, line = owner.setdefault(text, (row.split, row.file, row.line))
                     if split != row.split:
-                        both = "; if these are headers, remove both" if row.line == line == 1 else ""
-                        raise UserError(
-                            f"{path}, line {row.line}: this text is also in {file}, line {line}: "
-                            f"{row.texts[0][:60]!r}; the accuracy would be too good, leave it out of one of them{both}"
-                        )
+                        both = " (if these are headers, remove both)" if row.line == line == 1 else ""
+                        again.append(f"{path}, line {row.line}, and {file}, line {line}: {row.texts[0][:60]!r}{both}")
                 yield row
+        if again:
+            shown = "".join(f"\n  {place}" for place in again[:SHOWN]) + "\n  ..." * (len(again) > SHOWN)
+            raise UserError(
+                f"texts in two files: {len(again):,}; the accuracy would be too good, leave each out of one of "
+                f"them:{shown}"
+            )
 
     def _table(self, path: Path) -> Iterator[Row | Reject]:
         with path.open("rb") as stream:

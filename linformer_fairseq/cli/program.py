@@ -21,6 +21,7 @@ from typing import Any
 from linformer_fairseq.cli.arguments.prediction import STDIN
 from linformer_fairseq.cli.commands import COMMANDS
 from linformer_fairseq.files.exit_status import exit_status
+from linformer_fairseq.files.help_format import HelpFormatter
 from linformer_fairseq.files.memory import enough_memory
 
 _LESS_MEMORY = "ask for less at a time (smaller batches, shorter inputs), or end other programs"
@@ -75,7 +76,7 @@ def build_parser() -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
     for name, command in COMMANDS.items():
         subparser = subparsers.add_parser(name, help=command.help, description=inspect.getdoc(command.declare))
-        subparser.formatter_class = argparse.RawDescriptionHelpFormatter
+        subparser.formatter_class = HelpFormatter
         command.declare(subparser)
     return parser
 

@@ -19,6 +19,7 @@ def figures(rows: Iterable[Row]) -> tuple[list[Figure], list[str]]:
     Returns:
         A figure for each scale, or an empty one if there are no runs; and remarks.
     """
+    rows = list(rows)
     pretrainings = [row for row in rows if row.stage == "pretraining"]
     runs, notes = newest(row for row in pretrainings if set(row.figure3) & PANELS.keys())
     scales: dict[tuple[object, ...], list[Row]] = {}
@@ -29,7 +30,9 @@ def figures(rows: Iterable[Row]) -> tuple[list[Figure], list[str]]:
         else:
             notes.append(f"{row.name}: no validation in its log, so it has no curve.")
     if not scales:
-        if pretrainings and not runs:
+        if rows and not pretrainings:
+            notes.append(f"none of the {len(rows)} runs is a pretraining.")
+        elif pretrainings and not runs:
             notes.append(
                 f"none of the {len(pretrainings)} pretrainings is in a panel: run.paper.figure3 says where a run "
                 "belongs, as in linformer pretrain run.paper.figure3=[a]."

@@ -12,7 +12,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
+
+if missing := [name for name in ("fairseq", "hydra", "linformer_fairseq") if find_spec(name) is None]:
+    sys.exit(
+        f"error: {sys.executable} has no {', '.join(missing)}; run scripts/setup.sh, or name another Python in "
+        "LINFORMER_PYTHON"
+    )
 
 from omegaconf import OmegaConf
 

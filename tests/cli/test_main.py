@@ -29,12 +29,24 @@ def test_help_names_every_command(capsys):
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_every_command_has_help_with_a_description(name, capsys):
+def test_every_command_has_help_with_a_description(name, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     with pytest.raises(SystemExit) as stop:
         cli.main([name, "--help"])
     assert stop.value.code == 0
     description = (COMMANDS[name].declare.__doc__ or "").strip().splitlines()[0]
     assert description and description in capsys.readouterr().out
+
+
+def test_paragraphs_fit_the_terminal_and_commands_stay_as_they_are(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    with pytest.raises(SystemExit):
+        cli.main(["predict", "--help"])
+    lines = capsys.readouterr().out.splitlines()
+    long = [line for line in lines if len(line) > 60]
+    assert "  linformer predict RUN/checkpoint_best.pt reviews.txt --out classes.tsv" in long
+    assert all(line.startswith("  ") for line in long)
+    assert "The input is a file with a text on each line, TSV, JSON" in lines  # "lines" is on the next
 
 
 def test_version(capsys):

@@ -108,6 +108,8 @@ def test_interrupted_twice_and_carried_on(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["--text"], "--text: expected one file or more"),
+        (["--text", ""], "--text: one of the paths is empty"),
+        (["--out", ""], "--out: expected a value"),
         (["--text", "absent.txt"], "absent.txt: no such file, or not readable"),
         (["--updates", "ten"], "--updates ten: expected a whole number above 0"),
         (["--out"], "--out: expected a value"),
@@ -125,6 +127,7 @@ def test_wrong_options_are_said(tmp_path: Path, arguments: list[str], message: s
     assert result.returncode == 1
     assert message in result.stderr and "Traceback" not in result.stderr
     assert (tmp_path / "other" / "precious.txt").read_text() == "mine"
+    assert [path.name for path in tmp_path.rglob("*")] == ["other", "precious.txt"]
 
 
 def test_text_in_the_output_folder_is_not_lost(tmp_path: Path) -> None:

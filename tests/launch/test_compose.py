@@ -212,6 +212,14 @@ def test_what_several_processes_on_cpus_cannot_do_is_refused(own_data: Path, wor
         complete(compose("pretraining", words))
 
 
+def test_a_slurm_job_starts_the_processes_of_the_config(own_data: Path) -> None:
+    words = [f"task.data={own_data}", "run_config=slurm", "run.slurm.nodes=1"]
+    assert complete(compose("pretraining", words)).distributed_training.distributed_world_size == 8
+    message = "^distributed_training.distributed_world_size=1, but the SLURM job has 8 processes"
+    with pytest.raises(UserError, match=message):
+        complete(compose("pretraining", [*words, "distributed_training.distributed_world_size=1"]))
+
+
 def test_validation_data_that_would_be_ignored_are_named(own_data: Path) -> None:
     for suffix in ("bin", "idx"):
         (own_data / f"valid1.{suffix}").write_bytes((own_data / f"valid.{suffix}").read_bytes())

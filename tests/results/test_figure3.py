@@ -32,7 +32,18 @@ def test_runs_that_are_in_no_panel_are_said() -> None:
     (figure,), (note,) = figures([small("x", ""), small("y", "")])
     assert not any(panel.curves for panel in figure.panels)
     assert note.startswith("none of the 2 pretrainings is in a panel: run.paper.figure3 says where a run belongs")
+    assert figures([small("x", "a", stage="finetuning")])[1] == ["none of the 1 runs is a pretraining."]
     assert figures([])[1] == []
+
+
+def test_long_labels_leave_room_for_the_axes(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    rows = [small("x" * 60 + str(number), "a", k=2**number) for number in range(7)]
+    (figure,), _ = figures(rows)
+    curves = [
+        replace(curve, label=f"{curve.label} and " + "much more of it " * 60) for curve in figure.panels[0].curves
+    ]
+    draw(replace(figure, panels=[replace(figure.panels[0], curves=curves), *figure.panels[1:]]), tmp_path)
+    assert not [str(warning.message) for warning in recwarn if "constrained_layout" in str(warning.message)]
 
 
 def test_panels_hold_the_runs_that_name_them_in_the_order_of_n_k_and_sharing() -> None:

@@ -113,6 +113,7 @@ def test_wrong_usage(machine):
     done = machine.setup("--no-such-option")
     assert done.returncode == 1
     assert "unknown argument: --no-such-option" in done.stderr and "usage: scripts/setup.sh" in done.stderr
+    assert "--check more: expected one argument at most" in machine.setup("--check", "more").stderr
 
 
 def test_this_machine_passes_the_checks():

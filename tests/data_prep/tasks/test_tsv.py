@@ -70,9 +70,12 @@ def test_a_name_that_is_not_utf8_is_refused_first(tmp_path: Path) -> None:
             for label in ("<s>", "<pad>", "</s>", "<unk>", "<mask>", "madeupword0000")
         ),
         ("a\tx\nb\ty\n", "a\tw\nc\tz\n", "valid.tsv, line 2: label 'c' is none of a, b"),
-        ("a\tx\nb\ty\n", "a\tz\nb\tx\n", "valid.tsv, line 2: this text is also in"),
-        ("a\tx \nb\ty\n", "a\tz\nb\tx\n", "valid.tsv, line 2: this text is also in"),
-        ("a\tx\nb\ty\n", "a\tz\nb\t x\n", "valid.tsv, line 2: this text is also in"),
+        *(
+            (f"a\t{one}\nb\ty\n", f"a\tz\nb\t{other}\n", "texts in two files: 1;")
+            for one, other in (("x", "x"), ("x ", "x"), ("x", " x"))
+        ),
+        ("a\tx\nb\ty\n", "a\ty\nb\tx\n", "texts in two files: 2;"),
+        ("a\tx\nb\ty\n", "a\tz\nb\tx\n", "valid.tsv, line 2, and "),
         ("\n", "a\tz\n", "expected a label, one tab and a text: ''; no other line is an example either"),
     ],
 )
@@ -83,6 +86,16 @@ def test_bad_rows_are_refused(
         prepare("tsv", *write(tmp_path, train=train, valid=valid), options=("--strict",))
     assert expected in str(caught.value)
     assert not (tmp_path / "task").exists()
+
+
+def test_a_class_with_one_example_may_be_a_header(
+    prepare: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train = "a\tp\nb\tq\na\tr\nb\ts\n"
+    for header, warned in (("topic\ttext\n", True), ("", False)):
+        files = write(tmp_path, train=header + train, valid="a\ty\n")
+        prepare("tsv", *files, out=tmp_path / f"task_{warned}")
+        assert ("warning: only one example of train is of the class 'topic'" in capsys.readouterr().out) == warned
 
 
 def test_scores_are_no_classes(prepare: Callable[..., Path], tmp_path: Path) -> None:
