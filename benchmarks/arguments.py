@@ -188,10 +188,7 @@ def profile(parser: argparse.ArgumentParser) -> None:
 
 
 def optimizer(parser: argparse.ArgumentParser) -> None:
-    """Time of a step of fairseq's Adam and of `fused_adamw`, on float32 parameters of RoBERTa-base's shapes.
-
-    linformer benchmark optimizer
-    """
+    """Time of a step of fairseq's Adam and of `fused_adamw`, on float32 parameters of RoBERTa-base's shapes."""
     _device(parser)
     parser.add_argument("--rounds", type=count, default=11, help="timed runs of each optimizer (%(default)s)")
     _threads(parser)

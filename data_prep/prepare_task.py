@@ -14,7 +14,9 @@ each example, for GLUE's submission file), the tokenizer, manifest.json, and rej
 splits are train, valid (GLUE's development set; IMDB's test set, because it has no development set) and test (GLUE's,
 without labels). An earlier output for the same task is replaced. If the program was stopped, run it again.
 
-To train: fairseq-train TASK --task sentence_prediction --num-classes N --init-token 0 --separator-token 2 ...
+To train:
+
+    fairseq-train TASK --task sentence_prediction --num-classes N --init-token 0 --separator-token 2 ...
 """
 
 import argparse

@@ -11,7 +11,7 @@ from linformer_fairseq.files.help_format import HelpFormatter
 
 
 def program_parser(prog: str | None, module: str, text: str | None) -> argparse.ArgumentParser:
-    """An argument parser whose help shows ``text``, and of indented lines each as it is.
+    """An argument parser whose help shows ``text``, with its indented lines as they are.
 
     Args:
         prog: name of the program in the help; default: ``python -m MODULE``.

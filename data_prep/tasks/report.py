@@ -66,12 +66,6 @@ def summary(manifest: Mapping[str, Any], examples: Examples, limit: Limit) -> It
             f"warning: every example of train is of the class {next(iter(classes))!r}: a model would learn to answer "
             "nothing else; expected examples of two classes or more, is train whole?"
         )
-    single = [label for label, count in (classes or {}).items() if count == 1]
-    if classes and len(single) == 1 < len(classes):
-        yield (
-            f"warning: only one example of train is of the class {single[0]!r}; if this is the name of a column, "
-            "remove its line"
-        )
     yield from (f"note: {remark}" for remark in manifest["remarks"])
     yield from rejected_lines(examples)
 

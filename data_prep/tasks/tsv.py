@@ -42,6 +42,11 @@ class TsvSource:
             if isinstance(row, Row) and row.label is not None:
                 labels[row.label] += 1
         _require_no_header(first, labels)
+        if isinstance(first, Row) and labels[str(first.label)] == 1 < len(labels) < labels.total():
+            self.facts.remarks.append(
+                f"{paths[0]}, line {first.line} is the only example of the class {first.label!r}; if the line has the "
+                "names of the columns, remove it"
+            )
         self.labels = tuple(sorted(labels))
         if not self.labels:
             raise UserError(
@@ -62,20 +67,25 @@ class TsvSource:
             UserError: also where texts stand in two files: the accuracy would be too good.
         """
         owner: dict[bytes, tuple[str, str, int]] = {}  # split, file and line by a text's hash
-        again: list[str] = []
+        twice: set[bytes] = set()  # texts in two files
+        again: list[str] = []  # where the first of them stand
         for path in self._paths:
             for row in self._table(path):
                 if isinstance(row, Row):
                     text = blake2b(strip(row.texts[0]).encode(), digest_size=16).digest()
                     split, file, line = owner.setdefault(text, (row.split, row.file, row.line))
-                    if split != row.split:
+                    if split != row.split and text not in twice:
+                        twice.add(text)
                         both = " (if these are headers, remove both)" if row.line == line == 1 else ""
-                        again.append(f"{path}, line {row.line}, and {file}, line {line}: {row.texts[0][:60]!r}{both}")
+                        if len(again) < SHOWN:
+                            again.append(
+                                f"{path}, line {row.line}, and {file}, line {line}: {row.texts[0][:60]!r}{both}"
+                            )
                 yield row
         if again:
-            shown = "".join(f"\n  {place}" for place in again[:SHOWN]) + "\n  ..." * (len(again) > SHOWN)
+            shown = "".join(f"\n  {place}" for place in again) + "\n  ..." * (len(twice) > SHOWN)
             raise UserError(
-                f"texts in two files: {len(again):,}; the accuracy would be too good, leave each out of one of "
+                f"texts in two files: {len(twice):,}; the accuracy would be too good, leave each out of one of "
                 f"them:{shown}"
             )
 

@@ -116,6 +116,14 @@ def checkpoints(folder: Path, suffix: str = "") -> list[Path]:
     return sorted(path for path in folder.iterdir() if pattern.fullmatch(path.name) and path.is_file())
 
 
+def common_suffix(folder: Path) -> str:
+    """The ``--checkpoint-suffix`` that all checkpoints of a folder have; those of shards are no such option."""
+    pattern = re.compile(_NAME.format(suffix="(?P<suffix>.*)"))
+    found = {match["suffix"] for path in folder.iterdir() if (match := pattern.fullmatch(path.name))}
+    suffix = found.pop() if len(found) == 1 else ""
+    return "" if re.match(r"-shard\d|-rank-\d", suffix) else suffix
+
+
 def choose(folder: Path, suffix: str = "", look: Look = examine) -> Choice:
     """Choose a file to resume from: checkpoint_last.pt, or the newest usable one if that is damaged or missing.
 

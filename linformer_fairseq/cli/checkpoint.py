@@ -10,8 +10,8 @@ from pathlib import Path
 from linformer_fairseq.checkpoints.folder import (
     Look,
     State,
-    checkpoints,
     choose,
+    common_suffix,
     examine,
     last_checkpoint,
     put_aside,
@@ -57,13 +57,14 @@ def _folder(folder: Path, look: Look, set_aside: bool) -> bool:
         sound = [_line(path, look) for path in files]  # a list: prints a line for each, also after a damaged one
         return all(sound)
     usable = [_line(path, look) for path in files]
-    suffix = _suffix(folder)
+    suffix = common_suffix(folder)
     choice = choose(folder, suffix, look)
     if choice.chosen is None or not choice.chosen.usable:
         kept = "; --set-aside renames nothing then: without these files, a run would begin anew" if set_aside else ""
         print(f"{folder}: nothing to go on from{kept}")
         return False
-    print(f"{folder}: a run goes on from {choice.chosen.path.name} ({choice.chosen.updates} updates)")
+    option = f" with checkpoint.checkpoint_suffix={suffix}" if suffix else ""
+    print(f"{folder}: a run{option} goes on from {choice.chosen.path.name} ({choice.chosen.updates} updates)")
     if not set_aside:
         return all(usable)
     moved = dict(zip((examined.path for examined in choice.damaged), put_right(choice, folder, suffix), strict=True))
@@ -74,14 +75,6 @@ def _folder(folder: Path, look: Look, set_aside: bool) -> bool:
     if choice.passed_over or choice.missing:
         print(f"{choice.chosen.path} copied to {last_checkpoint(folder, suffix).name}")
     return True
-
-
-def _suffix(folder: Path) -> str:
-    """The ``--checkpoint-suffix`` of a folder whose files all have one."""
-    if checkpoints(folder):
-        return ""
-    named = [path.stem.removeprefix(last_checkpoint(folder).stem) for path in folder.glob("checkpoint_last?*.pt")]
-    return named[0] if len(named) == 1 else ""
 
 
 def _is_dead(path: Path) -> bool:

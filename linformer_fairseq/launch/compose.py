@@ -158,8 +158,10 @@ def _as_hydra_takes_them(stage: str, given: Sequence[Override], folder: Path) ->
     groups = _groups(folder)
     # The chosen configs, the names of components and a user's own plugin determine which options exist.
     components = {*(f"{part}._name" for part in COMPONENTS), "common.user_dir"}
-    # Hydra would resolve what it leaves out, before the values that this refers to are set: so options go last.
-    left_out = [o for o in given if o.is_delete() and "." in o.key_or_group]
+    # Hydra would resolve what it leaves out, before the values that this refers to are set: so options go last, unless
+    # they are set, too.
+    values = {o.key_or_group for o in given if not o.is_delete()}
+    left_out = [o for o in given if o.is_delete() and "." in o.key_or_group and o.key_or_group not in values]
     given = [*(o for o in given if o not in left_out), *left_out]
     choices = [o for o in given if o not in left_out and (o.is_delete() or _is_choice(o, groups))]
     if empty := [o for o in choices if not o.is_delete() and o.value() in (None, "")]:

@@ -26,18 +26,20 @@ def check_reports(criterion: DictConfig, labels: Sequence[str]) -> None:
     """Raise for scores of a finetuning that fairseq cannot compute, which it notices at the first validation.
 
     Args:
-        criterion: its options.
+        criterion: its name and options; of a plugin's, nothing is known.
         labels: the names of the classes.
 
     Raises:
         UserError: fairseq takes the names for numbers, and some are none; or F1, and there are not two classes.
     """
-    wanted = [option for option in _OF_CRITERIA["sentence_prediction"] if option and criterion.get(option)]
+    if criterion._name != "sentence_prediction":
+        return
+    wanted = [option for option in _OF_CRITERIA[criterion._name] if option and criterion.get(option)]
     words = [label for label in labels if not _is_number(label)]
     if wanted and words:
         raise UserError(
             f"criterion.{wanted[0]}=true: fairseq needs classes named by whole numbers, and one is {words[0]!r}; leave "
-            "it out (`linformer evaluate` prints F1), or prepare the task with numbers"
+            "it out, or prepare the task with numbers"
         )
     if "report_acc_and_f1" in wanted and (len(labels) != 2 or "1" not in labels):
         raise UserError(

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from fairseq import utils
+from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.dataclass.initialize import add_defaults
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from fairseq.registry import REGISTRIES
@@ -160,11 +161,13 @@ def option_names(config: DictConfig) -> set[str]:
         if name is not None and name not in COMPONENTS[part]:
             raise UserError(f"{part}._name={name}: no such {part}{nearest(name, COMPONENTS[part])}")
     for part in ("task", "criterion", "optimizer", "lr_scheduler"):
-        declared = _declared(part)
-        if names[part] is not None and names[part] not in declared:
+        declared, name = _declared(part), names[part]
+        # fairseq builds a criterion that has no options from a config, too; all of its own have some
+        plain_one = part == "criterion" and name and not CRITERION_REGISTRY[name].__module__.startswith("fairseq.")
+        if name is not None and name not in declared and not plain_one:
             expected = ", ".join(sorted({*declared} - _NEED_MORE))
             raise UserError(
-                f"{part}._name={names[part]}: only the command line of fairseq-train has its options; expected one of "
+                f"{part}._name={name}: only the command line of fairseq-train has its options; expected one of "
                 f"{expected}"
             )
     options: set[str] = set()

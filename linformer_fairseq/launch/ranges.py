@@ -161,12 +161,13 @@ def _check_precision(config: DictConfig) -> None:
 
 def _check_processes(config: DictConfig) -> None:
     """Raise for what several processes cannot do, or for another number of them than a SLURM job will start."""
-    distributed, job = config.distributed_training, config.run.slurm
-    if job is not None and distributed.distributed_world_size != job.nodes * job.tasks_per_node:
+    distributed = config.distributed_training
+    nodes, tasks = (OmegaConf.select(config, f"run.slurm.{name}") for name in ("nodes", "tasks_per_node"))
+    if nodes and tasks and distributed.distributed_world_size != nodes * tasks:
         raise UserError(
             f"distributed_training.distributed_world_size={distributed.distributed_world_size}, but the SLURM job has "
-            f"{job.nodes * job.tasks_per_node} processes (run.slurm.nodes={job.nodes} x run.slurm.tasks_per_node="
-            f"{job.tasks_per_node}); leave it out, and change these"
+            f"{nodes * tasks} processes (run.slurm.nodes={nodes} x run.slurm.tasks_per_node={tasks}); leave it out, "
+            "and change these"
         )
     several, of_torch = distributed.distributed_world_size > 1, distributed.ddp_backend in ("c10d", "pytorch_ddp")
     if config.common.cpu and several:

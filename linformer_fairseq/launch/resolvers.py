@@ -62,8 +62,8 @@ def update_freq(total: int | None, batch: int | None, length: int, world_size: i
     )
     what = (
         f"run.{unit}_per_update is {total:,}, but one batch on each of {world_size} devices ({each}, "
-        f"distributed_training.distributed_world_size {world_size}, with run_config=slurm run.slurm.nodes x "
-        f"run.slurm.tasks_per_node) makes {batch * length * world_size:,} {unit}"
+        f"distributed_training.distributed_world_size {world_size}; with run_config=slurm, the latter is "
+        f"run.slurm.nodes x run.slurm.tasks_per_node) makes {batch * length * world_size:,} {unit}"
     )
     return divide(total, batch * length * world_size, what)
 

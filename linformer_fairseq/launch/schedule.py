@@ -80,7 +80,9 @@ def check_schedule(config: DictConfig) -> None:
     if kind is None or not kind.__module__.startswith("fairseq."):
         return
     if scheduler._name == _OF_THE_OPTIMIZER:
-        if OPTIMIZER_REGISTRY[config.optimizer._name].__module__.startswith(("fairseq.", "linformer_fairseq.")):
+        optimizer = OPTIMIZER_REGISTRY[config.optimizer._name]
+        known = optimizer.__module__.startswith(("fairseq.", "linformer_fairseq."))
+        if known and not hasattr(optimizer, "lr_scheduler"):
             raise UserError(
                 f"lr_scheduler._name={scheduler._name}: for optimizers with a learning rate of their own, which "
                 f"{config.optimizer._name} is not"

@@ -31,7 +31,7 @@ def figures(rows: Iterable[Row]) -> tuple[list[Figure], list[str]]:
             notes.append(f"{row.name}: no validation in its log, so it has no curve.")
     if not scales:
         if rows and not pretrainings:
-            notes.append(f"none of the {len(rows)} runs is a pretraining.")
+            notes.append("there is no pretraining among the runs.")
         elif pretrainings and not runs:
             notes.append(
                 f"none of the {len(pretrainings)} pretrainings is in a panel: run.paper.figure3 says where a run "

@@ -72,13 +72,28 @@ def test_files_with_a_suffix(folder: Path, capsys: pytest.CaptureFixture[str]) -
     for path in folder.iterdir():
         path.rename(folder / f"{path.stem}_x.pt")
     status, output = _verify(capsys, folder)
-    assert (
-        status == 0 and output.splitlines()[-1] == f"{folder}: a run goes on from checkpoint_last_x.pt (1400 updates)"
-    )
+    said = output.splitlines()[-1]
+    assert status == 0 and said.endswith("checkpoint_suffix=_x goes on from checkpoint_last_x.pt (1400 updates)")
     damage(folder / "checkpoint_last_x.pt")
     status, output = _verify(capsys, "--set-aside", folder)
     assert status == 0 and output.splitlines()[-1].endswith("checkpoint_1_1400_x.pt copied to checkpoint_last_x.pt")
     assert _verify(capsys, folder)[0] == 0
+    (folder / "checkpoint_last_x.pt").unlink()
+    assert says(_verify(capsys, folder)[1], "goes on from checkpoint_1_1400_x.pt (1400 updates)")
+
+
+@pytest.mark.parametrize("suffixes", [("-shard0",), ("-shard0", "-shard1"), ("_x", "_y")])
+def test_files_that_are_no_run_by_themselves(
+    folder: Path, capsys: pytest.CaptureFixture[str], suffixes: tuple[str, ...]
+) -> None:
+    for path in sorted(folder.iterdir()):
+        for suffix in suffixes:
+            (folder / f"{path.stem}{suffix}.pt").write_bytes(path.read_bytes())
+        path.unlink()
+    before = sorted(folder.iterdir())
+    status, output = _verify(capsys, "--set-aside", folder)
+    assert status == 1 and says(output, f"{folder}: nothing to go on from")
+    assert sorted(folder.iterdir()) == before
 
 
 def test_links_to_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

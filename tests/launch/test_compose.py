@@ -157,6 +157,7 @@ def test_what_is_wrong_is_said(monkeypatch: pytest.MonkeyPatch, words: list[str]
         ("task.mask_whole_words=true", "task.mask_whole_words=true: "),
         ("common.amp=true", "common.amp=true is for GPUs"),
         ("common.tpu=true", "common.tpu=true: needs torch_xla"),
+        ("optimizer._name=cpu_adam", "optimizer._name=cpu_adam: needs deepspeed"),
         (
             "distributed_training.ddp_backend=fully_sharded",
             "distributed_training.ddp_backend=fully_sharded: needs",
@@ -212,9 +213,22 @@ def test_what_several_processes_on_cpus_cannot_do_is_refused(own_data: Path, wor
         complete(compose("pretraining", words))
 
 
+@pytest.mark.parametrize("value", ["", "=1"])
+def test_what_is_left_out_and_set_is_set(own_data: Path, value: str) -> None:
+    words = [f"task.data={own_data}", "run_config=cpu"]
+    words += [f"~lr_scheduler.total_num_update{value}", "lr_scheduler.total_num_update=300000"]
+    if value:  # only where it has this value
+        with pytest.raises(UserError, match="total_num_update"):
+            compose("pretraining", words)
+    else:
+        assert complete(compose("pretraining", words)).lr_scheduler.total_num_update == 300_000
+
+
 def test_a_slurm_job_starts_the_processes_of_the_config(own_data: Path) -> None:
     words = [f"task.data={own_data}", "run_config=slurm", "run.slurm.nodes=1"]
     assert complete(compose("pretraining", words)).distributed_training.distributed_world_size == 8
+    unknown = ["run.slurm.tasks_per_node=null", "distributed_training.distributed_world_size=8"]
+    complete(compose("pretraining", [*words, *unknown]))
     message = "^distributed_training.distributed_world_size=1, but the SLURM job has 8 processes"
     with pytest.raises(UserError, match=message):
         complete(compose("pretraining", [*words, "distributed_training.distributed_world_size=1"]))
@@ -510,16 +524,21 @@ def test_a_plugin_of_the_users_adds_its_models(own_data: Path, tmp_path: Path, m
     plugin = tmp_path / "plugin_of_a_user"
     plugin.mkdir()
     (plugin / "__init__.py").write_text(
+        "from fairseq.criterions import FairseqCriterion, register_criterion\n"
         "from fairseq.models import register_model_architecture\n"
         "register_model_architecture('roberta', 'roberta_of_a_user')(lambda args: None)\n"
+        "register_criterion('loss_of_a_user')(type('Loss', (FairseqCriterion,), {'__module__': __name__}))\n"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])  # fairseq adds to it
     words = [f"task.data={own_data}", "run_config=cpu", "model=roberta_base", "model._name=roberta_of_a_user"]
     with pytest.raises(UserError, match="model._name=roberta_of_a_user: no such model"):
         compose("pretraining", words)
-    config = complete(compose("pretraining", [*words, "common.user_dir=plugin_of_a_user"]))
+    its_folder = ["common.user_dir=plugin_of_a_user"]
+    config = complete(compose("pretraining", [*words, *its_folder]))
     assert (config.common.user_dir, config.model._name) == (str(plugin), "roberta_of_a_user")
+    loss = ["criterion._name=loss_of_a_user", "checkpoint.best_checkpoint_metric=anything"]
+    assert complete(compose("pretraining", [*words, *its_folder, *loss])).criterion == {"_name": "loss_of_a_user"}
     with pytest.raises(UserError, match="common.user_dir=elsewhere: no such folder"):
         compose("pretraining", [*words, "common.user_dir=elsewhere"])
     twin = Path(shutil.copytree(plugin, tmp_path / "twin" / plugin.name))

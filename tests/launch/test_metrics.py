@@ -66,10 +66,11 @@ def test_the_best_value_is_not_the_worst_one(criterion: str, metric: str, maximi
 )
 def test_scores_that_fairseq_cannot_compute_are_refused(option: str, labels: tuple[str, ...], message: str) -> None:
     with pytest.raises(UserError, match=f"^{message}"):
-        check_reports(OmegaConf.create({option: True}), labels)
-    check_reports(OmegaConf.create({option: False}), labels)
+        check_reports(OmegaConf.create({"_name": "sentence_prediction", option: True}), labels)
+    check_reports(OmegaConf.create({"_name": "sentence_prediction", option: False}), labels)
+    check_reports(OmegaConf.create({"_name": "of_a_plugin", option: True}), labels)
 
 
 def test_scores_that_fairseq_computes_are_not_refused() -> None:
-    check_reports(OmegaConf.create({"report_mcc": True}), ("0", "1", "2"))
-    check_reports(OmegaConf.create({"report_acc_and_f1": True}), ("0", "1"))
+    check_reports(OmegaConf.create({"_name": "sentence_prediction", "report_mcc": True}), ("0", "1", "2"))
+    check_reports(OmegaConf.create({"_name": "sentence_prediction", "report_acc_and_f1": True}), ("0", "1"))

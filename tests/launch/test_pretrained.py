@@ -188,6 +188,11 @@ def test_ten_epochs_of_ones_own_texts(words: list[str], task_data: Path) -> None
         complete(compose("finetuning", [*words, *more, "run.sentences_per_update=0"]))
 
 
+def test_scores_that_fairseq_cannot_compute_are_refused(words: list[str]) -> None:
+    with pytest.raises(UserError, match="^criterion.report_mcc=true: .*'one'"):
+        complete(compose("finetuning", [*words, "criterion.report_mcc=true"]))
+
+
 def test_data_of_another_task_are_refused(words: list[str], task_data: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     shutil.copytree(task_data, other)

@@ -72,6 +72,9 @@ def test_every_scheduler_can_be_used(own_data: Path, scheduler: str, options: li
 def test_the_optimizers_own_learning_rate(own_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match="^lr_scheduler._name=pass_through: .* fused_adamw"):
         _complete(own_data, "pass_through")
+    monkeypatch.setattr(OPTIMIZER_REGISTRY["fused_adamw"], "lr_scheduler", None, raising=False)  # as composite has one
+    _complete(own_data, "pass_through")
+    monkeypatch.undo()
     monkeypatch.setattr(OPTIMIZER_REGISTRY["fused_adamw"], "__module__", "plugin.optimizers")
     _complete(own_data, "pass_through")
 

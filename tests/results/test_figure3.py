@@ -32,7 +32,7 @@ def test_runs_that_are_in_no_panel_are_said() -> None:
     (figure,), (note,) = figures([small("x", ""), small("y", "")])
     assert not any(panel.curves for panel in figure.panels)
     assert note.startswith("none of the 2 pretrainings is in a panel: run.paper.figure3 says where a run belongs")
-    assert figures([small("x", "a", stage="finetuning")])[1] == ["none of the 1 runs is a pretraining."]
+    assert figures([small("x", "a", stage="finetuning")])[1] == ["there is no pretraining among the runs."]
     assert figures([])[1] == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -144,6 +145,13 @@ def test_a_python_that_is_missing_is_said(chain: Chain, tmp_path: Path) -> None:
     (tmp_path / "python").unlink()
     done = chain("--dry-run", "a=b", "--", "sst2=x")
     assert done.returncode == 1 and says(done.stderr, f"error: {tmp_path}/python", "LINFORMER_PYTHON")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_python_without_the_packages_is_said(chain: Chain, tmp_path: Path) -> None:
+    (tmp_path / "python").write_text(f'#!/bin/sh\nexec {sys.executable} -S -I "$@"\n')
+    done = chain("--dry-run", "a=b", "--", "sst2=x")
+    assert done.returncode == 1 and says(done.stderr, "has no fairseq, hydra", "LINFORMER_PYTHON")
     assert done.stderr.count("\n") == 1
 
 

@@ -76,6 +76,7 @@ def test_a_name_that_is_not_utf8_is_refused_first(tmp_path: Path) -> None:
         ),
         ("a\tx\nb\ty\n", "a\ty\nb\tx\n", "texts in two files: 2;"),
         ("a\tx\nb\ty\n", "a\tz\nb\tx\n", "valid.tsv, line 2, and "),
+        ("a\tx\nb\ty\n", "a\tx\nb\tx\n", "texts in two files: 1;"),
         ("\n", "a\tz\n", "expected a label, one tab and a text: ''; no other line is an example either"),
     ],
 )
@@ -95,7 +96,7 @@ def test_a_class_with_one_example_may_be_a_header(
     for header, warned in (("topic\ttext\n", True), ("", False)):
         files = write(tmp_path, train=header + train, valid="a\ty\n")
         prepare("tsv", *files, out=tmp_path / f"task_{warned}")
-        assert ("warning: only one example of train is of the class 'topic'" in capsys.readouterr().out) == warned
+        assert ("train.tsv, line 1 is the only example of the class 'topic'" in capsys.readouterr().out) == warned
 
 
 def test_scores_are_no_classes(prepare: Callable[..., Path], tmp_path: Path) -> None:
