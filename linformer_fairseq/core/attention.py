@@ -14,7 +14,7 @@ from .dot_product import dot_product_attention
 from .flops import Order, cheapest_order
 from .projection import LinearProjection, Projection, RaggedHeads, zero_padding
 from .settings import LinformerSettings
-from .sharing import build_layer_projections, build_shared_projection
+from .sharing import build_layer_projections, build_shared_projection, was_built_for
 from .signature import check_signature, signature_of
 
 
@@ -58,8 +58,8 @@ class LinformerSelfAttention(nn.Module):
         shared: the encoder's projection (`build_shared_projection`), only with ``sharing=layerwise``.
 
     Raises:
-        ValueError: ``shared`` is missing, or is given although nothing is shared between layers; or there is no such
-            layer.
+        ValueError: ``shared`` is missing or of other settings, or is given although nothing is shared between layers;
+            or there is no such layer.
     """
 
     _shared: Projection | None
@@ -95,14 +95,24 @@ class LinformerSelfAttention(nn.Module):
                 else "shares no projection between layers: leave shared out"
             )
             raise ValueError(f"sharing={settings.sharing} with projection={settings.projection} {wanted}")
+        if shared is not None and not was_built_for(shared, settings):
+            raise ValueError("the shared projection was built from other settings: give one settings object to both")
         if not needs_shared:
             self.proj_k, self.proj_v = build_layer_projections(settings, layer)
         self.register_buffer("signature", torch.tensor(signature_of(settings, layer)))
-        self.reset_parameters()
+        self._initialise()
 
     def reset_parameters(self) -> None:
-        """Initializes the linear layers as fairseq's MultiheadAttention does; E and F are not changed."""
+        """Initializes the linear layers as fairseq's MultiheadAttention does; E and F are not changed.
+
+        To initialize a whole model, call this after ``reset_parameters`` of the modules in it.
+        """
         self.signature.copy_(torch.tensor(signature_of(self.settings, self.layer)))  # empty after `to_empty`
+        for linear in (self.q_proj, self.k_proj, self.v_proj):
+            linear.reset_parameters()  # the bias
+        self._initialise()
+
+    def _initialise(self) -> None:
         for linear in (self.q_proj, self.k_proj, self.v_proj):
             nn.init.xavier_uniform_(linear.weight, gain=2**-0.5)
         nn.init.xavier_uniform_(self.out_proj.weight)
@@ -166,6 +176,12 @@ class LinformerSelfAttention(nn.Module):
     def _dropout(self) -> float:
         return self.settings.attention_dropout if self.training else 0.0
 
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        # Not the buffer: averages of models are rounded down in it.
+        signature = torch.tensor(signature_of(self.settings, self.layer), device=self.signature.device)
+        destination[prefix + "signature"] = signature
+
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         stored = state_dict.get(prefix + "signature")
         if stored is not None:
@@ -188,7 +204,7 @@ class LinformerSelfAttention(nn.Module):
         if not self.settings.is_pooling:
             # W without bias maps zeros to zeros, which add nothing; a weight of zero would not remove NaN or infinity.
             x = zero_padding(x, padding)
-        order = self._order(x.size(1))
+        order = self._order(x.size(1), hooked=has_hooks(first) or has_hooks(second))
         if order is Order.PROJECTION:
             rows = self._project(first, x, padding)
             others = rows if second is first else self._project(second, x, padding)
@@ -199,12 +215,13 @@ class LinformerSelfAttention(nn.Module):
             early = first.with_ones(self._rows, x.size(1), padding)
             late = early, early if second is first else second.with_ones(self._rows, x.size(1), padding)
             return _append(keys, self.k_proj.bias), _append(values, self.v_proj.bias), late
-        # In place: nothing else uses the products.
-        keys = self._project(first, keys, padding).add_(self.k_proj.bias)
-        return keys, self._project(second, values, padding).add_(self.v_proj.bias), None
+        keys = _add(self._project(first, keys, padding), self.k_proj.bias, overwrite=not has_hooks(first))
+        values = _add(self._project(second, values, padding), self.v_proj.bias, overwrite=not has_hooks(second))
+        return keys, values, None
 
-    def _order(self, length: int) -> Order:
-        """The cheapest order of products; if W_k or W_v is not a plain linear layer, one that calls it as a module."""
+    def _order(self, length: int, hooked: bool) -> Order:
+        """The cheapest order of products: one that calls E and F as modules if they are ``hooked``, and W_k and W_v if
+        they are not plain linear layers."""
         by_rows = self.settings.sharing != "none" or self.settings.is_pooling
         if self.fixed_rows:
             return Order.PROJECTION if by_rows else Order.MAPS
@@ -213,13 +230,16 @@ class LinformerSelfAttention(nn.Module):
             if by_rows:
                 return Order.PROJECTION
             self._check_parts()
-        return cheapest_order(self.settings, self._dims, length)
+        order = cheapest_order(self.settings, self._dims, length)
+        if order is Order.SCORES and hooked:
+            return Order.PROJECTION if by_rows else Order.MAPS
+        return order
 
     def _check_parts(self) -> None:
         """Projections of each head use the weights of W_k and W_v, and would leave out a module in their place."""
         for name in ("k_proj", "v_proj"):
             linear = getattr(self, name)
-            if not isinstance(linear, nn.Linear):
+            if not isinstance(linear, nn.Linear) or type(linear).forward is not nn.Linear.forward:
                 raise ValueError(
                     f"{name} is a {type(linear).__name__}, but a projection for each head uses the weight of a "
                     "torch.nn.Linear: leave k_proj and v_proj as they are, or use another sharing and one k per layer"
@@ -233,8 +253,9 @@ class LinformerSelfAttention(nn.Module):
 
     def _project(self, projection: Projection | RaggedHeads, x: Tensor, padding: Tensor | None) -> Tensor:
         if projection is self._shared and isinstance(projection, LinearProjection):
-            return projection.first_rows(self._rows, x, padding)
-        rows: Tensor = projection(x, padding)
+            rows: Tensor = projection(x, padding, self._rows)
+        else:
+            rows = projection(x, padding)
         return rows
 
     def _heads(self, x: Tensor, projected: ProjectedSequence, need_weights: bool) -> tuple[Tensor, Tensor | None]:
@@ -248,10 +269,10 @@ class LinformerSelfAttention(nn.Module):
         if late is None:
             return attention(query, keys, values, mask)
         # Q (E K)^T = (Q K^T) E^T and P (F V) = (P F) V. For T < k, T x T scores are cheaper than k rows of keys.
-        scores = query @ keys.transpose(-2, -1)
+        scores = (query * scale) @ keys.transpose(-2, -1)  # smaller, so that they fit into fp16
         batch = scores.size(0)
         e, f = (m.to(scores.dtype).expand(batch, 1 if m.dim() == 2 else m.size(-3), -1, -1) for m in late)
-        mixed, weights = attention(scores, e, f)
+        mixed, weights = attention(scores, e, f, scale=1.0)
         return mixed @ values, weights
 
     def _split_heads(self, x: Tensor) -> Tensor:
@@ -311,6 +332,10 @@ def has_hooks(module: nn.Module) -> bool:
     """Whether calls of the module are observed, so that it must be called as a whole."""
     hooks = (module._forward_pre_hooks, module._forward_hooks, module._backward_pre_hooks, module._backward_hooks)
     return any(hooks)
+
+
+def _add(rows: Tensor, bias: Tensor, overwrite: bool) -> Tensor:
+    return rows.add_(bias) if overwrite else rows + bias
 
 
 def _append(rows: Tensor, last: Tensor) -> Tensor:

@@ -23,9 +23,14 @@ def compile_layers(layers: Iterable[nn.Module]) -> None:
     share the compiled code.
 
     Raises:
-        ValueError: as in `prepare_compiler`.
+        ValueError: as in `prepare_compiler`, or a layer is of another kind.
     """
     layers = list(layers)
+    if others := [type(layer).__name__ for layer in layers if not hasattr(layer, "compiled")]:
+        raise ValueError(
+            f"{others[0]} has no steps to compile; expected layers such as LinformerEncoderLayer (for attention alone, "
+            "use torch.compile, after prepare_compiler)"
+        )
     prepare_compiler(len(layers))
     for layer in layers:
         layer.compiled = True  # type: ignore[assignment]

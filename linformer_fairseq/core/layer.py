@@ -97,7 +97,7 @@ def encoder_layer(
     whole = torch.is_grad_enabled() or parts.training or x.requires_grad
     if whole or len(blocks) <= 1:  # none for a batch of no sequences
         return positions(parts, x, source, projected)
-    out = x if overwrite else None
+    out = x if overwrite and 0 not in x.stride() else None  # not over several sequences that are one in memory
     for block in blocks:
         done = positions(parts, x[block], source[block], projected.part(block[0]))
         if out is None or out.dtype != done.dtype:  # by autocast; seen at the first block

@@ -83,9 +83,10 @@ class LinearProjection(Projection):
         for matrix in self.weight.data.view(-1, self.rows, self.max_positions):
             initialise_(matrix, self.settings, self.rows, fan_in=self.max_positions, fan_out=self.rows)
 
-    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, padding: Tensor | None = None, count: int | None = None) -> Tensor:
+        """(B, T, F) -> (B, R, F), or only the first ``count`` rows, of a matrix that is not one per head."""
         if self.weight.dim() == 2:
-            return self.first_rows(self.rows, x, padding)
+            return self.first_rows(count or self.rows, x, padding)
         batch, length, features = x.shape
         matrix = self.matrix(self.rows, length, padding)
         heads = self.weight.size(0)

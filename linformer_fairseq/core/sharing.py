@@ -24,6 +24,13 @@ def build_shared_projection(settings: LinformerSettings) -> Projection | None:
     return _build(settings, settings.largest_dim, settings.embed_dim)
 
 
+def was_built_for(shared: Projection, settings: LinformerSettings) -> bool:
+    """Whether `build_shared_projection` makes the same of these settings; also if ``shared`` is wrapped in a module."""
+    built = getattr(shared, "settings", settings)
+    names = ("projection", "row_weights", "short_inputs", "projection_step", "kernel_strides", "max_positions")
+    return all(getattr(built, name) == getattr(settings, name) for name in (*names, "largest_dim", "embed_dim"))
+
+
 def build_layer_projections(
     settings: LinformerSettings, layer: int
 ) -> tuple[Projection | RaggedHeads, Projection | RaggedHeads | None]:

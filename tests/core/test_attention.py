@@ -11,6 +11,8 @@ from unittest.mock import Mock
 import pytest
 import torch
 from torch._subclasses import FakeTensorMode
+from torch.nn.utils import prune
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from linformer_fairseq.core import (
@@ -18,6 +20,7 @@ from linformer_fairseq.core import (
     LinformerSettings,
     attention,
     build_attention_layers,
+    build_shared_projection,
     convolution,
 )
 from linformer_fairseq.core.flops import (
@@ -227,6 +230,81 @@ def test_what_takes_the_place_of_the_linear_maps_is_not_left_out_in_silence(case
     layers[0].k_proj = torch.nn.Sequential(layers[0].k_proj)
     with pytest.raises(ValueError, match="k_proj is a Sequential"):
         layers[0](x)
+    layers[0].k_proj = _Doubled(WIDTH, WIDTH)
+    with pytest.raises(ValueError, match="k_proj is a _Doubled"):
+        layers[0](x)
+
+
+class _Doubled(torch.nn.Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return 2 * super().forward(x)
+
+
+@pytest.mark.parametrize("length", [2, N])
+@pytest.mark.parametrize("case", ["layerwise-linear", "headwise-linear", "none-linear", "none-convolution"])
+def test_hooks_on_the_projection_are_called_and_see_its_own_output(case: str, length: int) -> None:
+    layers, shared = _layers(case)
+    x = torch.randn(2, length, WIDTH, requires_grad=True)
+    expected = layers[0](x)[0]
+    projection = layers[0].proj_k if shared is None else shared
+    seen = []
+    projection.register_forward_hook(lambda module, args, output: seen.append((output, output.clone())))
+    with torch.no_grad():
+        torch.testing.assert_close(layers[0](x)[0], expected)
+    assert seen and all(torch.equal(*pair) for pair in seen)
+    projection.register_full_backward_hook(lambda *args: seen.append("gradient"))
+    layers[0](x)[0].sum().backward()
+    assert "gradient" in seen
+
+
+@pytest.mark.parametrize("length", [2, N])
+@pytest.mark.parametrize("case", ["layerwise-linear", "headwise-linear", "none-linear", "none-convolution"])
+def test_a_pruned_projection_is_trained(case: str, length: int) -> None:
+    layers, shared = _layers(case)
+    projection = layers[0].proj_k if shared is None else shared
+    prune.l1_unstructured(projection, "weight", 0.5)
+    x = torch.randn(2, length, WIDTH)
+    for _ in range(2):  # the second would fail with the weights of the first
+        layers[0](x)[0].pow(2).sum().backward()
+    assert projection.weight_orig.grad is not None
+    projection.weight_orig.data.zero_()
+    bias_alone, _ = layers[0](x)
+    projection.weight.data.zero_()
+    torch.testing.assert_close(layers[0](x)[0], bias_alone)
+    if shared is not None or length == 2:
+        torch.testing.assert_close(bias_alone, bias_alone[:, :1].expand_as(bias_alone), msg="keys are all the bias")
+
+
+def test_scores_of_short_inputs_fit_into_half_precision() -> None:
+    settings = LinformerSettings(WIDTH, HEADS, 1, N, N, "key_value", "linear")
+    torch.manual_seed(0)
+    layer = LinformerSelfAttention(settings).half()
+    assert layer._order(3, hooked=False) is Order.SCORES
+    x = 150 * torch.randn(2, 3, WIDTH).half()
+    q, k = layer.q_proj(x).float(), layer.k_proj(x).float()
+    head = WIDTH // HEADS
+    largest = max((q[..., i : i + head] @ k[..., i : i + head].mT).abs().max() for i in range(0, WIDTH, head))
+    assert torch.finfo(torch.float16).max < largest < head**0.5 * torch.finfo(torch.float16).max
+    assert layer(x)[0].isfinite().all()
+
+
+def test_an_average_of_a_model_has_its_settings() -> None:
+    model = LinformerSelfAttention(LinformerSettings(WIDTH, HEADS, 1, 354, 88, "key_value", "linear"))
+    average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.9999), use_buffers=True)
+    for _ in range(100):
+        average.update_parameters(model)
+    model.load_state_dict(average.module.state_dict())
+
+
+def test_a_shared_projection_of_other_settings_is_refused() -> None:
+    settings = settings_of("layerwise-linear")
+    for changes in ({"projected_dim": K - 1}, {"max_positions": N + 1}, {"row_weights": "affine"}):
+        other = build_shared_projection(settings_of("layerwise-linear", **changes))
+        with pytest.raises(ValueError, match="other settings"):
+            LinformerSelfAttention(settings, 0, other)
+    shared = build_shared_projection(settings_of("layerwise-linear", attention_dropout=0.5))
+    LinformerSelfAttention(settings, 0, shared)
+    LinformerSelfAttention(settings, 0, torch.nn.Sequential(shared))  # a module around it
 
 
 def test_weights_are_loaded_into_a_model_without_values() -> None:
@@ -246,13 +324,24 @@ def test_parameters_that_are_initialised_late_can_be_saved_and_loaded() -> None:
     with torch.device("meta"):
         late, _ = build_attention_layers(settings_of("none-linear"))
     late.to_empty(device="cpu")
-    for module in late.modules():
+    for tensor in late.parameters():
+        tensor.data.fill_(math.nan)
+    for module in reversed([*late.modules()]):
         if hasattr(module, "reset_parameters"):
             module.reset_parameters()
     layers, _ = _layers("none-linear")
     layers.load_state_dict(late.state_dict())
     x = torch.randn(2, 9, WIDTH)
-    assert torch.equal(layers[1](x)[0], late[1](x)[0])
+    assert torch.equal(layers[1](x)[0], late[1](x)[0]) and late[1](x)[0].isfinite().all()
+    assert late[0].q_proj.weight.abs().max() < (6 / (2 * WIDTH) / 2) ** 0.5, "Xavier's, not that of nn.Linear"
+
+
+def test_weights_without_values_are_loaded() -> None:
+    layers, _ = _layers("none-linear")
+    with torch.device("meta"):
+        empty, _ = build_attention_layers(settings_of("none-linear"))
+    layers.load_state_dict(empty.state_dict(), assign=True)
+    assert all(parameter.is_meta for parameter in layers.parameters())
 
 
 @pytest.mark.parametrize("case", EVERY_CASE)

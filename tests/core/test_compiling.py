@@ -17,11 +17,13 @@ from torch.utils import cpp_extension
 from linformer_fairseq.core import (
     LinformerEncoderLayer,
     LinformerSettings,
+    build_attention_layers,
     build_shared_projection,
     compile_layers,
     compiling,
 )
 from linformer_fairseq.core.layer import _compiled
+from tests.core.cases import settings_of
 
 REPO = Path(__file__).resolve().parents[2]
 PROGRAM = """
@@ -114,6 +116,12 @@ def test_shapes_beyond_the_limit_of_graphs_run_without_compilation(monkeypatch: 
     finally:
         torch._dynamo.reset()
         _compiled.cache_clear()
+
+
+def test_modules_without_steps_are_not_taken_for_compiled() -> None:
+    attention, _ = build_attention_layers(settings_of("none-linear"))
+    with pytest.raises(ValueError, match="^LinformerSelfAttention has no steps"):
+        compile_layers(attention)
 
 
 @torch._dynamo.config.patch(recompile_limit=8, accumulated_recompile_limit=256)
