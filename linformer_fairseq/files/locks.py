@@ -9,6 +9,7 @@ import errno
 import fcntl
 import logging
 import os
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from weakref import WeakSet, finalize
@@ -40,7 +41,7 @@ class Lock:
         flags = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT | os.O_APPEND
         while True:
             descriptor = os.open(path, flags, 0o666)
-            self._close = finalize(self, os.close, descriptor)
+            self._close = finalize(self, _let_go, descriptor)
             _held.add(self)
             try:
                 _lock(descriptor, path, wait, sign)
@@ -92,9 +93,18 @@ def _is_at(path: Path, descriptor: int) -> bool:
 _held: WeakSet[Lock] = WeakSet()
 
 
-def _release_all() -> None:
+def _let_go(descriptor: int) -> None:
+    # Closing it is not enough where a process that was started meanwhile has inherited it.
+    with suppress(OSError):  # of file systems without locks
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)
+
+
+def _close_all() -> None:
+    """In a forked process: close them without unlocking, which would be for the parent, too."""
     for lock in _held:
-        lock.release()
+        if pending := lock._close.detach():
+            os.close(pending[2][0])
 
 
-os.register_at_fork(after_in_child=_release_all)
+os.register_at_fork(after_in_child=_close_all)

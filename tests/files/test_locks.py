@@ -73,6 +73,29 @@ def test_one_that_nobody_refers_to_any_more_is_let_go_of(tmp_path: Path) -> None
         pass
 
 
+def test_a_process_that_inherited_the_file_does_not_hold_it(tmp_path: Path) -> None:
+    lock = Lock(tmp_path / ".lock")
+    (descriptor,) = [int(one.name) for one in Path("/proc/self/fd").iterdir() if one.resolve() == tmp_path / ".lock"]
+    inherited = os.dup(descriptor)
+    try:
+        lock.release()
+        with Lock(tmp_path / ".lock"):
+            pass
+    finally:
+        os.close(inherited)
+
+
+def test_a_forked_process_does_not_let_go_of_it(tmp_path: Path) -> None:
+    lock = Lock(tmp_path)
+    if not (child := os.fork()):
+        lock.release()
+        os._exit(0)
+    os.waitpid(child, 0)
+    with pytest.raises(UserError):
+        Lock(tmp_path)
+    lock.release()
+
+
 def test_a_forked_process_does_not_hold_it(tmp_path: Path) -> None:
     lock = Lock(tmp_path)
     ready, ended = os.pipe(), os.pipe()

@@ -149,7 +149,7 @@ def test_a_python_that_is_missing_is_said(chain: Chain, tmp_path: Path) -> None:
 
 
 def test_a_python_without_the_packages_is_said(chain: Chain, tmp_path: Path) -> None:
-    (tmp_path / "python").write_text(f'#!/bin/sh\nexec {sys.executable} -S -I "$@"\n')
+    (tmp_path / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" -S -I "$@"\n')
     done = chain("--dry-run", "a=b", "--", "sst2=x")
     assert done.returncode == 1 and says(done.stderr, "has no fairseq, hydra", "LINFORMER_PYTHON")
     assert done.stderr.count("\n") == 1
