@@ -269,10 +269,12 @@ class LinformerSelfAttention(nn.Module):
         if late is None:
             return attention(query, keys, values, mask)
         # Q (E K)^T = (Q K^T) E^T and P (F V) = (P F) V. For T < k, T x T scores are cheaper than k rows of keys.
-        scores = (query * scale) @ keys.transpose(-2, -1)  # smaller, so that they fit into fp16
+        if query.dtype == torch.float16:  # scaled scores fit into it; elsewhere, the kernel scales them at less cost
+            query, scale = query * scale, 1.0
+        scores = query @ keys.transpose(-2, -1)
         batch = scores.size(0)
         e, f = (m.to(scores.dtype).expand(batch, 1 if m.dim() == 2 else m.size(-3), -1, -1) for m in late)
-        mixed, weights = attention(scores, e, f, scale=1.0)
+        mixed, weights = attention(scores, e, f, scale=scale)
         return mixed @ values, weights
 
     def _split_heads(self, x: Tensor) -> Tensor:

@@ -87,9 +87,9 @@ def without_cudnn() -> Iterator[None]:
 def _in_steps(
     query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, scale: float, dropout: float, stored: bool
 ) -> tuple[Tensor, Tensor | None]:
-    if scale != 1 and keys.size(-2) < query.size(-2):
+    if keys.size(-2) < query.size(-2):
         keys = keys * scale
-    elif scale != 1:
+    else:
         query = query * scale
     scores = query @ keys.transpose(-2, -1)
     # The transforms of torch.func cannot follow an operation that writes to a given tensor.
