@@ -223,17 +223,16 @@ class LinformerSelfAttention(nn.Module):
         """The cheapest order of products: one that calls E and F as modules if they are ``hooked``, and W_k and W_v if
         they are not plain linear layers."""
         by_rows = self.settings.sharing != "none" or self.settings.is_pooling
+        modules = Order.PROJECTION if by_rows else Order.MAPS  # calls E and F
         if self.fixed_rows:
-            return Order.PROJECTION if by_rows else Order.MAPS
+            return modules
         whole = any(type(linear) is not nn.Linear or has_hooks(linear) for linear in (self.k_proj, self.v_proj))
         if whole:  # quantization noise, pruning, hooks
             if by_rows:
-                return Order.PROJECTION
+                return modules
             self._check_parts()
         order = cheapest_order(self.settings, self._dims, length)
-        if order is Order.SCORES and hooked:
-            return Order.PROJECTION if by_rows else Order.MAPS
-        return order
+        return modules if hooked and order is Order.SCORES else order
 
     def _check_parts(self) -> None:
         """Projections of each head use the weights of W_k and W_v, and would leave out a module in their place."""

@@ -25,9 +25,8 @@ def _without_plans(call: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(call)
     def without_plans(self: TransformerEncoderLayerBase, *args: Any, **kwargs: Any) -> Any:
         padding = args[1] if len(args) > 1 else kwargs.get("encoder_padding_mask")
-        is_own = (
-            type(self).forward is TransformerEncoderLayerBase.forward
-        )  # others, such as the Linformer's, are left alone
+        # layers of others, such as the Linformer's, are left alone
+        is_own = type(self).forward is TransformerEncoderLayerBase.forward
         with nullcontext() if padding is None or not is_own or torch.compiler.is_compiling() else without_cudnn():
             return call(self, *args, **kwargs)
 

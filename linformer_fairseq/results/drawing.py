@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from linformer_fairseq.files.atomic import atomic_open
-from linformer_fairseq.results.curves import FIRST_SHARE, Curve, Figure, Panel
+from linformer_fairseq.results.curves import FIRST_SHARE, Figure, Panel
 from linformer_fairseq.results.perplexity_axes import label_axes
 
 # Colours that colour-blind readers can distinguish (Okabe and Ito), each with its own marker.
@@ -47,7 +47,7 @@ def draw(figure: Figure, folder: Path) -> list[Path]:
         {"svg.hashsalt": figure.stem, "font.size": 9, "font.family": "DejaVu Sans", "text.parse_math": False}
     ):
         lines = math.ceil(len(figure.panels) / 2)
-        most = max(_legend(panel).count("\n") for panel in figure.panels)
+        most = max(_legend_lines(panel) for panel in figure.panels)
         height = 4.5 + 0.17 * most  # inches, for the axes and a legend below them, where it covers no curve
         canvas, grid = plt.subplots(lines, 2, figsize=(12, height * lines), layout="constrained")
         try:
@@ -84,7 +84,7 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
             markevery=(number % marks, marks),  # so that markers of overlapping curves do not coincide
             linewidth=1.2,
             linestyle=line,
-            label=_entry(curve),
+            label=textwrap.fill(curve.label, _LEGEND_WIDTH) if curve.label else None,
         )
     label_axes(axes, _shown(panel))
     axes.set_xlabel(panel.along)
@@ -92,13 +92,8 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
     axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.15))
 
 
-def _legend(panel: Panel) -> str:
-    """The legend as text, a line after each entry."""
-    return "".join(f"{_entry(curve)}\n" for curve in panel.curves if curve.label)
-
-
-def _entry(curve: Curve) -> str | None:
-    return textwrap.fill(curve.label, _LEGEND_WIDTH) if curve.label else None
+def _legend_lines(panel: Panel) -> int:
+    return sum(len(textwrap.wrap(curve.label, _LEGEND_WIDTH)) for curve in panel.curves if curve.label)
 
 
 def _shown(panel: Panel) -> list[float]:
