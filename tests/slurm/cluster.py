@@ -63,7 +63,8 @@ SchedulerParameters=batch_sched_delay=0,sched_interval=1,sched_min_interval=0
 # More CPUs and GPUs are promised than there are: what runs here is tiny.
 SlurmdParameters=config_overrides
 GresTypes=gpu
-# A job of the partition urgent takes the nodes of one in main, which is told by its --signal and requeued.
+# A job of the partition urgent takes the nodes of one in main, which is told by its --signal and requeued. It is killed
+# after GraceTime: long enough for a run to save on a slow machine, and nobody waits for the rest of it.
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 SlurmctldParameters=preempt_send_user_signal
@@ -74,7 +75,7 @@ MinJobAge=3600
 SlurmctldTimeout=60
 SlurmdTimeout=60
 {nodes}
-PartitionName=main Nodes={names} Default=YES MaxTime=INFINITE State=UP PriorityTier=1 GraceTime=30
+PartitionName=main Nodes={names} Default=YES MaxTime=INFINITE State=UP PriorityTier=1 GraceTime=300
 PartitionName=urgent Nodes={names} Default=NO MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF
 """
 

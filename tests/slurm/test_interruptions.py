@@ -37,15 +37,15 @@ def interrupted(user: Callable[[], Queue], keys: list[str]) -> tuple[Queue, dict
 
     queue.pace.touch()
     # Two nodes where it matters: one of them fails, or both processes have to save. Most of the work is Python's start.
-    submit("time_limit", "--nodes=1", "--nodelist=127.0.0.1", "--signal=B:USR1@20")
+    submit("time_limit", "--nodes=1", "--nodelist=127.0.0.1", "--signal=B:USR1@60")
     submit("requeued", "--nodes=1", "--nodelist=127.0.0.2")
     submit("node_down", "--nodelist=127.0.0.[3-4]")
     submit("preempted", "--nodelist=127.0.0.[5-6]")
     for name in jobs:
         until_begun(name)
     # The limit comes near only now: on a slow machine a job could meet it before its first update. SLURM looks every
-    # half minute, and ahead: the signal comes 20 to 50 seconds before the end, which is 55 to 115 from now.
-    minutes = (queue.seconds(jobs["time_limit"]) + 55) // 60 + 1
+    # half minute, and ahead: the signal comes 60 to 90 seconds before the end, which is 95 to 155 from now.
+    minutes = (queue.seconds(jobs["time_limit"]) + 95) // 60 + 1
     queue.run("scontrol", "update", f"jobid={jobs['time_limit']}", f"timelimit={minutes}")
     queue.pace.write_text("preempted")  # from now on its first process takes longer to save than SLURM waits (KillWait)
     queue.run("scontrol", "requeue", jobs["requeued"])
@@ -71,7 +71,8 @@ def test_an_interrupted_run_ends_as_if_nothing_had_happened(
     first, *_, last = attempts(run)
     assert (first["updates_at_end"] or 0) < UPDATES, "interrupted in the middle"
     assert last["status"] == "finished"
-    assert INTERRUPTIONS[name] in queue.log(jobs[name])
+    log = queue.log(jobs[name])
+    assert INTERRUPTIONS[name] in log, log
     tasks = (queue.folder / "logs" / f"pretrain-{jobs[name]}" / "0.out").read_text()
     assert "Loaded checkpoint" in tasks, "it went on, and did not begin anew"
     if INTERRUPTIONS[name] == _SAVED:
