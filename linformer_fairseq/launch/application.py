@@ -1,7 +1,6 @@
 """``linformer pretrain`` and ``linformer finetune``: one run, a sweep, or SLURM jobs.
 
 Runs on this machine are started here, each in its own process (fairseq keeps the state of a run in its modules).
-Hydra's own main function is used only to submit to SLURM, with its submitit launcher.
 """
 
 from __future__ import annotations
@@ -16,25 +15,19 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
-import hydra
 from fairseq.utils import reset_logging
-from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.run_record import COMMANDS
 from linformer_fairseq.launch.complete import complete
 from linformer_fairseq.launch.compose import (
-    VERSION_BASE,
-    add_choices,
     compose,
-    config_dir,
     jobs,
-    overrides_for_hydra,
-    register,
 )
 from linformer_fairseq.launch.processes import INSTALLED_MODULES_ONLY, detect_rank, kill_tree, torchrun_command
 from linformer_fairseq.launch.run_folder import CONSOLE_LOG, read_record
+from linformer_fairseq.launch.submission import folder_option, submit
 from linformer_fairseq.launch.train import EXPLAINED, check_run_folder, nothing_to_do, train
 from linformer_fairseq.training.resuming import saves_last
 from linformer_fairseq.training.signals import STOPPED_STATUS
@@ -102,7 +95,8 @@ def launch(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | Non
     runs = check(stage, overrides, sweep, folder)
     config = runs[0].config
     if config.run.slurm is not None:
-        return _submit(stage, overrides, sweep, folder)
+        submit(stage, overrides, sweep, folder)
+        return 0
     if sweep:
         return _sweep(stage, runs, folder)
     rank_info = detect_rank(os.environ, config.distributed_training.distributed_world_size)
@@ -110,7 +104,7 @@ def launch(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | Non
     if rank_info is None:
         if nothing_to_do(config, overrides):
             return 0
-        words = [COMMANDS[stage], *_folder_option(folder), *overrides]
+        words = [COMMANDS[stage], *folder_option(folder), *overrides]
         command, environment = torchrun_command(config.distributed_training.distributed_world_size, words)
         path = Path(config.checkpoint.save_dir)
         before = _attempts(path)
@@ -126,7 +120,7 @@ def launch(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | Non
             return STOPPED_STATUS
         return 128 + forwarded_signal if exit_code and forwarded_signal else exit_code
     try:
-        train(config, rank_info, [*_folder_option(folder), *overrides])
+        train(config, rank_info, [*folder_option(folder), *overrides])
     except EXPLAINED as error:
         raise UserError(str(error)) from None
     return 0
@@ -137,7 +131,7 @@ def _sweep(stage: str, runs: Sequence[Run], folder: Path | None) -> int:
     for number, run in enumerate(runs, 1):
         said = " ".join(run.overrides)
         print(f"==> run {number} of {len(runs)}: {said}", flush=True)
-        words = [COMMANDS[stage], *_folder_option(folder), *run.overrides]
+        words = [COMMANDS[stage], *folder_option(folder), *run.overrides]
         exit_code, forwarded_signal = _child(
             [sys.executable, "-m", "linformer_fairseq.cli", *words], INSTALLED_MODULES_ONLY
         )
@@ -183,57 +177,3 @@ def _child(command: Sequence[str], environment: Mapping[str, str], torchrun: boo
 
 def _attempts(path: Path) -> list[Mapping[str, object]]:
     return list((read_record(path) or {}).get("attempts", []))
-
-
-def _folder_option(folder: Path | None) -> list[str]:
-    return [f"--config-dir={folder}"] if folder else []
-
-
-def _require_slurm() -> None:
-    """Raise if SLURM is not available: submitit would end with a traceback."""
-    try:
-        subprocess.run(["sinfo", "--noheader"], capture_output=True, text=True, timeout=60, check=True)
-    except FileNotFoundError:
-        raise UserError(
-            "run_config=slurm: sinfo: no such program; this is for a machine that submits to SLURM"
-        ) from None
-    except subprocess.TimeoutExpired:
-        raise UserError("run_config=slurm: SLURM does not answer (sinfo took more than 60 s)") from None
-    except subprocess.CalledProcessError as error:
-        said = error.stderr.strip().split("\n")[0] or f"sinfo ended with status {error.returncode}"
-        raise UserError(f"run_config=slurm: SLURM does not answer: {said}") from None
-
-
-def _submit(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | None) -> int:
-    _require_slurm()
-    register()
-    words = overrides_for_hydra(stage, overrides, folder, sweep)
-    sys.argv = [f"linformer {COMMANDS[stage]}", "--multirun", *words, "hydra.sweeper.params=null"]
-    # Hydra takes a relative folder as one beside this module.
-    configs = str((folder or config_dir()).absolute())
-    main = hydra.main(version_base=VERSION_BASE, config_path=configs, config_name=stage)
-    main(_submitted)()
-    return 0
-
-
-def _submitted(config: DictConfig) -> None:
-    """Entry point of each task of a job submitted by submitit."""
-    register()
-    hydra_config = HydraConfig.get()
-    try:
-        add_choices(config, hydra_config.runtime.choices)
-        completed = complete(config)
-        rank_info = detect_rank(os.environ, completed.distributed_training.distributed_world_size)
-        if rank_info is None:
-            raise UserError("not a task of a SLURM job; run_config=slurm is for Hydra's submitit launcher")
-        reset_logging()
-        folder = next(Path(one.path) for one in hydra_config.runtime.config_sources if one.provider == "main")
-        words = [*_folder_option(None if folder == config_dir() else folder), *hydra_config.overrides.task]
-        train(completed, rank_info, words)
-    except Exception as error:
-        # Hydra would store the error and end this task with status 0, and the others would wait for it.
-        if isinstance(error, EXPLAINED):
-            logger.error("%s", error)
-        else:
-            logger.exception("the run failed")
-        raise SystemExit(1) from None

@@ -47,9 +47,8 @@ def _save_and_stop(cfg: Any, trainer: Any, epoch_itr: Any, number: int) -> NoRet
         if saved
         else "Nothing was saved (no_save, no_last_checkpoints).",
     )
-    if saved:  # submitit would requeue the job
-        signals.hand_on(number)
-    raise stopped
+    # If nothing is saved, submitit is not to requeue the job.
+    raise stopped from (signals.hand_on(number) if saved else None)
 
 
 def _stopping(validate_and_save: Callable[..., Any]) -> Callable[..., Any]:
@@ -102,8 +101,7 @@ def _listening(train: Callable[..., Any]) -> Callable[..., Any]:
             if trainer.is_data_parallel_master:
                 logger.warning("%s: stopped before update %d", signal.Signals(number).name, updates + 1)
             leave()
-            signals.hand_on(number)
-            raise Stopped(128 + number, updates, number)
+            raise Stopped(128 + number, updates, number) from signals.hand_on(number)
         return train(cfg, trainer, task, epoch_itr)
 
     return listen_and_train

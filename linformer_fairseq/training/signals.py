@@ -6,11 +6,13 @@ installed its handler, it is called after the checkpoint is written, and requeue
 
 from __future__ import annotations
 
-import contextlib
+import logging
 import signal
 import threading
 from types import FrameType
 from typing import Any
+
+logger = logging.getLogger(__name__)
 
 # Not used by Python, shells or SLURM themselves: the batch scripts requeue the job if they see it.
 STOPPED_STATUS = 85
@@ -67,15 +69,24 @@ def received() -> int:
     return _received[0] if _received else 0
 
 
-def hand_on(number: int) -> None:
+def hand_on(number: int) -> Exception | None:
     """Call the handler that a signal had before `listen`, if any: submitit's, which requeues the job.
 
     The process then ends, and further signals are ignored: at exit, Python restores the default handlers, and a second
     signal would change the status.
+
+    Returns:
+        why the job was not requeued; None if it was, or there is no such handler.
     """
     for other in STOPPING:
         signal.signal(other, signal.SIG_IGN)
     before = _before.get(number)
     if callable(before):
-        with contextlib.suppress(SystemExit):  # submitit's own status; the caller ends the process with ours
+        try:
             before(number, None)
+        except SystemExit:  # submitit's own status; the caller ends the process with ours
+            return None
+        except RuntimeError as error:  # submitit's UncompletedJobError, such as after max_num_timeout restarts
+            logger.error("%s Submit it again to continue.", error)
+            return error
+    return None

@@ -47,8 +47,9 @@ tell_step() {
 # Runs the command as the job's only step, and exits with its status. A run that was stopped after saving a checkpoint
 # is requeued; SLURM does that by itself if a node fails or the job is requeued by others, but not at the time limit.
 run_step() { # run_step COMMAND...
-    local pid status=0
+    local pid status=0 before
     telling=0
+    before="$(printed)"
     say "job $id on $SLURM_JOB_NODELIST: $SLURM_NTASKS tasks, restart ${SLURM_RESTART_COUNT:-0}; their output: $tasks"
     show "$@" >&2
     trap tell_step USR1
@@ -69,8 +70,15 @@ run_step() { # run_step COMMAND...
         note_early_stop
         requeue "the run was stopped before it could save anything new"
     fi
+    # srun ends with 0, too, if it could not start its tasks, such as in a folder that a node does not have.
+    ((status != 0 || $(printed) > before)) ||
+        die "task 0 has printed nothing: it was not started; if nothing above says why, look into the log of slurmd"
     ((status == 0)) || say "the step ended with status $status; see above, and the tasks' own output in $tasks"
     exit "$status"
+}
+
+printed() { # bytes of what task 0 has printed, in earlier starts of the job, too
+    if [[ -f $tasks/0.out ]]; then wc -c <"$tasks/0.out"; else echo 0; fi
 }
 
 note_early_stop() { # prevents endless requeues if the time limit is too short for a run to begin

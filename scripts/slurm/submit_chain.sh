@@ -66,14 +66,29 @@ while (($#)); do
     esac
     shift 2
 done
+given=() # what the jobs are to find in their environment
+for name in LINFORMER_{LRS,SEEDS,ROOT,PYTHON,MAX_REQUEUES}; do
+    [[ -z ${!name+set} ]] || given+=("$name=${!name}")
+done
+check_export() { # check_export OPTION NAMES: of those that SLURM passes on to a job
+    local one
+    for one in "${given[@]%%=*}"; do
+        [[ ,$2, == *,ALL,* || ,$2, == *,${one}[,=]* ]] ||
+            refuse "$1: $one would not reach the jobs, which then take its default; add it to the names, or use ALL"
+    done
+}
 for word in "${all[@]}" "${pretrain_options[@]}" "${finetune_options[@]}"; do
     case "$word" in
         --nodes | --nodes=* | -N* | --ntasks* | -n*)
             refuse "$word: options of sbatch cannot change the number of processes; give --nodes and --tasks-per-node"
             ;;
         --dependency | --dependency=* | -d*) refuse "$word: the dependencies of the jobs are set here" ;;
+        --test-only) refuse "$word: nothing can depend on a job that is not queued; use --dry-run" ;;
+        --export) refuse "--export: write it with its value, as --export=ALL" ;;
+        --export=*) check_export "$word" "${word#*=}" ;;
     esac
 done
+[[ -z ${SBATCH_EXPORT:-} ]] || check_export "SBATCH_EXPORT=$SBATCH_EXPORT" "$SBATCH_EXPORT"
 : "${gpus_per_node:=$tasks_per_node}"
 finetune_gpus=$((gpus_per_node > 0))
 
@@ -92,6 +107,8 @@ check_grid_keys "${finetune_keys[@]}"
 export LINFORMER_LRS="${LINFORMER_LRS:-1e-5 2e-5 3e-5}" LINFORMER_SEEDS="${LINFORMER_SEEDS:-1 2 3 4 5}"
 read -ra rates <<<"$LINFORMER_LRS"
 read -ra seeds <<<"$LINFORMER_SEEDS"
+((${#rates[@]})) || refuse "LINFORMER_LRS='$LINFORMER_LRS': expected learning rates with blanks between them"
+((${#seeds[@]})) || refuse "LINFORMER_SEEDS='$LINFORMER_SEEDS': expected seeds with blanks between them"
 find_python
 ((dry)) || command -v sbatch >/dev/null || die "sbatch: no such program; run this on a machine that submits to SLURM"
 checked="$("${python[@]}" "$repo/scripts/slurm/check_chain.py" "$((nodes * tasks_per_node))" "$gpus_per_node" \
@@ -107,7 +124,7 @@ take_back() {
 
 submit() { # submit WORD...: sets $job to the id of the queued job
     if ((dry)); then
-        show sbatch "$@"
+        show ${given:+env "${given[@]}"} sbatch "$@"
         job="JOB$((${#queued[@]} + 1))"
     else
         job="$(sbatch --parsable "$@")" || take_back

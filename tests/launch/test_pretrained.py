@@ -13,7 +13,7 @@ from omegaconf import DictConfig, open_dict
 from linformer_fairseq.files import dictionary
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.mmap_dataset import open_dataset
-from linformer_fairseq.launch import application, complete, compose, config_dir
+from linformer_fairseq.launch import complete, compose, config_dir, submission
 from linformer_fairseq.launch.compose import VERSION_BASE, register
 from linformer_fairseq.launch.pretrained import Pretrained
 from linformer_fairseq.launch.processes import SRUN, RankInfo
@@ -74,9 +74,9 @@ def test_a_submitted_pretraining_goes_on_with_the_model_of_a_checkpoint(
     with open_dict(config):
         config.pop("hydra")
     started: list[DictConfig] = []
-    monkeypatch.setattr(application, "detect_rank", lambda environment, world_size: RankInfo(0, 1, 0, None, SRUN))
-    monkeypatch.setattr(application, "train", lambda completed, rank_info, words: started.append(completed))
-    application._submitted(config)
+    monkeypatch.setattr(submission, "detect_rank", lambda environment, world_size: RankInfo(0, 1, 0, None, SRUN))
+    monkeypatch.setattr(submission, "train", lambda completed, rank_info, words: started.append(completed))
+    submission._submitted(config)
     assert [completed.model._name for completed in started] == ["linformer_roberta_tiny"]
 
 

@@ -24,7 +24,7 @@ def test_what_is_requeued(queue: Queue) -> None:
     )
     fails = _stub(queue, "fails", "((SLURM_PROCID)) || exec sleep 300; exit 1")  # the other task would wait for it
     failing = queue.submit(*TWO_NODES, SCRIPTS / "pretrain.sbatch", LINFORMER_PYTHON=fails)
-    misses = """[[ ! -f missed_$SLURM_PROCID ]] || exit 0
+    misses = """[[ ! -f missed_$SLURM_PROCID ]] || exec echo again
 trap '[[ ! -f missed_$SLURM_PROCID ]] || exit 85; touch missed_$SLURM_PROCID' USR1
 touch listens; for ((i = 0; i < 900; i++)); do sleep 0.1; done"""
     missing = queue.submit(*TWO_NODES, SCRIPTS / "pretrain.sbatch", LINFORMER_PYTHON=_stub(queue, "misses", misses))
@@ -75,6 +75,19 @@ while [[ ! -f enough ]]; do sleep 0.1; done"""
     assert said in queue.log(f"{outside}_4")
 
 
+def test_a_job_whose_tasks_were_not_started_fails(queue: Queue) -> None:
+    """srun ends with 0 if a node does not have the current folder, and cannot open the output of its tasks."""
+    says = _stub(queue, "says", "echo ran")
+    script = SCRIPTS / "pretrain.sbatch"
+    lost = queue.submit(*TWO_NODES, script, LINFORMER_PYTHON=says, SLURM_WORKING_DIR="/absent")  # srun's --chdir
+    odd = queue.submit(*TWO_NODES, r"--job-name=a/%j\b c", script, LINFORMER_PYTHON=says)
+    assert queue.wait(lost)["JobState"] == "FAILED", queue.output()
+    assert "error: task 0 has printed nothing" in queue.log(lost)
+    assert queue.wait(odd)["JobState"] == "COMPLETED", queue.output()
+    assert (queue.folder / "logs" / f"a__j_b c-{odd}" / "1.out").read_text() == "ran\n"
+    assert (queue.folder / "logs" / f"a__j_b c-{odd}.out").is_file()
+
+
 def test_the_repository_is_found_or_asked_for(queue: Queue) -> None:
     says = _stub(queue, "says", 'echo "ran $PWD"')
     elsewhere = queue.folder / "copy.sbatch"
@@ -84,7 +97,8 @@ def test_the_repository_is_found_or_asked_for(queue: Queue) -> None:
     absent = queue.submit(*TWO_NODES, SCRIPTS / "pretrain.sbatch", LINFORMER_PYTHON="/no/python")
     mine = queue.submit(*TWO_NODES, "--output=mine.out", SCRIPTS / "pretrain.sbatch", LINFORMER_PYTHON=says)
     assert queue.wait(lost)["JobState"] == "FAILED"
-    assert "copy.sbatch: expected the repository of linformer-fairseq; name it in LINFORMER_ROOT" in queue.log(lost)
+    said = "the submitted script: expected the repository of linformer-fairseq; name it in LINFORMER_ROOT"
+    assert said in queue.log(lost)
     assert queue.wait(named)["JobState"] == "COMPLETED", queue.output(named)
     assert (queue.folder / "logs" / f"pretrain-{named}" / "1.out").read_text() == f"ran {queue.folder}\n"
     assert queue.wait(absent)["JobState"] == "FAILED"

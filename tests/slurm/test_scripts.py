@@ -116,7 +116,9 @@ def test_without_gpus_the_finetunings_have_none_either(chain: Chain, tmp_path: P
     assert "[--gpus-per-node=0]" in pretrain and "[--gpus-per-node=0]" in sst2
 
 
-@pytest.mark.parametrize("option", ["--nodes=2", "-N2", "--ntasks-per-node=4", "-n 4", "--dependency=afterok:7"])
+@pytest.mark.parametrize(
+    "option", ["--nodes=2", "-N2", "--ntasks-per-node=4", "-n 4", "--dependency=afterok:7", "--test-only"]
+)
 @pytest.mark.parametrize("of", ["--all", "--pretrain", "--finetune"])
 def test_options_of_sbatch_that_would_change_what_was_checked_are_refused(
     chain: Chain, tmp_path: Path, of: str, option: str
@@ -159,14 +161,46 @@ def test_a_dry_run_needs_no_slurm(chain: Chain, tmp_path: Path) -> None:
     (tmp_path / "sbatch").unlink()
     assert chain("a=b", "--", "sst2=x").returncode == 1
     done = chain("--dry-run", "a=b", "--", "sst2=x")
-    assert done.returncode == 0 and done.stdout.count("$ sbatch ") == 3, done.stderr
+    assert done.returncode == 0 and done.stdout.count(" sbatch ") == 3, done.stderr
 
 
 def test_a_dry_run_submits_nothing(chain: Chain, tmp_path: Path) -> None:
     done = chain("--dry-run", "a=b", "--", "sst2=x")
     assert done.returncode == 0 and "sbatch" not in (tmp_path / "log").read_text()
-    assert done.stdout.count("$ sbatch ") == 3 and "--dependency=afterok:JOB1" in done.stdout
+    assert done.stdout.count(" sbatch ") == 3 and "--dependency=afterok:JOB1" in done.stdout
     assert not (tmp_path / "logs").exists()
+
+
+def test_a_dry_run_prints_what_the_jobs_take_from_the_environment(chain: Chain, tmp_path: Path) -> None:
+    done = chain("--dry-run", "a=b", "--", "sst2=x", LINFORMER_LRS="1e-4 2e-4")
+    printed = done.stdout.replace(" \\\n     ", "")  # long ones take several lines
+    assert printed.count(f"$ env 'LINFORMER_LRS=1e-4 2e-4' LINFORMER_PYTHON={tmp_path}/python sbatch ") == 3
+
+
+@pytest.mark.parametrize("passed", ["NONE", "NIL", "PATH,LINFORMER_PYTHON", "LINFORMER_LRS,PATH"])
+@pytest.mark.parametrize("of", ["--all", "--finetune", "SBATCH_EXPORT"])
+def test_a_grid_that_would_not_reach_the_jobs_is_refused(chain: Chain, tmp_path: Path, of: str, passed: str) -> None:
+    words = ("a=b", "--", "sst2=x")
+    if of.startswith("--"):
+        done = chain(of, f"--time=5 --export={passed}", *words, LINFORMER_LRS="1e-4")
+    else:
+        done = chain(*words, LINFORMER_LRS="1e-4", **{of: passed})
+    lost = "LINFORMER_PYTHON" if passed.startswith("LINFORMER_LRS") else "LINFORMER_LRS"
+    assert done.returncode == 2 and says(done.stderr, passed, f"{lost} would not reach the jobs")
+    assert (tmp_path / "log").read_text() == ""
+
+
+@pytest.mark.parametrize("passed", ["ALL", "PATH,ALL", "LINFORMER_LRS,X=1,LINFORMER_PYTHON=p"])
+def test_a_grid_that_reaches_the_jobs(chain: Chain, passed: str) -> None:
+    done = chain("--all", f"--export={passed}", "a=b", "--", "sst2=x", LINFORMER_LRS="1e-4")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", ["LINFORMER_LRS", "LINFORMER_SEEDS"])
+def test_an_empty_grid_is_refused(chain: Chain, tmp_path: Path, name: str) -> None:
+    done = chain("--dry-run", "a=b", "--", "sst2=x", **{name: " "})
+    assert done.returncode == 2 and says(done.stderr, f"error: {name}=' '")
+    assert (tmp_path / "log").read_text() == ""
 
 
 @pytest.mark.parametrize(
