@@ -22,16 +22,16 @@ squeue --noheader --states=all --format="%i|%T|%N"
 _CPU = ("run.slurm.gpus_per_node=0", "run.slurm.tasks_per_node=1", "run.slurm.cpus_per_task=1")
 
 
-def _submit(queue: Queue, *keys: str, nodes: int = 2) -> subprocess.Popen[str]:
+def _submit(queue: Queue, *keys: str, nodes: int = 2, sacct: str = _SACCT) -> subprocess.Popen[str]:
     """The command that submits a pretraining and waits for it."""
     programs = queue.folder / "bin"
     programs.mkdir()
-    (programs / "sacct").write_text(_SACCT)
+    (programs / "sacct").write_text(sacct)
     (programs / "sacct").chmod(0o755)
     path = f"PATH={programs}{os.pathsep}{queue.environment()['PATH']}"
     linformer = (sys.executable, "-m", "linformer_fairseq.cli", "pretrain")
     return queue.start(
-        "env", path, *linformer, *keys, "run_config=slurm", f"run.slurm.nodes={nodes}", *_CPU, "run.slurm.time=30"
+        "env", path, *linformer, "run_config=slurm", f"run.slurm.nodes={nodes}", *_CPU, "run.slurm.time=30", *keys
     )
 
 
@@ -56,10 +56,35 @@ def test_a_run_is_submitted_and_goes_on_after_its_signal(queue: Queue, keys: lis
     assert "--signal=USR2@120" in submitted and "SLURM_KILL_BAD_EXIT=1" in submitted
 
 
-def test_a_run_that_fails_is_said_to(queue: Queue, keys: list[str]) -> None:
-    submitting = _submit(queue, *keys, "common.cpu=false", nodes=1)
+@pytest.mark.parametrize("sacct", [_SACCT, "#!/bin/sh\nexit 1\n"], ids=["with_accounts", "without"])
+def test_a_run_that_fails_is_said_to(queue: Queue, keys: list[str], sacct: str) -> None:
+    submitting = _submit(queue, *keys, "common.cpu=false", nodes=1, sacct=sacct)
     output = queue.end_of(submitting)
-    assert submitting.returncode not in (0, 85), output
+    assert submitting.returncode == 1, output
     (log,) = queue.folder.glob("logs/submitit/*/*_0_log.out")
-    assert queue.show(log.parent.name)["JobState"] == "FAILED"
-    assert "this run is for GPUs, but torch sees none" in output + queue.output()
+    assert queue.wait(log.parent.name)["JobState"] == "FAILED"
+    assert "error: run_config=slurm: this run is for GPUs, but torch sees none" in output and str(log) in output
+    assert "Traceback" not in output
+    assert ("keeps no accounts" in output) == (sacct != _SACCT)
+
+
+def test_a_run_without_restarts_left_is_stopped(queue: Queue, keys: list[str]) -> None:
+    queue.pace.touch()
+    # of a limit below ten minutes, submitit takes every signal for the one at the limit
+    submitting = _submit(queue, *keys, "run.slurm.time=9", "run.slurm.max_num_timeout=0", nodes=1)
+    run = queue.folder / "runs" / "tiny"
+    queue.until(lambda: updates_logged(run) > 4 or submitting.poll() is not None, "training did not begin")
+    queue.run("scancel", "--signal=USR2", attempts(run)[0]["slurm_job"])
+    output = queue.end_of(submitting)
+    assert submitting.returncode == 1, output
+    assert "Job not requeued because: timed-out too many times. The same command resumes the run." in output
+    assert "Traceback" not in output + queue.output()
+    (attempt,) = attempts(run)
+    assert attempt["status"] == "stopped" and attempt["updates_at_end"] > 4
+
+
+def test_what_sbatch_refuses_is_said_in_a_line(queue: Queue, keys: list[str]) -> None:
+    submitting = _submit(queue, *keys, "run.slurm.partition=absent", nodes=1)
+    output = queue.end_of(submitting)
+    assert submitting.returncode == 1 and "error: run_config=slurm: sbatch: error: " in output, output
+    assert "partition" in output and "Traceback" not in output
