@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY
+from torch import Tensor
 
 from linformer_fairseq.checkpoints.dictionaries import check_tokens
 from linformer_fairseq.checkpoints.reading import read_checkpoint
@@ -39,6 +42,8 @@ class Pretrained:
     """n, the maximum input length."""
     symbols: int
     """Rows of the embedding: symbols of the dictionary, including fairseq's own."""
+    weights: str | None = None
+    """SHA-256 of the weights; None if the checkpoint does not exist yet."""
 
     def model_options(self, given: Mapping[str, Any], remedy: str = "leave it out") -> dict[str, Any]:
         """The options of the model to train.
@@ -108,7 +113,18 @@ def _read(path: Path, modified: int, size: int) -> Pretrained:
     name = str(stored.get("_name") or stored.get("arch"))
     # n from the weights: the config may leave it to the task
     stored["max_positions"] = int(weights[POSITIONS].shape[0]) - UNUSED_POSITIONS
-    return Pretrained(path, name, all_options(name, stored), stored["max_positions"], int(weights[TOKENS].shape[0]))
+    symbols = int(weights[TOKENS].shape[0])
+    return Pretrained(path, name, all_options(name, stored), stored["max_positions"], symbols, _digest(weights))
+
+
+def _digest(weights: Mapping[str, Any]) -> str:
+    """Of the weights alone: a checkpoint stored anew has other bytes."""
+    found = hashlib.sha256()
+    for name, weight in sorted(weights.items()):
+        found.update(name.encode())
+        if isinstance(weight, Tensor):
+            found.update(weight.contiguous().flatten().view(torch.uint8).numpy().data)
+    return found.hexdigest()
 
 
 def all_options(name: str, stored: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,8 +16,14 @@ from linformer_fairseq.launch.data import Splits, check_task_data
 PRECISIONS = ("fp16", "bf16", "fp32")
 
 
-def multiply(one: int, other: int) -> int:
-    """The product."""
+def multiply(one: int, other: int, what: str) -> int:
+    """The product.
+
+    Raises:
+        ValueError: they are no whole numbers; the message has both and ``what``.
+    """
+    if not isinstance(one, int) or not isinstance(other, int):
+        raise ValueError(f"{what}: {one} x {other}; expected two whole numbers")
     return one * other
 
 
@@ -141,6 +147,17 @@ def slurm_tasks() -> int:
 
 def register() -> None:
     """Register the resolvers with omegaconf; another call has no effect."""
-    functions = (multiply, divide, update_freq, is_precision, choose, run_of, range_of, updates, percent, slurm_tasks)
+    functions = (
+        multiply,
+        divide,
+        update_freq,
+        is_precision,
+        choose,
+        run_of,
+        range_of,
+        updates,
+        percent,
+        slurm_tasks,
+    )
     for function in functions:
         OmegaConf.register_new_resolver(function.__name__, function, replace=True)

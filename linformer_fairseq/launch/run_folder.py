@@ -2,8 +2,8 @@
 
 ``config.yaml`` is the config, ``console.log`` a copy of the log, ``run.json`` one object: properties of the run
 (schema, stage, name, experiment, seed, task, data, data_bytes, dictionaries, inputs, lr, pretrained,
-finetune_from_model, paper, overrides, model, parameters, max_update, stops, warmup_updates, tokens_per_update, commit,
-versions), and
+pretrained_weights, finetune_from_model, paper, overrides, model, parameters, max_update, stops, warmup_updates,
+tokens_per_update, commit, versions), and
 ``attempts``, an entry for each start: start, end, status (running, finished, stopped, failed), updates_at_start,
 updates_at_end, world_size, hardware, slurm_job, error.
 """

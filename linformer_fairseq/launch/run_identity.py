@@ -63,6 +63,27 @@ def check_same_run(path: Path, record: Mapping[str, Any], facts: Mapping[str, An
         )
 
 
+def check_same_start(path: Path, record: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
+    """Raise if a finished run started from other weights than its pretrained checkpoint has by now.
+
+    It would be taken for a result of these. One that has not finished goes on: it has its own checkpoint.
+
+    Args:
+        path: the folder.
+        record: content of its run.json.
+        facts: properties of the run that starts, as in run.json.
+
+    Raises:
+        UserError: it did.
+    """
+    before, now = (one.get("pretrained_weights") for one in (record, facts))
+    if before and now and before != now:
+        raise UserError(
+            f"{path} holds a finished run that started from {facts['pretrained']} when it had other weights (its "
+            "pretraining went on, or was made again); choose another run.name, or remove the folder to start from these"
+        )
+
+
 def check_same_model(path: Path, config: DictConfig) -> None:
     """Raise if a run would resume from the checkpoint of another model, in a folder without run.json.
 

@@ -84,6 +84,12 @@ def resume_own(config: DictConfig, requeued_since: float | None = None) -> None:
         options.update(dict.fromkeys(RESETS, False))
 
 
+def slurm_job(environment: Mapping[str, str]) -> str | None:
+    """The job's number as users and the names of logs have it, such as 7 or, in an array, 7_3; None outside SLURM."""
+    array = environment.get("SLURM_ARRAY_JOB_ID")
+    return f"{array}_{environment['SLURM_ARRAY_TASK_ID']}" if array else environment.get("SLURM_JOB_ID")
+
+
 def began_before_requeue(attempts: Sequence[Mapping[str, Any]], environment: Mapping[str, str]) -> float | None:
     """When this job of SLURM began for the first time, in seconds since 1970; None if it was not requeued.
 
@@ -96,7 +102,7 @@ def began_before_requeue(attempts: Sequence[Mapping[str, Any]], environment: Map
     """
     if environment.get("SLURM_RESTART_COUNT", "0") == "0":
         return None
-    job = environment.get("SLURM_JOB_ID")
+    job = slurm_job(environment)
     starts = [datetime.fromisoformat(one["start"]).timestamp() for one in attempts if one.get("slurm_job") == job]
     return min(starts, default=None)
 

@@ -22,7 +22,7 @@ from linformer_fairseq.files import provenance
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.task_inputs import read_inputs
 from linformer_fairseq.launch.options import with_defaults
-from linformer_fairseq.launch.pretrained import all_options
+from linformer_fairseq.launch.pretrained import all_options, read_pretrained
 from linformer_fairseq.launch.processes import SRUN, RankInfo
 from linformer_fairseq.launch.run_folder import (
     CONSOLE_LOG,
@@ -33,8 +33,8 @@ from linformer_fairseq.launch.run_folder import (
     stops,
     updates_done,
 )
-from linformer_fairseq.launch.run_identity import check_same_model, check_same_run, data_bytes
-from linformer_fairseq.launch.start import allow_resets, began_before_requeue, resume_own
+from linformer_fairseq.launch.run_identity import check_same_model, check_same_run, check_same_start, data_bytes
+from linformer_fairseq.launch.start import allow_resets, began_before_requeue, resume_own, slurm_job
 from linformer_fairseq.training import signals
 from linformer_fairseq.training.joining import join
 from linformer_fairseq.training.process_group import leave
@@ -84,8 +84,10 @@ def train(config: DictConfig, rank_info: RankInfo, overrides: Sequence[str]) -> 
         "updates_at_end": None,
         "world_size": rank_info.world_size,
         "hardware": {"processor": f"{provenance.machine()} memory", "accelerator": accelerator(), "hosts": hosts},
-        "slurm_job": os.environ.get("SLURM_JOB_ID"),
+        "slurm_job": slurm_job(os.environ),
     }
+    if updates_done(record):  # it goes on from its own checkpoint, whatever has become of the pretrained one
+        facts["pretrained_weights"] = record.get("pretrained_weights")
     folder.begin(config, facts, attempt)
     with _console_log(path), _recorded(folder):
         _run(config)
@@ -122,7 +124,10 @@ def check_run_folder(config: DictConfig, overrides: Sequence[str]) -> None:
     """
     path = Path(config.checkpoint.save_dir)
     if record := read_record(path):
-        check_same_run(path, record, _facts(with_defaults(config), overrides))
+        facts = _facts(with_defaults(config), overrides)
+        check_same_run(path, record, facts)
+        if has_finished(record, facts):
+            check_same_start(path, record, facts)
     else:
         check_same_model(path, with_defaults(config))
 
@@ -132,6 +137,7 @@ def _is_finished(record: Mapping[str, Any], config: DictConfig, facts: Mapping[s
     check_same_run(path, record, facts)
     if not has_finished(record, facts):
         return False
+    check_same_start(path, record, facts)
     if first:
         require_checkpoints(path, config.checkpoint)
     logger.info("%s: already finished, after %d updates", path, updates_done(record))
@@ -255,6 +261,7 @@ def _tokens_per_update(config: DictConfig) -> int | None:
 
 def _facts(config: DictConfig, overrides: Sequence[str]) -> dict[str, Any]:
     run = config.run
+    start = Path(config.pretrained) if config.pretrained else None  # of a chain, it is written only later
     return {
         "stage": run.stage,
         "name": run.name,
@@ -267,6 +274,7 @@ def _facts(config: DictConfig, overrides: Sequence[str]) -> dict[str, Any]:
         "inputs": asdict(read_inputs(Path(config.task.data))) if run.stage == "finetuning" else None,
         "lr": config.optimization.lr[0],
         "pretrained": config.pretrained,
+        "pretrained_weights": read_pretrained(start).weights if start and start.is_file() else None,
         "finetune_from_model": config.checkpoint.finetune_from_model,
         "paper": OmegaConf.to_container(run.paper),
         "overrides": list(overrides),

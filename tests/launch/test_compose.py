@@ -332,6 +332,13 @@ def test_n_has_to_be_given_for_a_converted_model(own_data: Path) -> None:
         complete(compose("pretraining", words))
 
 
+def test_a_number_of_nodes_that_is_none() -> None:
+    with pytest.raises(
+        UserError, match="run.slurm.nodes x run.slurm.tasks_per_node: x x 8; expected two whole numbers"
+    ):
+        resolved(compose("pretraining", ["task.data=x", "run_config=slurm", "run.slurm.nodes=x"]))
+
+
 @pytest.mark.parametrize("key", ["run.slurm.gpus_per_node", "run.slurm.nodes"])
 def test_no_processes_at_all_are_refused(own_data: Path, key: str) -> None:
     words = [f"task.data={own_data}", "run_config=slurm", f"{key}=0"]

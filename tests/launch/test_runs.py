@@ -313,6 +313,31 @@ def test_a_finetuning_may_count_its_updates_anew(
 
 
 @pytest.mark.slow
+def test_a_finished_finetuning_is_none_of_later_weights(
+    linformer: Linformer, pretrained: Path, task_data: Path, tmp_path: Path
+) -> None:
+    start = tmp_path / "best.pt"
+    shutil.copy(pretrained / "checkpoint_best.pt", start)
+    words = [
+        *("finetune", "task=sst2", "run_config=cpu", f"task.data={task_data}", "run.name=sst2"),
+        *(f"pretrained={start}", "lr_scheduler.warmup_updates=1"),
+    ]
+    linformer(*words, "optimization.max_update=2", cwd=tmp_path)
+    before = record(tmp_path / "runs" / "sst2")["pretrained_weights"]
+    state = torch.load(start, weights_only=False)
+    torch.save(state, start)
+    assert "already finished" in linformer(*words, "optimization.max_update=2", cwd=tmp_path), "the same weights"
+    state["model"]["encoder.sentence_encoder.embed_tokens.weight"][5] += 1
+    torch.save(state, start)
+    for option in ((), ("--dry-run",)):
+        output = linformer(*words, "optimization.max_update=2", *option, cwd=tmp_path, status=1)
+        assert f"sst2 holds a finished run that started from {start} when it had other weights" in output
+    linformer(*words, "optimization.max_update=3", cwd=tmp_path)  # from its own checkpoint
+    assert [one["updates_at_end"] for one in attempts(tmp_path / "runs" / "sst2")] == [2, 3]
+    assert record(tmp_path / "runs" / "sst2")["pretrained_weights"] == before
+
+
+@pytest.mark.slow
 def test_a_requeued_job_goes_on_although_its_command_begins_anew(
     linformer: Linformer, pretraining: Words, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

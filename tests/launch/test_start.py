@@ -120,6 +120,10 @@ def test_a_requeued_job_does_not_begin_anew_each_time(tmp_path: Path) -> None:
     assert began_before_requeue(attempts[:1], requeued) is None
     assert began_before_requeue(attempts, {"SLURM_JOB_ID": "7"}) is None  # commands in an interactive job
     assert began_before_requeue(attempts, {}) is None
+    # the last element of an array has the array's own number as SLURM_JOB_ID, others some of their own
+    element = {**requeued, "SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "3"}
+    assert began_before_requeue(attempts, element) is None
+    assert began_before_requeue([{**attempts[0], "slurm_job": "7_3"}], element) is not None
 
     def start(since: float | None) -> tuple[str, bool]:
         options = {"save_dir": str(tmp_path), "restore_file": earlier, "checkpoint_suffix": ""}

@@ -52,8 +52,9 @@ def test_each_finetuning_of_the_grid_follows(chain: tuple[Queue, dict[str, str]]
         finetuning = queue.show(f"{jobs['finetune-sst2']}_{index}")
         assert finetuning["JobState"] == "COMPLETED", queue.output(jobs["finetune-sst2"])
         assert finetuning["StartTime"] >= pretrained
-    (finetuned,) = {attempts(run)[0]["status"] for run in (queue.folder / "runs" / "tiny").glob("sst2_*")}
-    assert finetuned == "finished"
+    finetuned = [attempts(run)[0] for run in (queue.folder / "runs" / "tiny").glob("sst2_*")]
+    assert {attempt["status"] for attempt in finetuned} == {"finished"}
+    assert {attempt["slurm_job"] for attempt in finetuned} == {f"{jobs['finetune-sst2']}_{index}" for index in range(2)}
 
 
 def test_the_results_are_collected(chain: tuple[Queue, dict[str, str]]) -> None:
