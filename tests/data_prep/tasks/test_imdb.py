@@ -189,6 +189,14 @@ def test_bombs(prepare: Prepare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         prepare("imdb", path)
 
 
+def test_a_tar_may_be_larger_than_a_member(prepare: Prepare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tar_module, "MAX_MEMBER", 2**16)
+    path = tmp_path / "aclImdb.tar"
+    many = {f"train/unsup/{number}_0.txt": bytes(2**16) for number in range(1, 18)}
+    path.write_bytes(tar_bytes({**_REVIEWS, **many}))
+    prepare("imdb", path)
+
+
 def test_folders_that_are_refused(prepare: Prepare, folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="absent: no such file.*aclImdb"):
         prepare("imdb", tmp_path / "absent")
