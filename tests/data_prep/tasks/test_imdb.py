@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from data_prep.tasks import imdb
 from data_prep.tasks import tar as tar_module
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.task_inputs import without_breaks
@@ -219,6 +220,22 @@ def test_files_that_are_no_reviews(prepare: Prepare, folder: Path) -> None:
     (place / "5_9.txt").write_bytes(b"good\nfilm \xe9t\xe9")
     with pytest.raises(UserError, match="5_9.txt, line 2: not UTF-8: byte 0xe9 at offset 10"):
         prepare("imdb", folder)
+
+
+def test_a_file_that_is_too_long_is_no_review(
+    prepare: Prepare, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(imdb, "MAX_REVIEW", 64)
+    more = {"train/pos/5_9.txt": "good".ljust(64, "!"), "train/pos/6_9.txt": "good".ljust(65, "!")}
+    for name, text in more.items():
+        (folder / "aclImdb" / name).write_text(text)
+    tar = tmp_path / "imdb.tar"
+    tar.write_bytes(tar_bytes({**_REVIEWS, **more}))
+    for number, source in enumerate((folder, tar)):
+        task = prepare("imdb", source, out=tmp_path / str(number))
+        rejected = (task / "rejected.tsv").read_text()
+        assert "6_9.txt\t1\t65 bytes: no review is that long" in rejected and "5_9.txt" not in rejected
+        assert (task / "ids" / "train.txt").read_text().split()[-2:] == ["pos/5_9", "pos/10_8"]
 
 
 def test_a_name_that_is_not_utf8_is_no_review(prepare: Prepare, folder: Path, tmp_path: Path) -> None:
