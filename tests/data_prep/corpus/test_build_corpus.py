@@ -108,7 +108,7 @@ def test_paragraphs_are_compared_where_asked(documents: list[str], tmp_path: Pat
     assert manifest["totals"]["duplicate_paragraphs"] == 2 and manifest["totals"]["duplicates"] == 1  # type: ignore[index]
 
 
-@pytest.mark.parametrize(("weight", "share"), [(0.3, 0.3), (1.0, 1.0), (2.0, 2.0), (2.5, 2.5)])
+@pytest.mark.parametrize(("weight", "share"), [(0.1, 0.1), (0.3, 0.3), (1.0, 1.0), (2.0, 2.0), (2.5, 2.5)])
 def test_weights_repeat_or_thin_out_train_alone(
     documents: list[str], tmp_path: Path, weight: float, share: float
 ) -> None:
