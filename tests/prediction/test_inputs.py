@@ -71,8 +71,10 @@ def test_tsv_without_a_header_is_texts_or_pairs(tmp_path: Path) -> None:
     ]
 
 
-def test_tsv_with_a_header_has_named_columns(tmp_path: Path) -> None:
-    path = write(tmp_path / "dev.tsv", "index\tquestion\tsentence\n7\twhy\tso\n8\twhy\n")
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_tsv_with_a_header_has_named_columns(tmp_path: Path, end: str) -> None:
+    lines = ["index\tquestion\tsentence", "7\twhy\tso", "8\twhy"]
+    path = write(tmp_path / "dev.tsv", "".join(line + end for line in lines))
     assert read(opened(path, "sentence")) == [("2", "so"), ("3", "expected 3 columns as in the first line, found 2")]
     assert read(opened(path, "sentence", "question"))[0] == ("2", ("so", "why"))
     with pytest.raises(UserError, match=r"no column 'text' in its first line, which has: index, question, sentence"):
