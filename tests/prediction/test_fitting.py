@@ -61,6 +61,14 @@ def test_windows_of_a_pair_move_over_the_longer_text() -> None:
     assert swapped == [[0, *range(s, s + 4), 2, 2, 100, 101, 2] for s in (200, 202, 205)]
 
 
+def test_the_other_text_of_a_pair_keeps_its_beginning() -> None:
+    question, document = ids(7), ids(9, 200)
+    found = rows(fit([question, document], FRAME, 10, WINDOWS))
+    assert found == [[0, 100, 101, 102, 2, 2, *range(s, s + 3), 2] for s in (200, 203, 206)]
+    swapped = rows(fit([document, question], FRAME, 10, WINDOWS))
+    assert swapped == [[0, *range(s, s + 3), 2, 2, 100, 101, 102, 2] for s in (200, 203, 206)]
+
+
 @given(st.lists(st.integers(0, 80), min_size=1, max_size=2), st.integers(0, 30), st.sampled_from(LONG))
 def test_whatever_the_lengths_everything_fits(lengths: list[int], more: int, how: str) -> None:
     limit = smallest(len(lengths)) + more
