@@ -124,6 +124,21 @@ def test_a_parquet_folder_is_no_pattern(
     assert json.loads((task / "manifest.json").read_text())["splits"]["train"]["labels"] == {"1": 1}
 
 
+@pytest.mark.parametrize(("more", "found"), [({}, "0\n1\n"), ({"idx": [7, 5]}, "7\n5\n")])
+def test_rows_without_a_number_are_counted_from_zero(
+    prepare: Callable[..., Path], tmp_path: Path, more: dict[str, list[int]], found: str
+) -> None:
+    folder = tmp_path / "sst2"
+    folder.mkdir()
+    for split in ("train", "validation", "test"):
+        content = parquet_bytes({"sentence": ["good", "bad"], "label": [1, 0], **more})
+        (folder / f"{split}-0.parquet").write_bytes(content)
+    task = prepare("sst2", folder)
+    assert {path.name: path.read_text() for path in (task / "ids").iterdir()} == {
+        f"{split}.txt": found for split in ("train", "valid", "test")
+    }
+
+
 def test_bad_parquet_files(prepare: Callable[..., Path], tmp_path: Path) -> None:
     folder = tmp_path / "sst2"
     folder.mkdir()
