@@ -96,6 +96,13 @@ def test_models_of_two_sizes_are_apart() -> None:
     assert [row[-1] for row in table.rows[2:]] == ["-", "360.0"]  # there is no RoBERTa of six layers
 
 
+def test_a_roberta_of_another_length_is_not_compared_with() -> None:
+    longer = dataclasses.replace(ROWS[3], name="longer_s1", model=dataclasses.replace(ROWS[3].model, n=512))
+    for robertas, then in (([ROWS[3], longer], "360.0"), ([longer], "-")):
+        (table,), _ = perplexity_table([*ROWS[:3], *robertas])
+        assert [row[-1] for row in table.rows[1:]] == ["-"] * len(robertas) + [then]
+
+
 def test_a_run_that_started_from_a_converted_model_says_so() -> None:
     rows = [
         pretrained("a", 100, 2000, pretrained=Pretrained("converted", "model.safetensors")),
