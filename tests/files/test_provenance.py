@@ -22,6 +22,7 @@ def test_the_commit_says_whether_files_differ_from_it(tmp_path: Path) -> None:
     assert provenance.commit(installed) == "unknown (no git checkout)", (
         "the commit of the project that uses the package"
     )
+    assert provenance.commit(tmp_path) == commit, "files that git does not track are no changes"
     (tmp_path / "x").write_text("2")
     assert provenance.commit(tmp_path) == f"{commit} with uncommitted changes"
 
