@@ -151,6 +151,11 @@ def _move_border(data: Path) -> None:
     mmap_dataset.write_index(data / "train.idx", sizes, np.dtype(np.uint16))
 
 
+def _patch_item_1(data: Path) -> None:
+    """Its first id."""
+    _patch(data / "train.bin", int(mmap_dataset.open_dataset(data / "train").offsets[1]), b"\x11\1")
+
+
 DAMAGES = {
     "truncated bin": (lambda data: _cut(data / "train.bin"), r"train.bin: [\d,]+ bytes long, while its .idx needs"),
     "truncated idx": (lambda data: _cut(data / "train.idx"), r"train.idx: [\d,]+ bytes long, while its [\d,]+ items"),
@@ -168,6 +173,7 @@ DAMAGES = {
     "size": (lambda data: _patch(data / "train.idx", 26, b"\0\0\0\0"), "train.idx: item 0 has 0 tokens"),
     "border": (_move_border, r"train.bin: item 2 ends with id \d+, not with </s> \(2\)"),
     "id": (lambda data: _patch(data / "train.bin", 4, b"\x11\1"), r"train.bin: id 273 at byte 4 \(item 0\).* 273 symb"),
+    "first id": (_patch_item_1, r"train.bin: id 273 at byte \d+ \(item 1\).* 273 symb"),
     "dictionary": (lambda data: _patch_whole(data / "dict.txt", b"a 1\n"), r"train.bin: id \d+ at .* 5 symbols"),
 }
 
