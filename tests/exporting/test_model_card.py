@@ -378,6 +378,19 @@ def test_options_that_an_old_checkpoint_does_not_have_are_not_fairseqs_defaults(
     } == dict(training.rows(Stage(Path("x"), Settings(Path("x"), config), Data("x"), None, None, None, None), 3))
 
 
+@pytest.mark.parametrize("accumulated", [4, [4]])
+def test_a_batch_is_that_of_all_processes(accumulated: Any) -> None:
+    config = OmegaConf.create(
+        {
+            "optimization": {"update_freq": accumulated},
+            "distributed_training": {"distributed_world_size": 3},
+            "dataset": {"batch_size": 2, "max_tokens": 100},
+        }
+    )
+    found = dict(training.rows(Stage(Path("x"), Settings(Path("x"), config), Data("x"), None, None, None, None), 0))
+    assert found["batch"] == "at most 24 examples and 1,200 tokens, with padding, in each update"
+
+
 def test_the_model_of_the_package_has_the_sections_that_people_wrote() -> None:
     card = card_of(Path("linformer-small"))
     page = (shipped_folder("linformer-small").parent / "README.md").read_text(encoding="utf-8")
