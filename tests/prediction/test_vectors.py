@@ -68,6 +68,18 @@ def test_parquet(tmp_path: Path, rows: int, monkeypatch: pytest.MonkeyPatch) -> 
     ]
 
 
+@pytest.mark.parametrize(("rows", "values", "groups"), [(4, 2 * WIDTH, [2, 1, 1]), (3, 100, [3, 1])])
+def test_a_row_group_ends_after_so_many_rows_or_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, values: int, groups: list[int]
+) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    monkeypatch.setattr(vectors, "_ROWS", rows)
+    monkeypatch.setattr(vectors, "_VALUES", values)
+    found = [tokens(1), tokens(2), tokens(3, 4), tokens(5)]
+    about = parquet.read_metadata(written(tmp_path / "t.parquet", *found, of_tokens=True))
+    assert [about.row_group(number).num_rows for number in range(about.num_row_groups)] == groups
+
+
 def test_nothing_is_left_of_what_failed(tmp_path: Path) -> None:
     for name in ("v.npy", "v.parquet"):
         with pytest.raises(ZeroDivisionError), open_vectors(tmp_path / name, WIDTH, True) as out:
