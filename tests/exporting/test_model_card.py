@@ -428,6 +428,8 @@ def test_differences_from_the_paper() -> None:
     assert architecture.differences(directly(20, **sizes, projection="linear").args) == []
     found = architecture.differences(directly(20, **sizes, projection="linear", projection_step=0.5).args)
     assert found == ["`projection_step=0.5` (there: `1`)"]
+    found = architecture.differences(directly(20, **sizes, projection="linear", encoder_normalize_before=True).args)
+    assert found == ["`encoder_normalize_before=true` (there: `false`)"]
 
 
 @pytest.mark.parametrize(
