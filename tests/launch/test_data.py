@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from linformer_fairseq.launch.data import (
     check_pretraining_data,
     check_sentences,
     check_task_data,
+    check_task_name,
 )
 from tests.binarised import write_items, write_task
 from tests.messages import says
@@ -105,6 +107,20 @@ def test_splits_of_ones_own_are_read(own_data: Path, task_data: Path) -> None:
     assert check_task_data(task_data, Splits("valid", ("train",))) == ["one", "two", "three"]
     with pytest.raises(UserError, match="^dataset.train_subset=dev: "):
         check_task_data(task_data, Splits("dev"))
+
+
+@pytest.mark.parametrize("name", ["sst2", "qnli", "qqp", "imdb"])
+def test_data_of_another_task_are_refused(tmp_path: Path, name: str) -> None:
+    folder = task(tmp_path / "task", [3], [3])
+    check_task_name(name, folder)  # of another program, which does not say
+    other = "qqp" if name != "qqp" else "qnli"
+    (folder / "manifest.json").write_text(json.dumps({"task": other}))
+    with pytest.raises(
+        UserError, match=f"^task={name}, but {folder} was prepared as {other}; change task or task.data"
+    ):
+        check_task_name(name, folder)
+    for own in (other, "ones_own", None):
+        check_task_name(own, folder)
 
 
 def options(**task: Any) -> DictConfig:
