@@ -128,6 +128,16 @@ def test_data_give_vocabulary_and_epochs(run, tmp_path):
     assert "12,200 tokens: less than 0.01 epochs" in text
 
 
+def test_data_of_one_update_are_enough(run, tmp_path):
+    (tmp_path / "dict.txt").write_text("a 3\nb 2\n<mask> 1\n")
+    options = {"task.data": str(tmp_path), "dataset.batch_size": 10, "optimization.update_freq": [1]}
+    # <s> at the beginning of each block is not in the data
+    for tokens, warnings in ((10 * (N - 1), 0), (10 * (N - 1) - 1, 1)):
+        write_split(tmp_path / "train", [tokens])
+        found, _ = run(**options, **{"optimization.max_update": 1})
+        assert len(found.warnings) == warnings and all(f"fewer than an update of {10 * N}" in w for w in found.warnings)
+
+
 def test_a_run_ends_after_its_epochs_if_they_come_first(run, tmp_path):
     for shard in "01":
         (tmp_path / shard).mkdir()
