@@ -137,6 +137,12 @@ def test_full_precision_keeps_four_numbers_a_parameter(small):
     assert memory_of(config, sizes, 1, N, MASKED).gradients == 8 * sizes.parameters
 
 
+def test_the_optimizers_step_needs_memory_too(small):
+    config = on_cpu(small(LINFORMER, projected_dim=8))
+    sizes = sizes_of(config, 1_000_000)  # so that the parameters are more than a sequence's activations
+    assert memory_of(config, sizes, 1, N, masked=0).activations == 4 * sizes.parameters
+
+
 def test_frozen_projections_have_no_gradient(small):
     config = on_cpu(small(LINFORMER, projected_dim=8, projection="linear", freeze_projection=True))
     sizes = sizes_of(config, SYMBOLS)
