@@ -209,6 +209,7 @@ COMPONENTS = (
     Component("torch", torch),
     Component("fairseq", fairseq),
     Component("hydra-core", distribution("hydra-core", INSTALL_FAIRSEQ, "hydra")),
+    Component("submitit", distribution("submitit", INSTALL_FAIRSEQ)),
     Component("omegaconf", distribution("omegaconf", INSTALL_FAIRSEQ)),
     Component("numpy", distribution("numpy")),
     Component("CUDA", cuda, "training runs on the CPU, and slowly"),

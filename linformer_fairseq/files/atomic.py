@@ -103,7 +103,7 @@ def check_output(option: str, path: Path, *inputs: Path | int | None) -> None:
         obstacle = "" if error.filename in (None, str(path)) else f"{error.filename}: "
         raise UserError(f"{option} {path}: {obstacle}{error.strerror or error}") from None
     if path.exists() and any(one is not None and _same(path, one) for one in inputs):
-        raise UserError(f"{option} {path}: is the input, which would be lost; choose another file")
+        raise UserError(f"{option} {path}: this file is read, and would be lost; choose another file")
 
 
 def _same(path: Path, other: Path | int) -> bool:

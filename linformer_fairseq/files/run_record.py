@@ -44,6 +44,8 @@ class Attempt:
     world_size: int
     end: str | None = None
     updates_at_end: int | None = None
+    changed: list[str] = field(default_factory=list)
+    """Options with another value than at the start before: each with both; empty in records of earlier versions."""
 
 
 @dataclass(frozen=True)

@@ -199,8 +199,13 @@ def _check_installed(config: DictConfig) -> None:
 
 
 def _check_batch(config: DictConfig) -> None:
-    """Raise if nothing gives the size of a batch, or max_tokens makes batches of blocks smaller than update_freq is
-    computed from, or than a block."""
+    """Raise if nothing gives the size of a batch, updates have several sizes, or max_tokens makes batches of blocks
+    smaller than update_freq is computed from, or than a block."""
+    if len(set(frequencies := config.optimization.update_freq)) > 1:  # fairseq takes the next one in each epoch
+        raise UserError(
+            f"optimization.update_freq={list(frequencies)}: updates would have several sizes, but a run's plan, row of "
+            "results and curve have one; expected one number (fairseq-train takes several)"
+        )
     sequences, tokens = config.dataset.batch_size, config.dataset.max_tokens
     if sequences is None and tokens is None:
         raise UserError("dataset.batch_size=null and dataset.max_tokens=null: expected a number for one of them")

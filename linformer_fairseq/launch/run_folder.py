@@ -5,7 +5,7 @@
 pretrained_weights, finetune_from_model, paper, overrides, model, parameters, max_update, stops, warmup_updates,
 tokens_per_update, commit, versions), and
 ``attempts``, an entry for each start: start, end, status (running, finished, stopped, failed), updates_at_start,
-updates_at_end, world_size, hardware, slurm_job, error.
+updates_at_end, world_size, hardware, slurm_job, error, changed (options with another value than at the start before).
 """
 
 from __future__ import annotations
@@ -67,10 +67,11 @@ class RunFolder:
             if earlier["status"] == "running":  # the lock was free: it was killed
                 earlier.update(status="failed", error="killed before it could record its end")
         text = OmegaConf.to_yaml(config, resolve=True)
-        if changed := changed_options(self.path / CONFIG, text):
+        changed = changed_options(self.path / CONFIG, text)
+        if changed:
             logger.warning("%s: goes on with other options than before: %s", self.path, "; ".join(changed))
         write_file(self.path / CONFIG, text)
-        started = {"start": now(), "end": None, "status": "running", "error": None, **attempt}
+        started = {"start": now(), "end": None, "status": "running", "error": None, **attempt, "changed": changed}
         self._record = {"schema": run_record.SCHEMA, **facts, "attempts": [*attempts, started]}
         self._save()
 

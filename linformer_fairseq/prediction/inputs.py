@@ -21,6 +21,7 @@ from linformer_fairseq.prediction.parquet import open_parquet
 
 COMPRESSED = {".gz": "zcat", ".bz2": "bzcat", ".xz": "xzcat", ".zst": "zstdcat"}
 """Extensions of compressed files, and the programs that decompress them."""
+_SIGNATURES = {b"\x1f\x8b": "zcat", b"BZh91AY&SY": "bzcat", b"\xfd7zXZ\0": "xzcat", b"\x28\xb5\x2f\xfd": "zstdcat"}
 
 
 def open_source(path: Path | None, stdin: IO[bytes] | None, kind: str | None, fields: Sequence[str]) -> Source:
@@ -36,7 +37,8 @@ def open_source(path: Path | None, stdin: IO[bytes] | None, kind: str | None, fi
 
     Raises:
         UserError: the file does not exist, is compressed or CSV, lacks a column or has it twice, or is not a parquet
-            file; standard input is closed; or the options do not fit together. The iterator raises it for UTF-16.
+            file; standard input is closed; or the options do not fit together. The iterator raises it for UTF-16 and
+            compressed input.
     """
     if len(fields) > 2:
         raise UserError(f"--field {', '.join(fields)}: expected one name, or two for pairs")
@@ -86,7 +88,8 @@ def _lines(stream: IO[bytes], name: str) -> Iterator[_Line]:
     """Lines without their ends; LF and CRLF end a line, nothing else does.
 
     Raises:
-        UserError: the first line begins with the byte order mark of UTF-16, whose other lines may look like UTF-8.
+        UserError: the input begins like a compressed file, or with the byte order mark of UTF-16, whose other lines
+            may look like UTF-8.
     """
     number = 0
     with stream:
@@ -100,6 +103,8 @@ def _lines(stream: IO[bytes], name: str) -> Iterator[_Line]:
                 continue
             if number == 1:
                 refuse_utf16(name, raw)
+                if program := next((said for begin, said in _SIGNATURES.items() if raw.startswith(begin)), None):
+                    raise UserError(f"{name}: is compressed; decompress it with: {program} FILE | linformer ... -")
                 raw = raw.removeprefix(BYTE_ORDER_MARK)
             yield _Line(number, decoded(raw.removesuffix(b"\n").removesuffix(b"\r")), size)
 

@@ -1,4 +1,4 @@
-"""Accuracy and training time of any finetunings: a table by model and task, with medians over seeds."""
+"""Accuracy and training time of any finetunings: a table by model and task, with medians over runs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import load, read_object
 from linformer_fairseq.results.paper import TASKS
 from linformer_fairseq.results.rows import Row
-from linformer_fairseq.results.selection import distinct_names, newest, provenance, training_hours
+from linformer_fairseq.results.selection import changed_settings, distinct_names, newest, provenance, training_hours
 from linformer_fairseq.results.tables import Table, spread
 
 _LEGEND = (
     "Best validation accuracy of each run in percent, which is chosen on the data that is reported: the median over "
-    "seeds; in brackets lowest to highest and number of seeds. Minutes of training: tokens by the median speed of the "
-    "log's intervals, the median over seeds."
+    "runs; in brackets lowest to highest and number of runs, each with another seed of pretraining or finetuning. "
+    "Minutes of training: tokens by the median speed of the log's intervals, the median over runs."
 )
 
 _CONTROLS = (
@@ -80,6 +80,7 @@ def accuracy_table(rows: Iterable[Row], controls: Sequence[Control] = ()) -> tup
     if unfinished:
         notes.append(f"Not counted, unfinished or without an accuracy: {', '.join(unfinished)}.")
     done = [row for row in runs if row.finished and row.accuracy is not None]
+    notes += changed_settings(done)
     tasks = sorted({str(row.task) for row in done}, key=lambda task: (task not in TASKS, task))
     lines = [["", *(heading for task in tasks for heading in (TASKS.get(task, task), "minutes"))]]
     groups: dict[str, list[Row]] = {}

@@ -21,7 +21,7 @@ class Collected:
     left_out: list[str] = field(default_factory=list)
     """A sentence for each folder that could not be read; it begins with the folder."""
     remarks: list[str] = field(default_factory=list)
-    """The same for unfinished runs, which were collected, and for copies."""
+    """The same for runs that were collected, but are unfinished or had changing settings, and for copies."""
 
 
 def collect(folders: Iterable[Path]) -> Collected:
@@ -49,8 +49,11 @@ def collect(folders: Iterable[Path]) -> Collected:
         found.rows.append(row)
         if not row.finished:
             found.remarks.append(
-                f"{run}: counted as unfinished: {row.updates:,} of {row.max_update:,} updates ({row.status})"
+                f"{run}: counted as unfinished: {row.updates:,} of {row.max_update:,} updates "
+                f"({row.status}{', or killed' * (row.status == 'running')})"
             )
+        if row.changed:
+            found.remarks.append(f"{run}: settings were changed when it was resumed: {', '.join(row.changed)}")
     return found
 
 

@@ -9,7 +9,14 @@ from dataclasses import dataclass
 
 from linformer_fairseq.results.curves import Curve, Figure, Panel, diverged, points
 from linformer_fairseq.results.rows import Row
-from linformer_fairseq.results.selection import distinct_names, is_untrained, newest, provenance, training_hours
+from linformer_fairseq.results.selection import (
+    changed_settings,
+    distinct_names,
+    is_untrained,
+    newest,
+    provenance,
+    training_hours,
+)
 from linformer_fairseq.results.tables import Table, spread
 
 _LEGEND = (
@@ -79,6 +86,7 @@ def perplexity_table(rows: Iterable[Row]) -> tuple[list[Table], list[str]]:
     without = [row.name for group in found for row in group.rows if row.finished and _end(row) is None]
     if without:
         notes.append(f"Without a finite perplexity at the end, not counted: {', '.join(without)}.")
+    notes += changed_settings(row for group in found for row in group.rows if row.finished)
     return [Table("Masked-language modelling", lines)], [_LEGEND, *notes, _about(found)]
 
 

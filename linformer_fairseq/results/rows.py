@@ -129,6 +129,8 @@ class Row:
     versions: dict[str, str]
     tokens_per_second: float | None = None
     """Speed of training, padding excluded: the median over the intervals of the log."""
+    changed: list[str] = field(default_factory=list)
+    """Options of training that were changed when the run was resumed."""
 
     @property
     def key(self) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,6 +24,19 @@ LOG = "train.log"
 _OPTIONS = (
     *("projection_init", "projection_step", "freeze_projection", "row_weights", "short_inputs", "kernel_strides"),
     "attention_start",
+)
+_OF_TRAINING = (
+    *(
+        "model.",
+        "task.",
+        "criterion.",
+        "optimizer.",
+        "lr_scheduler.",
+        "ema.",
+        "optimization.clip_norm",
+        "dataset.max_tokens",
+    ),
+    *("dataset.batch_size", "run.tokens_per_update", "run.sentences_per_update", "run.precision"),
 )
 
 
@@ -110,7 +123,14 @@ def read_run(folder: Path, seen: dict[Path, Row] | None = None) -> Row:
         hardware=_hardware(record.attempts),
         versions={name: version for name, version in sorted(record.versions.items()) if version is not None},
         tokens_per_second=log.tokens_per_second,
+        changed=_changed(record.attempts),
     )
+
+
+def _changed(attempts: Sequence[Attempt]) -> list[str]:
+    """The options of training whose values differed between attempts; not where data lie, or how many processes."""
+    names = {text.partition(":")[0] for attempt in attempts for text in attempt.changed}
+    return sorted(name for name in names if name.startswith(_OF_TRAINING) and name != "task.data")
 
 
 def _identity(record: Record) -> str:

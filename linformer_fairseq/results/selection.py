@@ -31,6 +31,12 @@ def newest(rows: Iterable[Row]) -> tuple[list[Row], list[str]]:
     return kept, notes
 
 
+def changed_settings(rows: Iterable[Row]) -> list[str]:
+    """A note about the runs whose settings changed on the way; none if there are no such runs."""
+    found = [f"{row.name} ({', '.join(row.changed)})" for row in rows if row.changed]
+    return [f"Settings were changed on the way, which names do not tell: {'; '.join(found)}."] if found else []
+
+
 def model_name(model: Model, with_n: bool = False) -> str:
     """Such as "Linformer, n = 512, k = 128, layerwise"."""
     parts = ["RoBERTa" if model.family == "roberta" else model.family.capitalize()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -207,6 +208,9 @@ def test_missing_files_are_named(folders: tuple[Path, Path], tmp_path: Path) -> 
         LinformerRobertaModel.from_pretrained("./nowhere")
     with pytest.raises(FileNotFoundError, match=r"nowhere"):
         LinformerRobertaModel.from_pretrained(str(tmp_path / "nowhere"), "model.pt", str(data))
+    named = re.escape(f'name a checkpoint beside its folder, as in from_pretrained("{model}", "model.pt")')
+    with pytest.raises(FileNotFoundError, match=named):
+        LinformerRobertaModel.from_pretrained(str(model / "model.pt"))
     (tmp_path / "a:b").mkdir()
     with pytest.raises(ValueError, match=r"a:b: .*colon"):
         LinformerRobertaModel.from_pretrained(str(tmp_path / "a:b"))

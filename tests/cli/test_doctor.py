@@ -66,7 +66,7 @@ def test_bare_environment(bare):
     assert rows["sentencepiece"][1] == "missing"
     assert "without it: no sentencepiece vocabulary" in rows["sentencepiece"][2]
     assert "linformer_fairseq.core" in rows["fairseq"][2]
-    assert "Fix first: torch, fairseq, hydra-core, omegaconf, numpy." in out
+    assert "Fix first: torch, fairseq, hydra-core, submitit, omegaconf, numpy." in out
 
 
 @pytest.mark.parametrize(

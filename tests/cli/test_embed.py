@@ -66,7 +66,7 @@ def test_the_mean_is_the_default_and_tokens_can_be_had(texts: Path, tmp_path: Pa
 def test_the_lengths_do_not_replace_the_input(texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = texts.rename(tmp_path / "w.lengths.npy")
     embed(given, "--format", "lines", "--out", tmp_path / "w.npy", "--pooling", "tokens", status=1)
-    assert says(capsys.readouterr().err, f"--out {given}", "is the input")
+    assert says(capsys.readouterr().err, f"--out {given}", "this file is read")
     assert given.read_text() == "\n".join(TEXTS) and list(tmp_path.iterdir()) == [given]
 
 

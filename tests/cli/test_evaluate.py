@@ -186,7 +186,7 @@ def test_examples_without_a_class_or_of_another_number_are_refused_before_the_wo
         (("--results", "taken/x"), ("--results taken/x", "taken", "is a file")),
         (("--submission", "taken/x"), ("--submission taken/x", "taken", "is a file")),
         (("--out", "x", "--results", "./x"), ("--results x", "--out")),
-        (("--results", "no.pt"), ("--results no.pt", "is the input")),
+        (("--results", "no.pt"), ("--results no.pt", "this file is read")),
         (("--split", "test", "--results", "x"), ("--results x", "test of", "no labels")),
     ],
 )
@@ -209,7 +209,7 @@ def test_the_weights_in_a_folder_are_not_overwritten(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (weights := tmp_path / "model.pt").write_text("old")
-    assert says(fails(capsys, tmp_path, data, "--out", weights), f"--out {weights}", "is the input")
+    assert says(fails(capsys, tmp_path, data, "--out", weights), f"--out {weights}", "this file is read")
     assert weights.read_text() == "old"
 
 
@@ -221,7 +221,7 @@ def test_the_files_of_the_task_are_not_overwritten(
     shutil.copytree(data, tmp_path / "task")
     lost = tmp_path / "task" / name
     before = lost.read_bytes()
-    assert says(fails(capsys, checkpoint, tmp_path / "task", option, lost), f"{option} {lost}", "is the input")
+    assert says(fails(capsys, checkpoint, tmp_path / "task", option, lost), f"{option} {lost}", "this file is read")
     assert lost.read_bytes() == before
 
 

@@ -250,7 +250,7 @@ def test_standard_input_is_not_replaced(
     with lines.open() as stream:
         monkeypatch.setattr(sys, "stdin", stream)
         assert cli.main(["predict", str(folder / "model"), "--out", str(lines), "--device", "cpu"]) == 1
-    assert says(capsys.readouterr().err, f"--out {lines}", "is the input") and lines.read_bytes() == before
+    assert says(capsys.readouterr().err, f"--out {lines}", "this file is read") and lines.read_bytes() == before
 
 
 @pytest.mark.parametrize("name", ["stdin", "stdout"])
@@ -279,7 +279,7 @@ def test_the_checkpoint_is_not_overwritten(
     weights.write_bytes(b"weights")
     for given in (weights, tmp_path):  # the file, and the folder
         assert cli.main(["predict", str(given), str(lines), "--out", str(weights)]) == 1
-        assert says(capsys.readouterr().err, f"--out {weights}", "is the input")
+        assert says(capsys.readouterr().err, f"--out {weights}", "this file is read")
         assert weights.read_bytes() == b"weights"
 
 

@@ -67,7 +67,7 @@ def test_from_run_folders_to_table_and_figure(
     assert results("table2", "--format", "latex") == 0
     assert r"\begin{tabular}" in capsys.readouterr().out
     assert results("table2", "--out", "results/runs.jsonl") == 1
-    assert says(capsys.readouterr().err, "--out results/runs.jsonl", "is the input")
+    assert says(capsys.readouterr().err, "--out results/runs.jsonl", "this file is read")
     assert len(Path("results/runs.jsonl").read_text().splitlines()) == 3
 
     monkeypatch.setattr(logging.getLogger(), "level", logging.DEBUG)  # as fairseq leaves it

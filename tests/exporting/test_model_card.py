@@ -257,9 +257,9 @@ def test_scores_of_evaluate(finetuned: Path, task: Path, tmp_path: Path, capsys:
     for lost in (scores, finetuned):
         before = lost.read_bytes()
         assert cli.main(["card", str(finetuned), "--results", str(scores), "--out", str(lost)]) == 1
-        assert "is the input" in capsys.readouterr().err and lost.read_bytes() == before
+        assert "this file is read" in capsys.readouterr().err and lost.read_bytes() == before
     assert cli.main(["card", str(finetuned.parent), "--out", str(finetuned)]) == 1
-    assert "is the input" in capsys.readouterr().err
+    assert "this file is read" in capsys.readouterr().err
     write_json(scores, {"schema": 1})
     assert cli.main(["card", str(finetuned), "--results", str(scores)]) == 1
     assert "sha256: missing" in capsys.readouterr().err

@@ -219,7 +219,7 @@ def test_open_files_are_not_replaced(path: Path, tmp_path: Path) -> None:
 
 def test_an_output_that_is_an_input_is_refused(path: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(path)
-    with pytest.raises(UserError, match="is the input, which would be lost"):
+    with pytest.raises(UserError, match="this file is read, and would be lost"):
         check_output("--out", tmp_path / "link", None, tmp_path / "missing", path)
     check_output("--out", path, None, tmp_path / "missing")
     assert path.read_bytes() == OLD

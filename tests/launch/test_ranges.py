@@ -69,6 +69,13 @@ def test_a_number_out_of_range_is_refused(own_data: Path, word: str, expected: s
         complete(compose("pretraining", [f"task.data={own_data}", "run_config=cpu", word]))
 
 
+def test_updates_of_several_sizes_are_refused(own_data: Path) -> None:
+    words = [f"task.data={own_data}", "run_config=cpu"]
+    complete(compose("pretraining", [*words, "optimization.update_freq=[2,2]"]))
+    with pytest.raises(UserError, match=re.escape("optimization.update_freq=[1, 2]: updates would have several sizes")):
+        complete(compose("pretraining", [*words, "optimization.update_freq=[1,2]"]))
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

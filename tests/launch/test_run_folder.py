@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -86,5 +87,7 @@ def test_a_resumed_run_names_the_options_that_changed(tmp_path: Path, caplog: py
         config.optimizer.weight_decay = decay
         caplog.clear()
         folder.begin(config, {}, {})
-        assert ("optimizer.weight_decay: 0.1, now 0.5" in caplog.text) == named
+        changed = ["optimizer.weight_decay: 0.1, now 0.5"]
+        assert (changed[0] in caplog.text) == named
+        assert json.loads((tmp_path / "run.json").read_text())["attempts"][-1]["changed"] == (changed if named else [])
         assert "seed" not in caplog.text

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
 import errno
+import gzip
 import io
 import json
+import lzma
 import os
 from pathlib import Path
 from typing import Any
@@ -95,6 +98,12 @@ def test_utf16_is_refused_as_a_whole(tmp_path: Path, encoding: str) -> None:
     path = write(tmp_path / "some.txt", f"{mark}one\ntwo\n".encode(encoding))
     with pytest.raises(UserError, match="is UTF-16, expected UTF-8"):
         read(opened(path))
+
+
+@pytest.mark.parametrize("module", [gzip, bz2, lzma])
+def test_compressed_text_is_refused_as_a_whole(module: Any) -> None:
+    with pytest.raises(UserError, match="^standard input: is compressed; .* FILE | linformer ... -"):
+        read(open_source(None, io.BytesIO(module.compress(b"one\ntwo\n")), None, []))
 
 
 def test_json_lines(tmp_path: Path) -> None:

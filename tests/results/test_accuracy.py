@@ -10,7 +10,8 @@ import pytest
 from linformer_fairseq import cli
 from linformer_fairseq.results import merge_rows
 from linformer_fairseq.results.accuracy import Control, Truncated, accuracy_table
-from tests.results.examples import finetuned, model, scale
+from linformer_fairseq.results.perplexity import perplexity_table
+from tests.results.examples import finetuned, model, row, scale
 
 SIZE = (2, 128)
 SMALL = {"model": model(n=256, k=64, size=SIZE), "scale": scale(2, 128, 600), "lr": 1e-3}
@@ -139,3 +140,12 @@ def test_the_command_with_controls(tmp_path: Path, capsys: pytest.CaptureFixture
     assert cli.main(command) == 1
     error = capsys.readouterr().err
     assert str(control) in error and "bag_of_words: missing" in error
+
+
+def test_runs_whose_settings_changed_are_named() -> None:
+    rows = [finetuned("sst2", 90.0, seed=1), finetuned("sst2", 91.0, seed=2, changed=["optimizer.weight_decay"])]
+    said = "Settings were changed on the way, which names do not tell: "
+    assert f"{said}linformer_s1/sst2_lr1e-05_s2 (optimizer.weight_decay)." in accuracy_table(rows)[1]
+    assert not any(said in text for text in accuracy_table(rows[:1])[1])
+    pretrained = [row("linformer_s1"), row("linformer_s2", seed=2, changed=["task.mask_prob"])]
+    assert f"{said}linformer_s2 (task.mask_prob)." in perplexity_table(pretrained)[1]

@@ -29,6 +29,11 @@ def test_sound_damaged_and_unfinished_runs(tmp_path: Path) -> None:
     assert left_out.startswith(f"{tmp_path}/bad/run.json: not JSON")
 
 
+def test_a_run_with_changing_settings_is_remarked_on(tmp_path: Path) -> None:
+    run_folder(tmp_path / "run", LOG, attempts=[attempt(), attempt(changed=["task.mask_prob: 0.15, now 0.3"])])
+    assert collect([tmp_path]).remarks == [f"{tmp_path}/run: settings were changed when it was resumed: task.mask_prob"]
+
+
 def test_a_folder_given_twice_or_within_another_counts_once(tmp_path: Path) -> None:
     run_folder(tmp_path / "runs" / "a", LOG)
     (tmp_path / "link").symlink_to(tmp_path / "runs")

@@ -15,8 +15,8 @@ ROWS = Path("results/runs.jsonl")
 def evaluate(parser: argparse.ArgumentParser) -> None:
     """Evaluate a finetuned checkpoint on a task prepared with `linformer data task`.
 
-    Prints the accuracy, and F1 for QQP, as in fairseq's validation. With --out, writes the prediction for each example;
-    with --submission, the file for GLUE's evaluation server.
+    Prints the accuracy, and F1 for QQP, computed as in fairseq's validation. With --out, writes the prediction for each
+    example; with --submission, the file for GLUE's evaluation server.
     """
     parser.add_argument(
         "checkpoint",
