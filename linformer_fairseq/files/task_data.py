@@ -53,8 +53,8 @@ class TaskData:
     @property
     def files(self) -> list[Path]:
         """The files that are read, as far as they exist."""
-        parts = [self.folder / part for part in ("input0", "input1", "label", "ids")]
-        return [self.folder / MANIFEST, *(path for part in parts for path in sorted(part.glob("*")))]
+        parts = (*texts_of(self.folder), "label", "ids")
+        return [self.folder / MANIFEST, *(path for part in parts for path in sorted((self.folder / part).glob("*")))]
 
     def rejected(self, split: str) -> int:
         """Number of rows of a split that are not in the folder because they are invalid.
@@ -78,11 +78,14 @@ class TaskData:
             raise UserError(f"{self.folder}: no split {split!r}; it has: {', '.join(splits) or 'none'}")
         words = len(read_vocabulary(self.folder / "input0" / dictionary.NAME))
         classes = len(read_vocabulary(self.folder / "label" / dictionary.NAME))
+        parts = [(text, words) for text in texts_of(self.folder)]
+        if self.has_labels(split):  # and not numbers in their place, or none
+            parts.append(("label", classes))
         examples = 0
-        for part, symbols in (("input0", words), ("input1", words), ("label", classes)):
+        for part, symbols in parts:
             prefix = self.folder / part / split
-            if not idx_of(prefix).is_file():  # no second text, or numbers in place of classes
-                continue
+            if not (idx := idx_of(prefix)).is_file():
+                raise UserError(f"{idx}: no such file, but the task has pairs of texts ({part}); {_HINT}")
             dataset = open_dataset(prefix)
             if not dataset.items:
                 raise UserError(f"{prefix}: the split has no examples")
@@ -122,6 +125,14 @@ class TaskData:
         if len(identifiers) != count:
             raise UserError(f"{path}: {len(identifiers):,} lines for {count:,} examples; {_HINT}")
         return identifiers
+
+
+def texts_of(folder: Path) -> tuple[str, ...]:
+    """The names of the folders with the texts of a task: ``input0``, and ``input1`` if its examples are pairs.
+
+    fairseq asks each split for its ``input1``, and takes pairs without theirs for single texts.
+    """
+    return ("input0", "input1") if (folder / "input1").is_dir() else ("input0",)
 
 
 def read_task(folder: Path) -> TaskData:

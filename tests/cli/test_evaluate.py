@@ -178,6 +178,16 @@ def test_examples_without_a_class_or_of_another_number_are_refused_before_the_wo
     assert says(capsys.readouterr().err, *words)
 
 
+def test_pairs_without_their_second_texts_are_refused_before_the_work(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(data, tmp_path / "task")
+    for path in (tmp_path / "task" / "input1").glob("valid.*"):
+        path.unlink()
+    message = fails(capsys, tmp_path / "no.pt", tmp_path / "task")
+    assert f"{tmp_path}/task/input1/valid.idx: no such file, but the task has pairs" in message
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -123,6 +123,18 @@ def test_data_of_another_task_are_refused(tmp_path: Path, name: str) -> None:
         check_task_name(own, folder)
 
 
+@pytest.mark.parametrize("split", ["train", "valid"])
+def test_pairs_without_their_second_texts_are_refused(tmp_path: Path, split: str) -> None:
+    folder = task(tmp_path / "task", [3], [3], second=3)
+    assert check_task_data(folder) == ["one"]
+    for suffix in (".bin", ".idx"):
+        (folder / "input1" / f"{split}{suffix}").unlink()
+    with pytest.raises(UserError, match=f"^task.data: {folder}/input1/{split}.idx: no such file; "):
+        check_task_data(folder)
+    with pytest.raises(UserError, match=f"^{folder}/input1/{split}.idx: missing$"):
+        check_lengths(folder, options(), N)
+
+
 def options(**task: Any) -> DictConfig:
     dataset = {"train_subset": "train", "valid_subset": "valid", "disable_validation": False}
     given = {"init_token": 0, "separator_token": 2, "shorten_method": "none", "shorten_data_split_list": "", **task}
@@ -131,20 +143,20 @@ def options(**task: Any) -> DictConfig:
 
 
 def task(folder: Path, train: Sequence[int], valid: Sequence[int], second: int = 0) -> Path:
-    """A task with examples of these lengths, and of a second text in the valid ones."""
+    """A task with examples of these lengths, and of a second text."""
     rows = {
         split: [([5] * (size - 1) + [2], 0) for size in sizes] for split, sizes in (("train", train), ("valid", valid))
     }
     write_task(folder, ["one"], rows)
-    if second:
-        write_items(folder / "input1" / "valid", [[5] * (second - 1) + [2]] * len(valid))
+    for split, examples in rows.items() if second else ():
+        write_items(folder / "input1" / split, [[5] * (second - 1) + [2]] * len(examples))
     return folder
 
 
 def test_examples_as_long_as_the_model_takes_pass(tmp_path: Path) -> None:
     check_lengths(task(tmp_path / "one", [N - 1, 3], [N - 1]), options(), N)  # with <s>
     check_lengths(task(tmp_path / "pairs", [3], [N - 5], second=3), options(), N)  # and </s> between the two
-    check_lengths(task(tmp_path / "bare", [N], [N - 3], second=3), options(init_token=None, separator_token=None), N)
+    check_lengths(task(tmp_path / "bare", [3], [N - 3], second=3), options(init_token=None, separator_token=None), N)
 
 
 @pytest.mark.parametrize(

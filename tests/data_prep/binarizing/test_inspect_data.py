@@ -101,6 +101,10 @@ def test_a_task_shows_inputs_with_their_label(tmp_path: Path, capsys: pytest.Cap
     mmap_dataset.write_dataset(tmp_path / "task" / "label" / "train", [np.array([4, EOS])], 6)
     assert inspect(tmp_path / "task") == 1
     assert "unequal numbers of items: input0/train 2, input1/train 2, label/train 1" in capsys.readouterr().err
+    for suffix in (".bin", ".idx"):
+        (tmp_path / "task" / "input1" / f"train{suffix}").unlink()
+    assert inspect(tmp_path / "task") == 1
+    assert f"{tmp_path}/task/input1/train: missing, while there is input0/train" in capsys.readouterr().err
 
 
 def test_the_names_of_splits_may_have_dots(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
