@@ -12,6 +12,12 @@ class Hub:
     revision: str
     """A fixed commit, for reproducibility."""
     config: str
+    splits: Mapping[str, str] = field(
+        default_factory=lambda: {"train": "train", "validation": "valid", "test": "test"}  # GLUE's
+    )
+    """Our splits by the hub's names; others there are left out."""
+    remark: str | None = None
+    """What the user is told of the splits."""
 
 
 def _glue(config: str) -> Hub:
@@ -26,6 +32,7 @@ class Task:
     """A classification task."""
 
     name: str
+    """Also decides what is done to a text before it is tokenized (`TaskInputs.text`)."""
     labels: tuple[str, ...]
     """Output i of a model is labels[i]. The order is fixed by the task (as on the hub), so that it does not depend on
     the training data. Empty: the labels in the first file, in alphabetical order."""
@@ -38,7 +45,7 @@ class Task:
     positive: str | None = None
     """The positive class of F1."""
     folder: str = ""
-    """Name of the folder in GLUE, and of the submission file."""
+    """Name of the folder in GLUE, and of the submission file; empty for a task that is not GLUE's."""
     hub: Hub = _NOWHERE
     official: Mapping[str, int] = field(default_factory=dict)
     """Number of examples in the official files, by split."""
@@ -77,7 +84,13 @@ TASKS = {
             name="imdb",
             labels=("neg", "pos"),
             texts=("text",),
-            hub=Hub("stanfordnlp/imdb", "e6281661ce1c48d982bc483cf8a173c1bbeb5d31", "plain_text"),
+            hub=Hub(
+                "stanfordnlp/imdb",
+                "e6281661ce1c48d982bc483cf8a173c1bbeb5d31",
+                "plain_text",
+                splits={"train": "train", "test": "valid"},
+                remark="valid is the test set: IMDB has no dev set; unlabelled reviews are left out",
+            ),
             official={"train": 25_000, "valid": 25_000},
         ),
         Task(name="tsv", labels=()),

@@ -14,11 +14,8 @@ from data_prep.tasks.rows import Facts, Reject, Row
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.parquet import damaged_parquet
 from linformer_fairseq.files.provenance import sha256
-from linformer_fairseq.files.task_inputs import without_breaks
+from linformer_fairseq.files.task_inputs import TaskInputs
 
-GLUE_SPLITS = {"train": "train", "validation": "valid", "test": "test"}
-IMDB_SPLITS = {"train": "train", "test": "valid"}
-"""Splits by the hub's names; IMDB has no dev set, and its unlabelled reviews are left out."""
 _ROWS = 1_000
 
 
@@ -39,7 +36,7 @@ class HubSource:
         self.task = task
         self.labels = task.labels
         self._encoding_errors = errors
-        self._splits = GLUE_SPLITS if task.folder else IMDB_SPLITS
+        self._inputs = TaskInputs(task.name)
         self._builder = "parquet"
         self._wanted: Wanted | None = None
         self._files: list[tuple[str, str, str]] = []
@@ -48,14 +45,14 @@ class HubSource:
             self.facts = self._resolve()
         else:
             self.facts = self._find(folder)
-        if not task.folder:
-            self.facts.remarks.append("valid is the test set: IMDB has no dev set; unlabelled reviews are left out")
+        if task.hub.remark:
+            self.facts.remarks.append(task.hub.remark)
 
     def _resolve(self) -> Facts:
         hub = self.task.hub
         files: dict[str, Any] = {}
         known: dict[str, str] = {}
-        for theirs, split in self._splits.items():
+        for theirs, split in self.task.hub.splits.items():
             self._wanted = Wanted(
                 "hub", hub.repository, hub.revision, hub.config, split=theirs, files=f"{hub.config}/*.parquet"
             )
@@ -70,7 +67,7 @@ class HubSource:
 
     def _find(self, folder: Path) -> Facts:
         files = {}
-        for theirs, split in self._splits.items():
+        for theirs, split in self.task.hub.splits.items():
             found = sorted(folder.glob(f"{theirs}-*.parquet"))
             if not found:
                 raise UserError(f"{folder}: no {theirs}-*.parquet; fetch the whole folder {self.task.hub.config}")
@@ -140,13 +137,11 @@ class HubSource:
             return Reject(split, name, number, f"label {label!r} is no number below {len(self.labels)}", raw)
         if label < 0 and split != "test":
             return Reject(split, name, number, "has no label", raw)
-        if not self.task.folder:
-            texts = [without_breaks(text) for text in texts]
         return Row(
             split,
             (number, 0),
             str(record.get("idx", number - 1)),
-            tuple(texts),
+            tuple(map(self._inputs.text, texts)),
             self.labels[label] if label >= 0 else None,
             name,
             number,

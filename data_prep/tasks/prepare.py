@@ -43,7 +43,12 @@ def open_source(task: Task, given: Sequence[str], errors: Errors) -> Source:
         return HubSource(task, paths[0], errors)
     if task.folder:
         return GlueSource(task, paths[0], errors)
-    return ImdbSource(task, paths[0], errors)
+    if task.name == "imdb":
+        return ImdbSource(task, paths[0], errors)
+    raise UserError(
+        f"--from {given[0]}: expected {HUB}, or a folder with the train-*.parquet of {task.hub.repository}, "
+        f"of which {task.name} is read"
+    )
 
 
 def prepare(

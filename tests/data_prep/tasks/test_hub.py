@@ -14,8 +14,14 @@ pytest.importorskip("datasets")
 import pyarrow
 import pyarrow.parquet
 
-from data_prep.tasks.definitions import TASKS
+from data_prep.tasks.definitions import TASKS, Hub, Task
+from data_prep.tasks.examples import Limit
+from data_prep.tasks.prepare import open_source
+from data_prep.tasks.prepare import prepare as prepare_task
+from data_prep.tasks.rows import Row
+from linformer_fairseq.files.cutting import CUTS
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.task_inputs import read_inputs
 from tests.data_prep.hub_server import HubServer, closed_port_endpoint, hub_environment, parquet_bytes
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -137,6 +143,23 @@ def test_rows_without_a_number_are_counted_from_zero(
     assert {path.name: path.read_text() for path in (task / "ids").iterdir()} == {
         f"{split}.txt": found for split in ("train", "valid", "test")
     }
+
+
+def test_another_task_of_the_hub_is_not_taken_for_imdb(tokenizer_folder: Path, tmp_path: Path) -> None:
+    task = Task("topics", ("a", "b"), texts=("text",), hub=Hub("owner/topics", "main", "plain"))
+    folder = tmp_path / "plain"
+    folder.mkdir()
+    with pytest.raises(UserError, match=f"^--from {folder}: expected hub, or a folder with the train-.*owner/topics"):
+        open_source(task, [str(folder)], "strict")
+    for split in task.hub.splits:
+        (folder / f"{split}-0.parquet").write_bytes(parquet_bytes({"text": [f"{split}<br />film"], "label": [1]}))
+    source = open_source(task, [str(folder)], "strict")
+    rows = {row.split: row.texts for row in source.rows() if isinstance(row, Row)}
+    texts = {"train": "train<br />film", "valid": "validation<br />film", "test": "test<br />film"}
+    assert rows == {split: (text,) for split, text in texts.items()} and not source.facts.remarks
+    # what a model that was trained on them makes of a text
+    prepare_task(task, source, tokenizer_folder, tmp_path / "task", Limit(None, CUTS[0]), strict=True, options={})
+    assert read_inputs(tmp_path / "task").text(texts["train"]) == texts["train"]
 
 
 def test_bad_parquet_files(prepare: Callable[..., Path], tmp_path: Path) -> None:
