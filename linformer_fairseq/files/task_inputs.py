@@ -13,6 +13,7 @@ from linformer_fairseq.files.provenance import MANIFEST
 
 _EXPECTED = "expected what `linformer data task` writes"
 _IMDB = "imdb"
+_PAIRS = ("qnli", "qqp")
 _BREAK = re.compile(r"<br\s{0,9}/?>", re.IGNORECASE)
 _LINE_END = re.compile(r"[\r\n]+")
 
@@ -41,6 +42,11 @@ class TaskInputs:
     def text(self, text: str) -> str:
         """A text as the task's were before they were tokenized."""
         return without_breaks(text) if self.task == _IMDB else text
+
+    @property
+    def pairs(self) -> bool:
+        """Whether an input is a pair of texts, as far as the task's name tells."""
+        return self.task in _PAIRS
 
     def write(self, folder: Path) -> None:
         """Write a manifest for `read_inputs` into the folder of a model, if there is anything to say."""

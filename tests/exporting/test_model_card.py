@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
@@ -197,6 +198,31 @@ def test_the_card_of_a_model_that_predicts_numbers_has_no_classes(task: Path, tm
     assert "classify" not in use and "linformer predict" not in use
     output = table(card, "## Architecture")["output"]
     assert output.startswith("2 numbers") and "0, 1" not in output
+
+
+@pytest.mark.parametrize("recorded", ["folder", "manifest"])
+@pytest.mark.parametrize("numbers", [False, True], ids=["classes", "numbers"])
+def test_the_code_for_a_model_of_pairs_takes_pairs(
+    numbers: bool, recorded: str, task: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = shutil.copytree(task, tmp_path / "data")
+    if recorded == "folder":  # of another program
+        (data / "manifest.json").unlink()
+    flags = ["--regression-target"] if numbers else []
+    checkpoint = write_checkpoint(data, tmp_path / "model.pt", "--max-positions", "128", *flags)
+    release(checkpoint, data, tmp_path / "pairs")
+    if recorded == "manifest":
+        shutil.rmtree(data)
+    used = card_of(tmp_path / "pairs", data=data if recorded == "folder" else None).text
+    used = used.split("\n## Use")[1].split("\n##")[0]
+    code, commands = re.findall(r"```(?:python|bash)\n(.*?)```", used, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "card", "exec"), {})
+    assert "the other text of the pair" in code and not re.search("\\bone text.*another one", code)
+    (tmp_path / "pairs.tsv").write_text("one text\tthe other\nanother one\tand its other\n")
+    note, command = commands.splitlines()
+    assert note == "# each line: a text, a tab, the other text"
+    assert cli.main(shlex.split(command)[1:]) == 0
 
 
 def test_a_model_that_was_converted_names_its_source(finetuned: Path, pretrained: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,12 @@ from typing import Any
 
 import pytest
 import torch
+
+from linformer_fairseq.exporting.hugging_face import export_folder
+from linformer_fairseq.models import LinformerRobertaModel
+from tests.data_prep.small_tokenizers import make_sentencepiece
+from tests.models import write_checkpoint
+from tests.prepared_task import qqp
 
 TEXTS = ["He opened the <mask> and walked into the room.", "A <mask>."]
 
@@ -164,3 +171,14 @@ for texts in (["one", "another one, which is longer"], ["a b c d e f g h", "i", 
 """,
         exported,
     )
+
+
+@pytest.mark.slow
+def test_the_card_of_a_classifier_of_pairs_has_code_for_pairs(run: Run, tmp_path: Path) -> None:
+    task = qqp(tmp_path, make_sentencepiece(tmp_path / "tokenizer"))
+    export_folder(str(write_checkpoint(task, tmp_path / "model.pt")), tmp_path / "pairs", task)
+    (code,) = re.findall("```python\n(.*?)```", (tmp_path / "pairs" / "README.md").read_text(), re.DOTALL)
+    hub: Any = LinformerRobertaModel.from_pretrained(tmp_path, "model.pt", task)
+    (expected,) = hub.eval().classify([("one text", "the other text of the pair")])
+    score = f"assert abs(found[0]['score'] - {expected.probability}) < 1e-4, found"
+    run(code.replace("pipeline(", "found = pipeline(") + score, tmp_path / "pairs")

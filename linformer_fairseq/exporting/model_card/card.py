@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from linformer_fairseq.checkpoints.released_folder import known_inputs
 from linformer_fairseq.exporting.trained import CheckpointModel, check_dictionaries
 from linformer_fairseq.files import provenance
 from linformer_fairseq.files.dictionary import NAME, find_dictionary, read_labels
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.markdown import markdown_table
 from linformer_fairseq.files.shipped import shipped_folder
+from linformer_fairseq.files.task_data import texts_of
 
 from . import architecture, training, usage
 from .front_matter import front_matter, metadata, split
@@ -60,11 +62,13 @@ def model_card(
     stated |= {name: value for name, value in (("license", license), ("language", language)) if value}
     library = "fairseq" if exported is None else "transformers"
     front = front_matter(metadata(model, stages, metrics, library, stated))
+    folders = _folders(model, stages[0], data)
+    pairs = _takes_pairs(model, folders)
     if exported is None:
-        used = usage.with_fairseq(model, stages[0], released)
+        used = usage.with_fairseq(model, stages[0], pairs, released)
     else:
-        used = usage.with_transformers(model, exported)
-    labels = _labels(model, stages[0], data)
+        used = usage.with_transformers(model, pairs, exported)
+    labels = _labels(model, folders)
     sections = [
         f"# {stages[0].name}\n\n{_summary(model, exported is not None)}\n",
         f"## Use\n\n{used}",
@@ -95,12 +99,23 @@ def _departures(model: CheckpointModel) -> str:
     return f"Options with other values than in the model of the paper's experiments: {', '.join(found)}.\n"
 
 
-def _labels(model: CheckpointModel, stage: Stage, data: Path | None) -> list[str]:
+def _folders(model: CheckpointModel, stage: Stage, data: Path | None) -> list[Path]:
+    """Where something can be known of the data: the folders that are named, which may be gone, and the model's."""
+    named = stage.run.record.data if stage.run and stage.run.record.data else stage.settings.get("task.data")
+    return [*([data] if data else []), model.path.parent, *([Path(named)] if named else [])]
+
+
+def _takes_pairs(model: CheckpointModel, folders: Sequence[Path]) -> bool:
+    """Whether the head was trained on pairs of texts."""
+    if model.head is None:
+        return False
+    return any(len(texts_of(folder)) == 2 or known_inputs(model.path, folder).pairs for folder in folders)
+
+
+def _labels(model: CheckpointModel, folders: Sequence[Path]) -> list[str]:
     """The names of the classes; empty where no folder has as many."""
     if model.head is None or model.regression:
         return []
-    named = stage.run.record.data if stage.run and stage.run.record.data else stage.settings.get("task.data")
-    folders = [*([data] if data else []), model.path.parent, *([Path(named)] if named else [])]
     for path in (folder / "label" / NAME for folder in folders):
         if path.is_file() and len(labels := read_labels(path)) == model.outputs:
             return labels

@@ -11,6 +11,10 @@ from linformer_fairseq.exporting.trained import CheckpointModel
 from .history import Stage
 
 _TEXT = "He opened the <mask> and walked into the room."
+_TEXTS = '["one text", "another one"]'
+_PAIRS = '[("one text", "the other text of the pair")]'
+_DICTIONARIES = '[{"text": "one text", "text_pair": "the other text of the pair"}]'
+"""Pairs, as transformers' pipelines take them."""
 
 _FAIRSEQ = """With linformer-fairseq:
 
@@ -39,8 +43,14 @@ tokenizer = AutoTokenizer.from_pretrained({folder}, trust_remote_code=True)
 """
 
 
-def with_fairseq(model: CheckpointModel, stage: Stage, released: Path | None = None) -> str:
-    """Python and a command for the checkpoint, or the folder that it was released in, and its package."""
+def with_fairseq(model: CheckpointModel, stage: Stage, pairs: bool, released: Path | None = None) -> str:
+    """Python and a command for the checkpoint, or the folder that it was released in, and its package.
+
+    Args:
+        model, stage: the model.
+        pairs: its head takes pairs of texts.
+        released: the folder.
+    """
     if released is not None:
         place, arguments = released.name, _string(released.name)
     elif stage.shipped is not None:
@@ -51,27 +61,30 @@ def with_fairseq(model: CheckpointModel, stage: Stage, released: Path | None = N
         place = folder if whole else f"{folder}/{file}"
         arguments = _string(folder) if whole else f'{_string(folder)}, {_string(file)}, "DATA"'
     place = shlex.quote(place)
+    texts = "pairs.tsv" if pairs else "texts.txt"
+    note = "# each line: a text, a tab, the other text\n" if pairs else ""
     if model.head is None:
         call = f'model.fill_mask("{_TEXT}", topk=3)  # [(text, probability, token), ...]'
         command = f'echo "{_TEXT}" | linformer fill-mask {place}'
     elif model.regression:
-        texts = 'model.encode(["one text", "another one"])'
-        call = f"model.predict({_string(model.head)}, {texts}, return_logits=True)  # (B, {model.outputs})"
-        command = f"linformer embed {place} texts.txt --out vectors.npy"
+        tokens = f"[model.encode(*pair) for pair in {_PAIRS}]" if pairs else f"model.encode({_TEXTS})"
+        call = f"model.predict({_string(model.head)}, {tokens}, return_logits=True)  # (B, {model.outputs})"
+        command = f"{note}linformer embed {place} {texts} --out vectors.npy"
     else:
-        call = 'list(model.classify(["one text", "another one"]))  # label, probability, ... of each'
-        command = f"linformer predict {place} texts.txt --out classes.tsv"
+        call = f"list(model.classify({_PAIRS if pairs else _TEXTS}))  # label, probability, ... of each"
+        command = f"{note}linformer predict {place} {texts} --out classes.tsv"
     data = "\n`DATA` is the folder with the dictionary and the tokenizer.\n" if "DATA" in arguments else ""
     return _FAIRSEQ.format(arguments=arguments, call=call, command=command) + data
 
 
-def with_transformers(model: CheckpointModel, folder: Path) -> str:
+def with_transformers(model: CheckpointModel, pairs: bool, folder: Path) -> str:
     """Python for the folder that `linformer export hf` writes."""
     if model.head is None:
         auto, call = "AutoModelForMaskedLM", f'pipeline("fill-mask", model, tokenizer=tokenizer)("{_TEXT}", top_k=3)'
     else:
         auto = "AutoModelForSequenceClassification"
-        call = 'pipeline("text-classification", model, tokenizer=tokenizer)(["one text", "another one"])'
+        texts = _DICTIONARIES if pairs else _TEXTS
+        call = f'pipeline("text-classification", model, tokenizer=tokenizer)({texts})'
     return _TRANSFORMERS.format(auto=auto, folder=_string(folder.name), call=call)
 
 

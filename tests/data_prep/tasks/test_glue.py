@@ -13,6 +13,7 @@ from data_prep.tasks.definitions import TASKS
 from data_prep.tasks.glue import GlueSource
 from data_prep.tasks.prepare import open_source
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.task_inputs import TaskInputs
 from tests.archives import zipped
 from tests.messages import says
 
@@ -275,3 +276,7 @@ def test_zips_that_are_refused(prepare: Prepare, sst2: Path, tmp_path: Path, mon
     monkeypatch.setattr(glue_module, "MAX_MEMBER", 50)
     with pytest.raises(UserError, match="SST-2/train.tsv .*69 bytes"):
         prepare("sst2", zipped(tmp_path / "bomb.zip", tables))
+
+
+def test_a_model_knows_by_its_task_whether_it_takes_pairs() -> None:
+    assert all(TaskInputs(name).pairs == (len(task.texts) == 2) for name, task in TASKS.items())
