@@ -8,10 +8,15 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from .convolution import Convolution
 from .projection import LinearProjection, Projection, RaggedHeads
 from .settings import LinformerSettings, kernel_length, window_length
 from .windows import MaxPool, MeanPool
+
+_OF_LAYERS = {"num_heads", "num_layers", "projected_dim", "dims", "attention_dropout"}
+"""Settings that a projection of all layers does not depend on, but for the largest k."""
 
 
 def build_shared_projection(settings: LinformerSettings) -> Projection | None:
@@ -27,8 +32,8 @@ def build_shared_projection(settings: LinformerSettings) -> Projection | None:
 def was_built_for(shared: Projection, settings: LinformerSettings) -> bool:
     """Whether `build_shared_projection` makes the same of these settings; also if ``shared`` is wrapped in a module."""
     built = getattr(shared, "settings", settings)
-    names = ("projection", "row_weights", "short_inputs", "projection_step", "kernel_strides", "max_positions")
-    return all(getattr(built, name) == getattr(settings, name) for name in (*names, "largest_dim", "embed_dim"))
+    names = {field.name for field in fields(settings)} - _OF_LAYERS | {"largest_dim"}
+    return all(getattr(built, name) == getattr(settings, name) for name in names)
 
 
 def build_layer_projections(

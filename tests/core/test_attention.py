@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import math
 import pickle
 import warnings
@@ -37,6 +38,7 @@ from tests.core.cases import (
     ALL_MODES,
     EVERY_CASE,
     HEADS,
+    LAYERS,
     OVERLAPPING,
     ROW_WEIGHTS,
     WIDTH,
@@ -296,15 +298,33 @@ def test_an_average_of_a_model_has_its_settings() -> None:
     model.load_state_dict(average.module.state_dict())
 
 
-def test_a_shared_projection_of_other_settings_is_refused() -> None:
-    settings = settings_of("layerwise-linear")
-    for changes in ({"projected_dim": K - 1}, {"max_positions": N + 1}, {"row_weights": "affine"}):
-        other = build_shared_projection(settings_of("layerwise-linear", **changes))
-        with pytest.raises(ValueError, match="other settings"):
-            LinformerSelfAttention(settings, 0, other)
-    shared = build_shared_projection(settings_of("layerwise-linear", attention_dropout=0.5))
-    LinformerSelfAttention(settings, 0, shared)
-    LinformerSelfAttention(settings, 0, torch.nn.Sequential(shared))  # a module around it
+_OF_E: dict[str, object] = {
+    **{"embed_dim": 2 * WIDTH, "max_positions": N + 1, "projected_dim": K - 2},
+    **{"projection": "linear", "projection_init": "normal", "freeze_projection": True, "projection_step": 0.5},
+    **{"row_weights": "affine", "short_inputs": "stretch", "kernel_strides": 2},
+}
+"""Other values than `_SHARED` has of each setting that makes another E."""
+_OF_LAYERS: dict[str, object] = {"num_heads": 2 * HEADS, "num_layers": LAYERS + 1, "attention_dropout": 0.5}
+_SHARED = "layerwise-convolution"
+
+
+def test_every_setting_is_one_of_e_or_of_layers() -> None:
+    names = {field.name for field in dataclasses.fields(LinformerSettings) if field.init}
+    assert names == {*_OF_E, *_OF_LAYERS, "sharing"}
+
+
+@pytest.mark.parametrize("name", _OF_E)
+def test_a_shared_projection_of_other_settings_is_refused(name: str) -> None:
+    other = build_shared_projection(settings_of(_SHARED, **{name: _OF_E[name]}))
+    with pytest.raises(ValueError, match="other settings"):
+        LinformerSelfAttention(settings_of(_SHARED), 0, other)
+
+
+@pytest.mark.parametrize("name", _OF_LAYERS)
+def test_a_shared_projection_fits_layers_that_differ_in_other_settings(name: str) -> None:
+    shared = build_shared_projection(settings_of(_SHARED, **{name: _OF_LAYERS[name]}))
+    LinformerSelfAttention(settings_of(_SHARED), 0, shared)
+    LinformerSelfAttention(settings_of(_SHARED), 0, torch.nn.Sequential(shared))  # a module around it
 
 
 def test_weights_are_loaded_into_a_model_without_values() -> None:
