@@ -16,7 +16,7 @@ from fairseq.models.roberta import RobertaModel
 from omegaconf import ValidationError
 
 import linformer_fairseq.models.roberta
-from linformer_fairseq.core import SHARINGS, LinformerSettings, count_projection_parameters
+from linformer_fairseq.core import PROJECTIONS, SHARINGS, LinformerSettings, count_projection_parameters
 from linformer_fairseq.models import LinformerRobertaConfig, LinformerRobertaModel
 from linformer_fairseq.models.architectures import ARCHITECTURES
 from tests.adapter.building import WORDS, from_command_line, from_hydra, make_dictionary
@@ -59,7 +59,7 @@ def build(data: Path, **changes: Any) -> torch.nn.Module:
     [
         {},
         *({"sharing": sharing} for sharing in SHARINGS),
-        *({"projection": p} for p in ("mean_pool", "max_pool", "convolution")),
+        *({"projection": p} for p in PROJECTIONS),
         {"projected_dim": "[8,4,2]", "projection": "linear"},
         {"projected_dim": "[[8,4,2,1],[1,2,3,4],[5,5,5,5]]", "sharing": "none"},
         {"freeze_projection": True, "projection_init": "normal"},

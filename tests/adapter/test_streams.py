@@ -13,6 +13,7 @@ import torch
 from fairseq.data import encoders
 from sentencepiece import SentencePieceTrainer
 
+from linformer_fairseq.core import PROJECTIONS
 from linformer_fairseq.files.tokenizers import find_tokenizer
 from linformer_fairseq.models import LinformerRobertaModel, count_parameters, encoding, quantize
 from linformer_fairseq.models.encoding import TextEncoder, masked_pieces, pieces
@@ -209,7 +210,7 @@ def test_nothing_and_padding(hub: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*not below max_positions")
-@pytest.mark.parametrize("projection", ["linear", "mean_pool", "max_pool", "convolution"])
+@pytest.mark.parametrize("projection", PROJECTIONS)
 def test_a_model_with_k_above_n_can_be_loaded(projection: str, tmp_path: Path) -> None:
     folder = make_pretrained(tmp_path, "--projection", projection, "--projected-dim", str(2 * N))
     model = LinformerRobertaModel.from_pretrained(folder)

@@ -19,12 +19,13 @@ from fairseq.data import Dictionary, encoders
 
 from linformer_fairseq import cli
 from linformer_fairseq.analysis import attention
-from linformer_fairseq.analysis.attention import probabilities, tokens_of, weights
+from linformer_fairseq.analysis.attention import probabilities, tokens_of, weights, what_e_is
 from linformer_fairseq.analysis.attention_figures import draw_attention
 from linformer_fairseq.analysis.encoder import Attention
 from linformer_fairseq.analysis.fairseq_encoder import FairseqEncoder, load_fairseq
 from linformer_fairseq.analysis.projected_rows import projected_rows
 from linformer_fairseq.conversion.task import masked_lm
+from linformer_fairseq.core import PROJECTIONS
 from linformer_fairseq.core.reference import reference_attention
 from linformer_fairseq.files.tokenizers import find_tokenizer
 from linformer_fairseq.models import LinformerRobertaModel
@@ -310,6 +311,11 @@ def test_other_kinds_of_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert says(capsys.readouterr().err, "gpt2", "roberta or bert")
     analyse(tmp_path / "none", tmp_path / "out", status=1)
     assert says(capsys.readouterr().err, "none", "no such file")
+
+
+def test_what_is_shown_of_e_is_said_of_every_projection() -> None:
+    said = {what_e_is({"encoder": {"projection": kind, "sharing": "none"}}) for kind in (None, *PROJECTIONS)}
+    assert len(said) == 1 + len(PROJECTIONS)
 
 
 def test_weights_that_are_not_finite(

@@ -17,6 +17,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from linformer_fairseq.core import (
+    PROJECTIONS,
     LinformerSelfAttention,
     LinformerSettings,
     attention,
@@ -484,7 +485,7 @@ def test_k_equal_n_with_identity_is_dense_attention() -> None:
         torch.testing.assert_close(layer(x)[0], multihead(x, x, x)[0], atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("projection", ["linear", "mean_pool", "max_pool", "convolution"])
+@pytest.mark.parametrize("projection", PROJECTIONS)
 def test_with_equal_projections_all_sharing_modes_agree(projection: str) -> None:
     x, lengths = torch.randn(3, N, WIDTH), [N, 9, 2]
     mask = padding_mask(lengths, N)
@@ -726,7 +727,7 @@ def test_long_windows_do_not_overflow_in_fp16(lengths: tuple[int, ...], strides:
 
 
 def test_k_above_n_is_allowed_with_a_warning() -> None:
-    for projection in ("linear", "mean_pool", "max_pool", "convolution"):
+    for projection in PROJECTIONS:
         with pytest.warns(UserWarning, match="not below max_positions"):
             layers, _ = _layers(f"headwise-{projection}", projected_dim=N + 3)
         x = torch.randn(2, N, WIDTH)

@@ -7,6 +7,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from linformer_fairseq.core import PROJECTIONS, SHARINGS
 from linformer_fairseq.launch.options import with_defaults
 from linformer_fairseq.planning.flops import flops_of
 from linformer_fairseq.planning.sizes import sizes_of
@@ -14,10 +15,8 @@ from tests.planning.conftest import SYMBOLS, N
 
 LINFORMER, ROBERTA = "linformer_roberta", "roberta"
 BATCH, MASKED = 3, 4
-SHARINGS = ("none", "headwise", "key_value", "layerwise")
-PROJECTIONS = ("linear", "mean_pool", "max_pool", "convolution")
 # What is not the projection's default.
-OTHER_SHORT_INPUTS = {"linear": "stretch", **dict.fromkeys(PROJECTIONS[1:], "first_columns")}
+OTHER_SHORT_INPUTS = {**dict.fromkeys(PROJECTIONS, "first_columns"), "linear": "stretch"}
 CASES = [
     (ROBERTA, {}),
     (ROBERTA, {"checkpoint_activations": True}),
