@@ -90,4 +90,5 @@ def _build(settings: LinformerSettings, rows: int, features: int, heads: int | N
         return MaxPool(rows, settings)
     if settings.projection == "convolution":
         return Convolution(rows, features, settings)
+    assert settings.projection == "linear", settings.projection
     return LinearProjection(rows, settings, heads)

@@ -12,6 +12,7 @@ from linformer_fairseq.core import (
     LinformerSelfAttention,
     LinformerSettings,
     build_attention_layers,
+    build_shared_projection,
     count_projection_matrices,
     count_projection_parameters,
 )
@@ -166,3 +167,10 @@ def test_there_are_as_many_layers_as_the_settings_have(layer: int) -> None:
     settings = LinformerSettings(16, 4, 2, 32, 8, sharing="none")
     with pytest.raises(ValueError, match=f"layer={layer}: expected 0 to 1"):
         LinformerSelfAttention(settings, layer)
+
+
+def test_a_kind_of_projection_that_nobody_builds_is_not_taken_for_another() -> None:
+    settings = LinformerSettings(**BASE)
+    object.__setattr__(settings, "projection", "new")
+    with pytest.raises(AssertionError, match="new"):
+        build_shared_projection(settings)
