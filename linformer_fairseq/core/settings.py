@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+# Checkpoints store the places of these values (signature.py): add new ones at the end.
 SHARINGS = ("none", "headwise", "key_value", "layerwise")
 PROJECTIONS = ("linear", "mean_pool", "max_pool", "convolution")
-INITIALISATIONS = ("xavier", "normal", "jl", "window_means")
 ROW_WEIGHTS = ("free", "affine")
 SHORT_INPUTS = ("first_columns", "stretch")
+
+INITIALISATIONS = ("xavier", "normal", "jl", "window_means")
 SMALLEST_STEP = 1e-4
 """Of ``projection_step``, by which E is divided when it is stored: in half precision, numbers end at 65,504."""
 

@@ -13,9 +13,17 @@ from torch import Tensor
 
 from .settings import PROJECTIONS, ROW_WEIGHTS, SHARINGS, SHORT_INPUTS, LinformerSettings
 
-_KINDS = {"projection": PROJECTIONS, "row_weights": ROW_WEIGHTS, "short_inputs": SHORT_INPUTS}
+_KINDS = {"projection": (PROJECTIONS, 4), "row_weights": (ROW_WEIGHTS, 2), "short_inputs": (SHORT_INPUTS, 2)}
+"""Values of options, and the number that the lowest digits of a kind have room for. That must stay as it is:
+checkpoints store kinds. Values that are added behind so many are counted by the highest digits."""
 _STEPS = 10**6
 """Resolution of ``projection_step`` in a signature."""
+_STRIDES = 10**6
+"""More than ``kernel_strides`` can be: it is at most k."""
+_TIMES = 10
+"""How many times as many values as the lowest digit a kind has room for."""
+_RADICES = (*(room for _, room in _KINDS.values()), _STEPS, _STRIDES, *[_TIMES] * len(_KINDS))
+"""Of the digits of a kind, the lowest first."""
 
 
 def signature_of(settings: LinformerSettings, layer: int) -> list[int]:
@@ -24,24 +32,38 @@ def signature_of(settings: LinformerSettings, layer: int) -> list[int]:
     The kind encodes the projection and the options that were added later. Those add nothing for the values that
     correspond to models from before they existed. The sharing mode of pooling is always ``none``.
     """
-    kind, unit = 0, 1
-    for name, values in _KINDS.items():
-        kind += unit * values.index(getattr(settings, name))
-        unit *= len(values)
-    kind += unit * (_STEPS - round(_STEPS * settings.projection_step))
-    kind += unit * _STEPS * (settings.kernel_strides - 1)
+    places = [divmod(values.index(getattr(settings, name)), room) for name, (values, room) in _KINDS.items()]
+    step = _STEPS - round(_STEPS * settings.projection_step)
+    digits = (*(low for _, low in places), step, settings.kernel_strides - 1, *(high for high, _ in places))
+    kind = 0
+    for digit, radix in zip(reversed(digits), reversed(_RADICES), strict=True):
+        kind = kind * radix + digit
     sharing = "none" if settings.is_pooling else settings.sharing
     return [kind, SHARINGS.index(sharing), settings.max_positions, *settings.dims[layer]]
 
 
 def projection_options(kind: int) -> dict[str, Any]:
-    """The options that the kind, the first number of a signature, encodes."""
-    options: dict[str, Any] = {}
-    for name, values in _KINDS.items():
-        kind, index = divmod(kind, len(values))
+    """The options that the kind, the first number of a signature, encodes.
+
+    Raises:
+        ValueError: it has a value that this version does not know.
+    """
+    rest, digits = kind, []
+    for radix in _RADICES:
+        rest, digit = divmod(rest, radix)
+        digits.append(digit)
+    count = len(_KINDS)
+    low, (step, strides), high = digits[:count], digits[count:-count], digits[-count:]
+    options: dict[str, Any] = {"projection_step": (_STEPS - step) / _STEPS, "kernel_strides": strides + 1}
+    for (name, (values, room)), first, times in zip(_KINDS.items(), low, high, strict=True):
+        index = first + room * times
+        if rest or index >= len(values):
+            raise ValueError(
+                f"{kind} in its signature is no {name} that this version knows: the checkpoint is damaged, or of a "
+                "newer version; update linformer-fairseq"
+            )
         options[name] = values[index]
-    strides, step = divmod(kind, _STEPS)
-    return options | {"projection_step": (_STEPS - step) / _STEPS, "kernel_strides": strides + 1}
+    return options
 
 
 def check_signature(stored: Tensor, expected: list[int], where: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import warnings
 from dataclasses import fields
@@ -15,6 +16,7 @@ from linformer_fairseq.core import (
     LinformerSettings,
     build_shared_projection,
     parse_projected_dim,
+    signature,
 )
 from linformer_fairseq.core.signature import projection_options, signature_of
 from tests.core.cases import EVERY_CASE
@@ -90,6 +92,29 @@ def test_the_numbers_in_checkpoints_are_read_as_the_options_that_they_meant(
     assert found.keys() == {"projection", "row_weights", "short_inputs", "projection_step", "kernel_strides"}
     expected = {"projection_step": 1.0, "kernel_strides": 1, **_FIRST, **change}
     assert found == {name: expected[name] for name in found}
+
+
+@pytest.mark.parametrize(("change", "stored"), _STORED)
+def test_values_can_be_added_without_another_number_in_checkpoints(
+    change: dict[str, Any], stored: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, (values, room) in signature._KINDS.items():
+        monkeypatch.setitem(signature._KINDS, name, ((*values, "new", "newer"), room))
+    settings = LinformerSettings(**{**_FIRST, **change})
+    assert signature_of(settings, 0) == stored
+    found = {stored[0]: projection_options(stored[0])}
+    for name in signature._KINDS:
+        for value in ("new", "newer"):
+            other = copy.copy(settings)
+            object.__setattr__(other, name, value)
+            (kind, *_) = signature_of(other, 0)
+            assert kind not in found and kind < 2**63
+            found[kind] = projection_options(kind)
+            assert found[kind] == {**found[stored[0]], name: value}
+    monkeypatch.undo()
+    for kind in (*list(found)[1:], -1, 10**17):
+        with pytest.raises(ValueError, match=f"^{kind} in its signature is no .* damaged, or of a newer version"):
+            projection_options(kind)
 
 
 @pytest.mark.parametrize(
