@@ -213,7 +213,7 @@ class Run:
             return
         # Before it can be a duplicate: what is left out here may still come from another source.
         if split == TRAIN and hash_fraction(cleaned.digest, "weight") >= weight - place.repeat:
-            counts["left_out_by_weight"] += place.repeat == 0
+            counts["left_out_by_weight"] += 1
             return
         paragraphs, words = self._fresh(place, document)
         if not paragraphs:
