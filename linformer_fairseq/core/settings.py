@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-# Checkpoints store the places of these values (signature.py): add new ones at the end.
+# Checkpoints store the places of these values (signature.py): add new ones at the end, and move or remove none.
 SHARINGS = ("none", "headwise", "key_value", "layerwise")
 PROJECTIONS = ("linear", "mean_pool", "max_pool", "convolution")
 ROW_WEIGHTS = ("free", "affine")

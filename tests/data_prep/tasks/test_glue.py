@@ -14,6 +14,7 @@ from data_prep.tasks.glue import GlueSource
 from data_prep.tasks.prepare import open_source
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.task_inputs import TaskInputs
+from linformer_fairseq.launch import data as launch
 from tests.archives import zipped
 from tests.messages import says
 
@@ -276,6 +277,10 @@ def test_zips_that_are_refused(prepare: Prepare, sst2: Path, tmp_path: Path, mon
     monkeypatch.setattr(glue_module, "MAX_MEMBER", 50)
     with pytest.raises(UserError, match="SST-2/train.tsv .*69 bytes"):
         prepare("sst2", zipped(tmp_path / "bomb.zip", tables))
+
+
+def test_the_launcher_knows_every_task_that_can_be_prepared_but_ones_own() -> None:
+    assert {*launch.TASKS, "tsv"} == TASKS.keys()
 
 
 def test_a_model_knows_by_its_task_whether_it_takes_pairs() -> None:
