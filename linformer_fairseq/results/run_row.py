@@ -25,18 +25,10 @@ _OPTIONS = (
     *("projection_init", "projection_step", "freeze_projection", "row_weights", "short_inputs", "kernel_strides"),
     "attention_start",
 )
+# Not those of the model, with which a run cannot be resumed, nor those of batches: updates stay as large.
 _OF_TRAINING = (
-    *(
-        "model.",
-        "task.",
-        "criterion.",
-        "optimizer.",
-        "lr_scheduler.",
-        "ema.",
-        "optimization.clip_norm",
-        "dataset.max_tokens",
-    ),
-    *("dataset.batch_size", "run.tokens_per_update", "run.sentences_per_update", "run.precision"),
+    *("task.", "criterion.", "optimizer.", "lr_scheduler.", "ema.", "optimization.clip_norm"),
+    *("run.tokens_per_update", "run.sentences_per_update", "run.precision"),
 )
 
 
