@@ -103,6 +103,8 @@ def _reason(error: Exception) -> str:
 
 def _store(error: str) -> None:
     """Tell the command that submitted the job that it has failed: without this file, submitit has to ask sacct."""
+    if "SUBMITIT_EXECUTOR" not in os.environ:  # another launcher of Hydra, on this machine
+        return
     paths = submitit.JobEnvironment().paths
     with temporary_save_path(paths.result_pickle) as path:
         cloudpickle_dump(("error", f"{error} (see {paths.stdout})"), path)

@@ -78,6 +78,9 @@ def test_a_submitted_pretraining_goes_on_with_the_model_of_a_checkpoint(
     monkeypatch.setattr(submission, "train", lambda completed, rank_info, words: started.append(completed))
     submission._submitted(config)
     assert [completed.model._name for completed in started] == ["linformer_roberta_tiny"]
+    monkeypatch.setattr(submission, "detect_rank", lambda environment, world_size: None)
+    with pytest.raises(SystemExit, match="1"):  # with another launcher of Hydra, there is nobody to tell
+        submission._submitted(config)
 
 
 def test_a_roberta_has_no_option_of_linformer() -> None:
