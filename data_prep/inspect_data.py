@@ -18,7 +18,7 @@ from data_prep.support.program import program_parser, run_program
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.mmap_check import Counts, check
 from linformer_fairseq.files.mmap_dataset import Dataset, open_dataset
-from linformer_fairseq.files.task_data import texts_of
+from linformer_fairseq.files.task_data import text_folders
 
 _BAR, _TEXT = 40, 300
 """Characters of the longest bar, and of a sample."""
@@ -116,7 +116,9 @@ def _check_all(prefixes: list[Path], folder: Path) -> tuple[dict[Dataset, Counts
 
 def _missing_texts(prefixes: list[Path], folder: Path) -> list[str]:
     """Find splits of a task of pairs that have the first texts only."""
-    splits = {text: {prefix.name for prefix in prefixes if prefix.parent == folder / text} for text in texts_of(folder)}
+    splits = {
+        text: {prefix.name for prefix in prefixes if prefix.parent == folder / text} for text in text_folders(folder)
+    }
     return [
         f"{folder / text / split}: missing, while there is input0/{split}; prepare the task again"
         for text, found in splits.items()

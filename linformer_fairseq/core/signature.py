@@ -15,7 +15,7 @@ from .settings import PROJECTIONS, ROW_WEIGHTS, SHARINGS, SHORT_INPUTS, Linforme
 
 _KINDS = {"projection": (PROJECTIONS, 4), "row_weights": (ROW_WEIGHTS, 2), "short_inputs": (SHORT_INPUTS, 2)}
 """Values of options, and the number that the lowest digits of a kind have room for. That must stay as it is:
-checkpoints store kinds. Values that are added behind so many are counted by the highest digits."""
+checkpoints store kinds. Values beyond that many are encoded in the highest digits."""
 _STEPS = 10**6
 """Resolution of ``projection_step`` in a signature."""
 _STRIDES = 10**6

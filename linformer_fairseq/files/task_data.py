@@ -53,7 +53,7 @@ class TaskData:
     @property
     def files(self) -> list[Path]:
         """The files that are read, as far as they exist."""
-        parts = (*texts_of(self.folder), "label", "ids")
+        parts = (*text_folders(self.folder), "label", "ids")
         return [self.folder / MANIFEST, *(path for part in parts for path in sorted((self.folder / part).glob("*")))]
 
     def rejected(self, split: str) -> int:
@@ -78,7 +78,7 @@ class TaskData:
             raise UserError(f"{self.folder}: no split {split!r}; it has: {', '.join(splits) or 'none'}")
         words = len(read_vocabulary(self.folder / "input0" / dictionary.NAME))
         classes = len(read_vocabulary(self.folder / "label" / dictionary.NAME))
-        parts = [(text, words) for text in texts_of(self.folder)]
+        parts = [(text, words) for text in text_folders(self.folder)]
         if self.has_labels(split):  # and not numbers in their place, or none
             parts.append(("label", classes))
         examples = 0
@@ -127,7 +127,7 @@ class TaskData:
         return identifiers
 
 
-def texts_of(folder: Path) -> tuple[str, ...]:
+def text_folders(folder: Path) -> tuple[str, ...]:
     """The names of the folders with the texts of a task: ``input0``, and ``input1`` if its examples are pairs.
 
     fairseq asks each split for its ``input1``, and takes pairs without theirs for single texts.

@@ -21,10 +21,7 @@ from omegaconf import DictConfig
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.run_record import COMMANDS
 from linformer_fairseq.launch.complete import complete
-from linformer_fairseq.launch.compose import (
-    compose,
-    jobs,
-)
+from linformer_fairseq.launch.compose import compose, jobs
 from linformer_fairseq.launch.processes import INSTALLED_MODULES_ONLY, detect_rank, kill_tree, torchrun_command
 from linformer_fairseq.launch.run_folder import CONSOLE_LOG, read_record
 from linformer_fairseq.launch.submission import folder_option, submit

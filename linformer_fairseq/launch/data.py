@@ -12,7 +12,7 @@ from omegaconf import DictConfig
 from linformer_fairseq.files.dictionary import NAME, read_labels, read_vocabulary
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.mmap_dataset import bin_of, idx_of, open_dataset
-from linformer_fairseq.files.task_data import read_task, texts_of
+from linformer_fairseq.files.task_data import read_task, text_folders
 
 _PRETRAINING = "`linformer data pretraining` makes such a folder (DIR/bin)"
 TASKS = ("sst2", "qnli", "qqp", "imdb")
@@ -85,7 +85,7 @@ def check_task_data(folder: Path, splits: Splits = _USUAL) -> list[str]:
         raise UserError(f"task.data: {folder}: data for pretraining, without labels; {_TASK}")
     for part in ("input0", "label"):
         _require(folder / part / NAME, _TASK)
-    for part in (*texts_of(folder), "label"):
+    for part in (*text_folders(folder), "label"):
         for split in splits.all:
             _require_split(folder / part, split, splits, _TASK)
     return read_labels(folder / "label" / NAME)
@@ -125,7 +125,7 @@ def example_lengths(folder: Path, split: str, task: DictConfig) -> np.ndarray:
     before = (task.init_token, task.separator_token)  # each text
     texts = [
         open_dataset(folder / text / split).sizes + (token is not None)
-        for text, token in zip(texts_of(folder), before, strict=False)
+        for text, token in zip(text_folders(folder), before, strict=False)
     ]
     return np.sum(texts, axis=0)
 

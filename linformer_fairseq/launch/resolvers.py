@@ -16,7 +16,7 @@ from linformer_fairseq.launch.data import Splits, check_task_data
 PRECISIONS = ("fp16", "bf16", "fp32")
 
 
-def multiply(one: int, other: int, what: str) -> int:
+def multiply(one: int, other: int, what: str = "multiply") -> int:
     """The product.
 
     Raises:
@@ -147,17 +147,6 @@ def slurm_tasks() -> int:
 
 def register() -> None:
     """Register the resolvers with omegaconf; another call has no effect."""
-    functions = (
-        multiply,
-        divide,
-        update_freq,
-        is_precision,
-        choose,
-        run_of,
-        range_of,
-        updates,
-        percent,
-        slurm_tasks,
-    )
+    functions = (multiply, divide, update_freq, is_precision, choose, run_of, range_of, updates, percent, slurm_tasks)
     for function in functions:
         OmegaConf.register_new_resolver(function.__name__, function, replace=True)

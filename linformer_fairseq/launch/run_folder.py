@@ -67,7 +67,9 @@ class RunFolder:
             if earlier["status"] == "running":  # the lock was free: it was killed
                 earlier.update(status="failed", error="killed before it could record its end")
         text = OmegaConf.to_yaml(config, resolve=True)
-        changed = changed_options(self.path / CONFIG, text)
+        suffix = OmegaConf.select(config, "checkpoint.checkpoint_suffix") or ""
+        # without a checkpoint, nothing of the earlier starts is left
+        changed = changed_options(self.path / CONFIG, text) if checkpoints(self.path, suffix) else []
         if changed:
             logger.warning("%s: goes on with other options than before: %s", self.path, "; ".join(changed))
         write_file(self.path / CONFIG, text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from omegaconf import DictConfig
 from submitit.core.utils import (
     FailedJobError,
     FailedSubmissionError,
+    JobPaths,
     UncompletedJobError,
     cloudpickle_dump,
     temporary_save_path,
@@ -37,7 +39,7 @@ _RULE = "-" * 22  # around what a job says, in submitit's errors
 
 
 def submit(stage: str, overrides: Sequence[str], sweep: bool, folder: Path | None) -> None:
-    """Submit the requested runs, which have been checked, and wait until they have ended.
+    """Submit the requested runs, which have been checked, and wait until they have ended, or one has failed.
 
     Args:
         stage: ``pretraining`` or ``finetuning``.
@@ -69,12 +71,13 @@ def folder_option(folder: Path | None) -> list[str]:
 
 def _require_slurm() -> None:
     """Raise if SLURM is not available: submitit would end with a traceback."""
+    for program in ("sinfo", "srun"):
+        if shutil.which(program) is None:
+            raise UserError(
+                f"run_config=slurm: {program}: no such program; this is for a machine that submits to SLURM"
+            )
     try:
         subprocess.run(["sinfo", "--noheader"], capture_output=True, text=True, timeout=60, check=True)
-    except FileNotFoundError:
-        raise UserError(
-            "run_config=slurm: sinfo: no such program; this is for a machine that submits to SLURM"
-        ) from None
     except subprocess.TimeoutExpired:
         raise UserError("run_config=slurm: SLURM does not answer (sinfo took more than 60 s)") from None
     except subprocess.CalledProcessError as error:
@@ -85,35 +88,40 @@ def _require_slurm() -> None:
     except (OSError, subprocess.SubprocessError):
         logger.warning(
             "run_config=slurm: this SLURM keeps no accounts (sacct fails): if a job of several tasks fails, or one is "
-            "killed or cancelled, this command goes on waiting for it; look at squeue, and end it with Ctrl-C"
+            "stopped, killed or cancelled, this command goes on waiting for it; look at squeue, and end it with Ctrl-C"
         )
 
 
 def _reason(error: Exception) -> str:
     """What went wrong, in one line, from an error of Hydra or submitit."""
-    text = str(error).strip()
-    if not isinstance(error, UncompletedJobError):
-        return text
+    lines = str(error).strip().splitlines()
     if isinstance(error, FailedJobError):
-        before, *inside = text.split(_RULE)
+        before, *inside = str(error).split(_RULE)
         # what a job says is its error as _store has it, or a traceback; what sbatch says are some lines
-        return inside[0].strip().splitlines()[-1] if inside else "; ".join(before.splitlines())
-    return " ".join(text.splitlines()[:2]) + "; its output is in the folder run.slurm.logs"
+        lines = inside[0].strip().splitlines()[-1:] if inside else before.strip().splitlines()
+    elif isinstance(error, UncompletedJobError):
+        lines = [*lines[:2], "its output is in the folder run.slurm.logs"]
+    return "; ".join(lines) or f"{type(error).__name__}, without a message"
+
+
+def _paths() -> JobPaths | None:
+    """submitit's files of this task; None with another of Hydra's launchers."""
+    return submitit.JobEnvironment().paths if "SUBMITIT_EXECUTOR" in os.environ else None
 
 
 def _store(error: str) -> None:
     """Tell the command that submitted the job that it has failed: without this file, submitit has to ask sacct."""
-    if "SUBMITIT_EXECUTOR" not in os.environ:  # another launcher of Hydra, on this machine
-        return
-    paths = submitit.JobEnvironment().paths
-    with temporary_save_path(paths.result_pickle) as path:
-        cloudpickle_dump(("error", f"{error} (see {paths.stdout})"), path)
+    if paths := _paths():
+        with temporary_save_path(paths.result_pickle) as path:
+            cloudpickle_dump(("error", f"{error} (see {paths.stdout})"), path)
 
 
 def _submitted(config: DictConfig) -> None:
     """Entry point of each task of a job submitted by submitit."""
     register()
     hydra_config = HydraConfig.get()
+    if paths := _paths():  # SLURM may have requeued the job after an error, such as of a node
+        paths.result_pickle.unlink(missing_ok=True)
     try:
         add_choices(config, hydra_config.runtime.choices)
         completed = complete(config)

@@ -86,7 +86,8 @@ def train(config: DictConfig, rank_info: RankInfo, overrides: Sequence[str]) -> 
         "hardware": {"processor": f"{provenance.machine()} memory", "accelerator": accelerator(), "hosts": hosts},
         "slurm_job": slurm_job(os.environ),
     }
-    if updates_done(record):  # it goes on from its own checkpoint, whatever has become of the pretrained one
+    if record and checkpoints(path, config.checkpoint.checkpoint_suffix):
+        # it goes on from its own checkpoint, whatever has become of the pretrained one
         facts["pretrained_weights"] = record.get("pretrained_weights")
     folder.begin(config, facts, attempt)
     with _console_log(path), _recorded(folder):
@@ -110,7 +111,7 @@ def nothing_to_do(config: DictConfig, overrides: Sequence[str]) -> bool:
     return _is_finished(read_record(path) or {}, config, _facts(config, overrides), first=True)
 
 
-def check_run_folder(config: DictConfig, overrides: Sequence[str]) -> None:
+def check_run_folder(config: DictConfig, overrides: Sequence[str]) -> bool:
     """Raise if the folder of a run has another one, or, without run.json, a checkpoint of another model.
 
     Nothing is written.
@@ -119,6 +120,9 @@ def check_run_folder(config: DictConfig, overrides: Sequence[str]) -> None:
         config: completed.
         overrides: as the user typed them.
 
+    Returns:
+        whether the run has finished.
+
     Raises:
         UserError: it has, or its record cannot be read.
     """
@@ -126,10 +130,12 @@ def check_run_folder(config: DictConfig, overrides: Sequence[str]) -> None:
     if record := read_record(path):
         facts = _facts(with_defaults(config), overrides)
         check_same_run(path, record, facts)
-        if has_finished(record, facts):
-            check_same_start(path, record, facts)
-    else:
-        check_same_model(path, with_defaults(config))
+        if not has_finished(record, facts):
+            return False
+        check_same_start(path, record, facts)
+        return True
+    check_same_model(path, with_defaults(config))
+    return False
 
 
 def _is_finished(record: Mapping[str, Any], config: DictConfig, facts: Mapping[str, Any], first: bool) -> bool:

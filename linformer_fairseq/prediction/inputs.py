@@ -21,7 +21,12 @@ from linformer_fairseq.prediction.parquet import open_parquet
 
 COMPRESSED = {".gz": "zcat", ".bz2": "bzcat", ".xz": "xzcat", ".zst": "zstdcat"}
 """Extensions of compressed files, and the programs that decompress them."""
-_SIGNATURES = {b"\x1f\x8b": "zcat", b"BZh91AY&SY": "bzcat", b"\xfd7zXZ\0": "xzcat", b"\x28\xb5\x2f\xfd": "zstdcat"}
+_SIGNATURES = {
+    b"\x1f\x8b": "zcat",
+    **{b"BZh%d1AY&SY" % level: "bzcat" for level in range(1, 10)},
+    b"\xfd7zXZ\0": "xzcat",
+    b"\x28\xb5\x2f\xfd": "zstdcat",
+}
 
 
 def open_source(path: Path | None, stdin: IO[bytes] | None, kind: str | None, fields: Sequence[str]) -> Source:

@@ -121,8 +121,10 @@ def read_run(folder: Path, seen: dict[Path, Row] | None = None) -> Row:
 
 def _changed(attempts: Sequence[Attempt]) -> list[str]:
     """The options of training whose values differed between attempts; not where data lie, or how many processes."""
-    names = {text.partition(":")[0] for attempt in attempts for text in attempt.changed}
-    return sorted(name for name in names if name.startswith(_OF_TRAINING) and name != "task.data")
+    names = {text.partition(":")[0] for attempt in attempts for text in attempt.changed} - {"task.data"}
+    if "optimizer._name" in names:  # the others are those that only one of the two optimizers has
+        names = {name for name in names if not name.startswith("optimizer.")} | {"optimizer._name"}
+    return sorted(name for name in names if name.startswith(_OF_TRAINING))
 
 
 def _identity(record: Record) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import signal
+import subprocess
 import threading
 from types import FrameType
 from typing import Any
@@ -86,7 +87,8 @@ def hand_on(number: int) -> Exception | None:
             before(number, None)
         except SystemExit:  # submitit's own status; the caller ends the process with ours
             return None
-        except RuntimeError as error:  # submitit's UncompletedJobError, such as after max_num_timeout restarts
+        except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+            # submitit's UncompletedJobError, such as after max_num_timeout restarts; or scontrol has failed
             logger.error("%s Submit it again to continue.", error)
             return error
     return None

@@ -50,7 +50,7 @@ def check(
     os.environ["SLURM_NTASKS"] = processes
     words = ["run_config=srun", *pretraining]
     config = complete(compose("pretraining", words))
-    check_run_folder(config, words)
+    pretraining_is_done = check_run_folder(config, words)
     n = config.model.get("max_positions") or config.task.tokens_per_sample
     for key in ("checkpoint.no_save", "dataset.disable_validation", "checkpoint.checkpoint_suffix"):
         if value := OmegaConf.select(config, key):
@@ -71,7 +71,11 @@ def check(
         own = ["run_config=srun", f"task={task}", f"task.data={data}", f"pretrained={checkpoint}", *finetuning]
         configs = [complete(compose("finetuning", [*own, *keys]), pretrained) for keys in grid]
         for one in configs:
-            check_run_folder(one, own)
+            if check_run_folder(one, own) and not pretraining_is_done:
+                raise UserError(
+                    f"{one.checkpoint.save_dir} holds a finished run, but the pretraining will have other weights; "
+                    "give the finetunings another run.name, behind the tasks"
+                )
         runs += configs
         parents = dict.fromkeys(Path(one.checkpoint.save_dir).parent for one in configs)
         folders += [one for one in parents if not any(one.is_relative_to(folder) for folder in folders)]

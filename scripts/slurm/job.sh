@@ -47,15 +47,18 @@ tell_step() {
 # Runs the command as the job's only step, and exits with its status. A run that was stopped after saving a checkpoint
 # is requeued; SLURM does that by itself if a node fails or the job is requeued by others, but not at the time limit.
 run_step() { # run_step COMMAND...
-    local pid status=0 before
+    local pid status=0 started="$tasks/started"
     telling=0
-    before="$(printed)"
+    rm -f "$started"
     say "job $id on $SLURM_JOB_NODELIST: $SLURM_NTASKS tasks, restart ${SLURM_RESTART_COUNT:-0}; their output: $tasks"
     show "$@" >&2
     trap tell_step USR1
-    # Since SLURM 22.05, srun does not inherit sbatch's --cpus-per-task.
+    # srun ends with 0, too, if it could not start its tasks, such as in a folder that a node does not have: the first
+    # one leaves a mark. Since SLURM 22.05, srun does not inherit sbatch's --cpus-per-task.
+    # shellcheck disable=SC2016 # of the inner shell
     srun --kill-on-bad-exit=1 ${SLURM_CPUS_PER_TASK:+--cpus-per-task="$SLURM_CPUS_PER_TASK"} \
-        --open-mode=append --output="$tasks/%t.out" "$@" &
+        --open-mode=append --output="$tasks/%t.out" \
+        bash -c '((SLURM_PROCID)) || : >"$0"; exec "$@"' "$started" "$@" &
     pid=$!
     # A signal interrupts `wait`; after the step has ended, each `wait` returns the step's status.
     while wait "$pid" || status=$?; kill -0 "$pid" 2>/dev/null; do :; done
@@ -70,15 +73,11 @@ run_step() { # run_step COMMAND...
         note_early_stop
         requeue "the run was stopped before it could save anything new"
     fi
-    # srun ends with 0, too, if it could not start its tasks, such as in a folder that a node does not have.
-    ((status != 0 || $(printed) > before)) ||
-        die "task 0 has printed nothing: it was not started; if nothing above says why, look into the log of slurmd"
+    ((status)) || [[ -f $started ]] ||
+        die "the tasks were not started; if nothing above says why, look into the log of slurmd"
+    rm -f "$started"
     ((status == 0)) || say "the step ended with status $status; see above, and the tasks' own output in $tasks"
     exit "$status"
-}
-
-printed() { # bytes of what task 0 has printed, in earlier starts of the job, too
-    if [[ -f $tasks/0.out ]]; then wc -c <"$tasks/0.out"; else echo 0; fi
 }
 
 note_early_stop() { # prevents endless requeues if the time limit is too short for a run to begin

@@ -73,7 +73,7 @@ done
 check_export() { # check_export OPTION NAMES: of those that SLURM passes on to a job
     local one
     for one in "${given[@]%%=*}"; do
-        [[ ,$2, == *,ALL,* || ,$2, == *,${one}[,=]* ]] ||
+        [[ ,${2^^}, == *,ALL,* || ,$2, == *,${one}[,=]* ]] ||
             refuse "$1: $one would not reach the jobs, which then take its default; add it to the names, or use ALL"
     done
 }
@@ -88,7 +88,7 @@ for word in "${all[@]}" "${pretrain_options[@]}" "${finetune_options[@]}"; do
         --export=*) check_export "$word" "${word#*=}" ;;
     esac
 done
-[[ -z ${SBATCH_EXPORT:-} ]] || check_export "SBATCH_EXPORT=$SBATCH_EXPORT" "$SBATCH_EXPORT"
+[[ -z ${SBATCH_EXPORT:-} || " ${all[*]}" == *" --export="* ]] || check_export "SBATCH_EXPORT=$SBATCH_EXPORT" "$SBATCH_EXPORT"
 : "${gpus_per_node:=$tasks_per_node}"
 finetune_gpus=$((gpus_per_node > 0))
 

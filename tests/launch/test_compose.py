@@ -19,9 +19,10 @@ from fairseq.models.roberta import RobertaModel
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from submitit.core.utils import FailedJobError
 
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.launch import application, complete, compose, config_dir, jobs, resolved, train
+from linformer_fairseq.launch import application, complete, compose, config_dir, jobs, resolved, submission, train
 from linformer_fairseq.launch.application import check, launch
 from linformer_fairseq.launch.compose import overrides_for_hydra
 from linformer_fairseq.models.config import LinformerRobertaConfig
@@ -267,6 +268,9 @@ def test_without_a_slurm_nothing_is_submitted(own_data: Path, tmp_path: Path, mo
     sinfo = tmp_path / "sinfo"
     sinfo.write_text("#!/bin/sh\necho 'sinfo: error: nobody is there' >&2\nexit 1\n")
     sinfo.chmod(0o755)
+    with pytest.raises(UserError, match="run_config=slurm: srun: no such program"):
+        launch("pretraining", words, sweep=False)
+    shutil.copy(sinfo, tmp_path / "srun")
     with pytest.raises(UserError, match="run_config=slurm: SLURM does not answer: sinfo: error: nobody is there"):
         launch("pretraining", words, sweep=False)
 
@@ -278,6 +282,7 @@ def test_a_relative_folder_of_configs_is_submitted_as_a_path(
     sinfo = tmp_path / "sinfo"
     sinfo.write_text("#!/bin/sh\n")
     sinfo.chmod(0o755)
+    shutil.copy(sinfo, tmp_path / "srun")
     shutil.copytree(config_dir(), tmp_path / "own")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
@@ -287,6 +292,19 @@ def test_a_relative_folder_of_configs_is_submitted_as_a_path(
     assert launch("pretraining", [f"task.data={own_data}", "run_config=slurm"], sweep=False, folder=Path("own")) == 0
     assert main.call_args.kwargs["config_path"] == str(tmp_path / "own")
     assert sys.argv[-1] == "hydra.sweeper.params=null"  # the config's grid is among the words of a sweep
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (FailedJobError(""), "FailedJobError, without a message"),
+        (FailedJobError(f"failed\n{'-' * 22}\n\n{'-' * 22}\nsee x"), "FailedJobError, without a message"),
+        (FailedJobError(f"failed\n{'-' * 22}\nTraceback\n  line\nValueError: 3\n{'-' * 22}\n"), "ValueError: 3"),
+        (FailedJobError("sbatch: error: a\nsbatch: error: b\n"), "sbatch: error: a; sbatch: error: b"),
+    ],
+)
+def test_the_reason_of_a_failed_job_is_one_line(error: FailedJobError, said: str) -> None:
+    assert submission._reason(error) == said
 
 
 def test_a_task_has_to_be_chosen() -> None:

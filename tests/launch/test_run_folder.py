@@ -83,7 +83,9 @@ def test_a_finished_run_has_an_undamaged_checkpoint(tmp_path: Path, name: str) -
 def test_a_resumed_run_names_the_options_that_changed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     config = OmegaConf.create({"optimizer": {"weight_decay": 0.1}, "common": {"seed": 1}})
     folder = RunFolder(tmp_path)
-    for decay, named in ((0.1, False), (0.5, True), (0.5, False)):
+    for decay, named in ((0.2, False), (0.1, False), (0.5, True), (0.5, False)):  # the first two made no checkpoint
+        if decay == 0.5:
+            (tmp_path / "checkpoint_last.pt").touch()
         config.optimizer.weight_decay = decay
         caplog.clear()
         folder.begin(config, {}, {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 from types import SimpleNamespace
 from typing import Any
 
@@ -99,3 +100,24 @@ def test_a_run_that_has_just_finished_ends_as_usual(program: Any) -> None:
     made = {name: make for _, name, make in stopping.REPLACED}
     program.validate_and_save = made["validate_and_save"](lambda *_: ([None], True))
     assert program.validate_and_save(CFG, _trainer(7), None, SimpleNamespace(next_epoch_idx=2)) == ([None], True)
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("no more"), subprocess.CalledProcessError(1, "scontrol"), OSError("none")]
+)
+def test_why_a_job_was_not_requeued(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def fails(number: int, frame: object) -> None:
+        raise error
+
+    def ends(number: int, frame: object) -> None:
+        raise SystemExit(255)
+
+    before = {number: signal.getsignal(number) for number in signals.STOPPING}
+    try:
+        monkeypatch.setattr(signals, "_before", {signal.SIGUSR2: fails})
+        assert signals.hand_on(signal.SIGUSR2) is error
+        monkeypatch.setattr(signals, "_before", {signal.SIGUSR2: ends})
+        assert signals.hand_on(signal.SIGUSR2) is None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -134,11 +134,17 @@ def test_several_attempts(tmp_path: Path) -> None:
 
 def test_settings_that_were_changed_on_the_way_are_named(tmp_path: Path) -> None:
     kept = ["common.log_interval: 5, now 9", "task.data: /a, now /b", "optimization.max_update: 20, now 40"]
+    kept += ["model.compile_encoder: False, now True", "dataset.batch_size: 8, now 4"]
     texts = [*kept, "task.mask_prob: 0.15, now 0.3", "optimizer.weight_decay: 0.1, now 0.5"]
     attempts = [attempt(status="stopped"), attempt(changed=texts), attempt(changed=texts[-1:])]
     row = read_run(run_folder(tmp_path / "run", LOG, attempts=attempts))
     assert row.changed == ["optimizer.weight_decay", "task.mask_prob"] and from_line(to_line(row)) == row
     assert read_run(run_folder(tmp_path / "other", LOG, attempts=[attempt(), attempt(changed=kept)])).changed == []
+    exchanged = ["optimizer._name: adam, now fused_adamw", "optimizer.tpu: False, now None"]
+    # which goes with max_update: the learning rate goes up again
+    exchanged += ["lr_scheduler.total_num_update: 20, now 40"]
+    row = read_run(run_folder(tmp_path / "third", LOG, attempts=[attempt(), attempt(changed=exchanged)]))
+    assert row.changed == ["lr_scheduler.total_num_update", "optimizer._name"]
 
 
 @pytest.mark.parametrize(

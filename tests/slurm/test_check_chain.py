@@ -132,6 +132,10 @@ def test_the_folders_of_the_same_chain(
     run_fairseq("linformer", "finetune", "run_config=cpu", *start, *own, cwd=tmp_path)
     assert (tmp_path / "runs" / "tiny" / "sst2_lr0.0001_s1" / "run.json").is_file()
     check("2", "1", [*keys, *short], [f"sst2={task_data}"], own)
+    longer = [*keys, *short, "optimization.max_update=3"]
+    with pytest.raises(UserError, match="sst2_lr0.0001_s1 holds a finished run, but the pretraining will have other"):
+        check("2", "1", longer, [f"sst2={task_data}"], own)
+    check("2", "1", longer, [f"sst2={task_data}"], [*own, "optimization.max_update=4"])  # goes on from its own
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from linformer_fairseq.files.dictionary import NAME, find_dictionary, read_label
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.markdown import markdown_table
 from linformer_fairseq.files.shipped import shipped_folder
-from linformer_fairseq.files.task_data import texts_of
+from linformer_fairseq.files.task_data import text_folders
 
 from . import architecture, training, usage
 from .front_matter import front_matter, metadata, split
@@ -109,7 +109,7 @@ def _takes_pairs(model: CheckpointModel, folders: Sequence[Path]) -> bool:
     """Whether the head was trained on pairs of texts."""
     if model.head is None:
         return False
-    return any(len(texts_of(folder)) == 2 or known_inputs(model.path, folder).pairs for folder in folders)
+    return any(len(text_folders(folder)) == 2 or known_inputs(model.path, folder).pairs for folder in folders)
 
 
 def _labels(model: CheckpointModel, folders: Sequence[Path]) -> list[str]:
