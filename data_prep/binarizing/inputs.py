@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from data_prep.support.signatures import COMPRESSIONS, HEAD, kind_of
 from data_prep.support.splits import NAMES
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import read_object
 from linformer_fairseq.files.names import check_name
 from linformer_fairseq.files.provenance import MANIFEST, sha256
+from linformer_fairseq.files.signatures import COMPRESSIONS, HEAD, kind_of
 from linformer_fairseq.files.text import refuse_utf16
 
 _OTHER_FORMATS = (".csv", ".json", ".jsonl", ".ndjson", ".parquet", ".tsv")

@@ -17,10 +17,10 @@ from data_prep.sources.parquet import ParquetReader, spooled
 from data_prep.sources.shaping import Shape
 from data_prep.sources.source import Errors, Record, Unit
 from data_prep.sources.streams import Stream
-from data_prep.support.signatures import HEAD, compression_of, kind_of
 from data_prep.support.step import file_state
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.provenance import sha256
+from linformer_fairseq.files.signatures import HEAD, compression_of, kind_of
 from linformer_fairseq.files.text import refuse_utf16
 
 READERS: dict[str, Reader] = {

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from data_prep.sources.source import Errors
 from data_prep.sources.streams import Readable
-from data_prep.support.signatures import HEAD, kind_of
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.signatures import HEAD, kind_of
 from linformer_fairseq.files.text import BYTE_ORDER_MARK, not_utf8, refuse_utf16, zero_byte
 
 MAX_DOCUMENT_BYTES = 32 << 20

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from data_prep.support.signatures import compression_of
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.signatures import compression_of
 
 # Compressed bytes to a call: not all decompressors have another bound on what one call returns. 2 KiB of gzip make
 # 2 MiB at the very worst, of Zstandard 64 MiB.

@@ -6,8 +6,8 @@ from contextlib import closing
 from pathlib import Path
 
 from data_prep.sources.streams import Readable, Stream
-from data_prep.support.signatures import COMPRESSIONS, HEAD, compression_of, kind_of
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.signatures import COMPRESSIONS, HEAD, compression_of, kind_of
 
 MAX_MEMBER = 256 * 2**20
 """Bytes of any member; the largest of aclImdb, which is not read, has 41 MB."""

@@ -128,26 +128,27 @@ def check_run_folder(config: DictConfig, overrides: Sequence[str]) -> bool:
     """
     path = Path(config.checkpoint.save_dir)
     if record := read_record(path):
-        facts = _facts(with_defaults(config), overrides)
-        check_same_run(path, record, facts)
-        if not has_finished(record, facts):
-            return False
-        check_same_start(path, record, facts)
-        return True
+        return _same_run_has_finished(path, record, _facts(with_defaults(config), overrides))
     check_same_model(path, with_defaults(config))
     return False
 
 
 def _is_finished(record: Mapping[str, Any], config: DictConfig, facts: Mapping[str, Any], first: bool) -> bool:
     path = Path(config.checkpoint.save_dir)
-    check_same_run(path, record, facts)
-    if not has_finished(record, facts):
+    if not _same_run_has_finished(path, record, facts):
         return False
-    check_same_start(path, record, facts)
     if first:
         require_checkpoints(path, config.checkpoint)
     logger.info("%s: already finished, after %d updates", path, updates_done(record))
     return True
+
+
+def _same_run_has_finished(path: Path, record: Mapping[str, Any], facts: Mapping[str, Any]) -> bool:
+    """Raise if the folder has another run, or a finished one from other weights; returns whether it has finished."""
+    check_same_run(path, record, facts)
+    if finished := has_finished(record, facts):
+        check_same_start(path, record, facts)
+    return finished
 
 
 def check_device(config: DictConfig) -> None:

@@ -205,13 +205,13 @@ def load_hub_interface(
     for path, folder in ((model_path, model_folder), (data_path, data_folder)):
         if not folder.is_dir():
             # fairseq would unpack an archive wherever its names lead to, and put the folder in its place
-            what = "is a file" if folder.exists() else "does not exist"
-            if folder.suffix == ".pt" and folder.exists():
-                what += (
-                    f'; name a checkpoint beside its folder, as in from_pretrained("{folder.parent}", "{folder.name}")'
-                )
-            elif folder.exists():
-                what += "; unpack an archive first"
+            if not folder.exists():
+                what = "does not exist"
+            elif folder.suffix == ".pt":
+                call = f'from_pretrained("{folder.parent}", "{folder.name}")'
+                what = f"is a file; name a checkpoint beside its folder, as in {call}"
+            else:
+                what = "is a file; unpack an archive first"
             known = f", or one of {', '.join(models)}" if models else ""
             raise FileNotFoundError(f"{folder} {what}; expected a folder{known}")
         if ":" in path and path not in models:

@@ -13,20 +13,15 @@ from typing import IO, NamedTuple
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import parse
 from linformer_fairseq.files.names import shown
+from linformer_fairseq.files.signatures import HEAD, compression_of, kind_of
 from linformer_fairseq.files.text import BYTE_ORDER_MARK, refuse_utf16
 from linformer_fairseq.files.walking import walk
 from linformer_fairseq.prediction.items import LONGEST, Item, Source, Text, decoded, kept, one_line, text_of, too_long
 from linformer_fairseq.prediction.options import EXTENSIONS
 from linformer_fairseq.prediction.parquet import open_parquet
 
-COMPRESSED = {".gz": "zcat", ".bz2": "bzcat", ".xz": "xzcat", ".zst": "zstdcat"}
-"""Extensions of compressed files, and the programs that decompress them."""
-_SIGNATURES = {
-    b"\x1f\x8b": "zcat",
-    **{b"BZh%d1AY&SY" % level: "bzcat" for level in range(1, 10)},
-    b"\xfd7zXZ\0": "xzcat",
-    b"\x28\xb5\x2f\xfd": "zstdcat",
-}
+_PROGRAMS = {"gzip": "zcat", "bzip2": "bzcat", "xz": "xzcat", "Zstandard": "zstdcat"}
+"""The programs that decompress a kind of file."""
 
 
 def open_source(path: Path | None, stdin: IO[bytes] | None, kind: str | None, fields: Sequence[str]) -> Source:
@@ -58,7 +53,7 @@ def open_source(path: Path | None, stdin: IO[bytes] | None, kind: str | None, fi
             f"{path}: CSV cannot be read; save it as TSV, JSON lines or parquet; or, if each whole line is a text, "
             "rename it to .txt or give --format lines to a command that has it"
         )
-    if path is not None and (program := COMPRESSED.get(path.suffix.lower())):
+    if path is not None and (program := _PROGRAMS.get(compression_of(path) or "")):
         raise UserError(
             f"{path}: is compressed; decompress it with: {program} {path} > FILE, or, for a command that reads "
             f"standard input: {program} {path} | linformer ... -"
@@ -108,7 +103,7 @@ def _lines(stream: IO[bytes], name: str) -> Iterator[_Line]:
                 continue
             if number == 1:
                 refuse_utf16(name, raw)
-                if program := next((said for begin, said in _SIGNATURES.items() if raw.startswith(begin)), None):
+                if program := _PROGRAMS.get(kind_of(raw[:HEAD]) or ""):
                     raise UserError(f"{name}: is compressed; decompress it with: {program} FILE | linformer ... -")
                 raw = raw.removeprefix(BYTE_ORDER_MARK)
             yield _Line(number, decoded(raw.removesuffix(b"\n").removesuffix(b"\r")), size)

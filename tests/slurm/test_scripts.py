@@ -157,24 +157,29 @@ def test_a_python_without_the_packages_is_said(chain: Chain, tmp_path: Path) -> 
     assert done.stderr.count("\n") == 1
 
 
+def _commands(printed: str, tmp_path: Path, grid: str = "") -> int:
+    """The calls of sbatch that a dry run prints, with what the jobs take from the environment."""
+    whole = printed.replace(" \\\n     ", "")  # long ones take several lines
+    return whole.count(f"$ env {grid}LINFORMER_PYTHON={tmp_path}/python sbatch ")
+
+
 def test_a_dry_run_needs_no_slurm(chain: Chain, tmp_path: Path) -> None:
     (tmp_path / "sbatch").unlink()
     assert chain("a=b", "--", "sst2=x").returncode == 1
     done = chain("--dry-run", "a=b", "--", "sst2=x")
-    assert done.returncode == 0 and done.stdout.count(" sbatch ") == 3, done.stderr
+    assert done.returncode == 0 and _commands(done.stdout, tmp_path) == 3, done.stderr
 
 
 def test_a_dry_run_submits_nothing(chain: Chain, tmp_path: Path) -> None:
     done = chain("--dry-run", "a=b", "--", "sst2=x")
     assert done.returncode == 0 and "sbatch" not in (tmp_path / "log").read_text()
-    assert done.stdout.count(" sbatch ") == 3 and "--dependency=afterok:JOB1" in done.stdout
+    assert _commands(done.stdout, tmp_path) == 3 and "--dependency=afterok:JOB1" in done.stdout
     assert not (tmp_path / "logs").exists()
 
 
 def test_a_dry_run_prints_what_the_jobs_take_from_the_environment(chain: Chain, tmp_path: Path) -> None:
     done = chain("--dry-run", "a=b", "--", "sst2=x", LINFORMER_LRS="1e-4 2e-4")
-    printed = done.stdout.replace(" \\\n     ", "")  # long ones take several lines
-    assert printed.count(f"$ env 'LINFORMER_LRS=1e-4 2e-4' LINFORMER_PYTHON={tmp_path}/python sbatch ") == 3
+    assert _commands(done.stdout, tmp_path, "'LINFORMER_LRS=1e-4 2e-4' ") == 3
 
 
 @pytest.mark.parametrize("passed", ["NONE", "NIL", "PATH,LINFORMER_PYTHON", "LINFORMER_LRS,PATH"])
