@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     lines = _json_lines(results, labels) if arguments.jsonl else _table(results, labels if arguments.scores else [])
     write_lines(arguments.out, lines)
-    return stream.finish(hub.longest, hub.treatment(arguments.long))
+    return stream.finish(hub.longest, hub.treatment(arguments.long), hub.inputs.texts)
 
 
 def _table(results: Results, labels: list[str]) -> Iterator[str]:

@@ -56,7 +56,7 @@ class TextStream:
             raise UserError(f"--out {out}: is in the folder of the texts, and would be one of them; choose another")
         self._source = open_source(path, sys.stdin.buffer if sys.stdin else None, arguments.format, arguments.field)
         self._guessed = not arguments.field
-        self._texts = self._failed = self._long = self._pairs = 0
+        self._texts = self._failed = self._long = self._singles = self._pairs = 0
 
     def results(self, run: Run, label: str) -> Results:
         """Compute all texts, and report those that cannot be processed.
@@ -74,6 +74,7 @@ class TextStream:
         def texts() -> Iterator[Text | ValueError]:
             for item in source.items:
                 waiting.append((item.id, item.size))
+                self._singles += isinstance(item.text, str)
                 self._pairs += isinstance(item.text, tuple)
                 yield item.text
 
@@ -89,12 +90,13 @@ class TextStream:
                 yield identifier, result
                 progress.advance(size)
 
-    def finish(self, n: int = 0, long: str = "") -> int:
+    def finish(self, n: int = 0, long: str = "", expected: int | None = None) -> int:
         """Report what was truncated or left out, or that there was nothing; returns the exit status.
 
         Args:
             n: the number of tokens of the longest input.
             long: how longer texts were treated, if they were.
+            expected: the number of texts of an input in the training, 2 for pairs; None: not known.
         """
         if not self._texts:
             print(f"{self._source.name}: no texts in it", file=sys.stderr)
@@ -104,6 +106,12 @@ class TextStream:
                 "chooses columns by name",
                 file=sys.stderr,
             )
+        wrong, found, trained = self._singles, "single texts", "pairs"
+        if expected == 1:
+            wrong, found, trained = self._pairs, "pairs", "single texts"
+        if wrong and expected is not None:
+            what = f"{found}, but the model was finetuned on {trained}"
+            print(f"{wrong:,} of {self._texts:,} texts are {what}: their classes mean nothing", file=sys.stderr)
         if self._long:
             what = "divided into windows" if long == WINDOWS else f"truncated ({long}); --long windows divides them"
             print(f"{self._long:,} of {self._texts:,} texts have more than {n} tokens and were {what}", file=sys.stderr)

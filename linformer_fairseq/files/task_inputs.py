@@ -13,7 +13,7 @@ from linformer_fairseq.files.provenance import MANIFEST
 
 _EXPECTED = "expected what `linformer data task` writes"
 _IMDB = "imdb"
-_PAIRS = ("qnli", "qqp")
+_TEXTS = {"sst2": 1, "qnli": 2, "qqp": 2, _IMDB: 1}
 _BREAK = re.compile(r"<br\s{0,9}/?>", re.IGNORECASE)
 _LINE_END = re.compile(r"[\r\n]+")
 
@@ -44,9 +44,9 @@ class TaskInputs:
         return without_breaks(text) if self.task == _IMDB else text
 
     @property
-    def pairs(self) -> bool:
-        """Whether an input is a pair of texts, as far as the task's name tells."""
-        return self.task in _PAIRS
+    def texts(self) -> int | None:
+        """The number of texts of an input, 2 for pairs; None if the task's name does not tell."""
+        return _TEXTS.get(self.task or "")
 
     def write(self, folder: Path) -> None:
         """Write a manifest for `read_inputs` into the folder of a model, if there is anything to say."""

@@ -125,7 +125,23 @@ def test_pairs_that_nobody_asked_for_are_said(
     predict(path)
     assert says(capsys.readouterr().err, "2 of 2 lines have two columns", "pairs", "--field")
     predict(path, "--field", "text")
-    assert "pairs" not in capsys.readouterr().err
+    assert "--field" not in capsys.readouterr().err
+
+
+def test_inputs_unlike_those_of_the_training_are_said(
+    folder: Path, tmp_path: Path, predict: Predict, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "some.tsv"
+    path.write_text("a text\nanother\nfirst\tsecond\n\n")
+    predict(path, status=1)  # the folder's task has pairs
+    assert says(capsys.readouterr().err, "2 of 4 texts", "single texts", "finetuned on pairs")
+    model = tmp_path / "model"
+    shutil.copytree(folder / "model", model)
+    for task, said in (("sst2", "1 of 4 texts are pairs"), ("tsv", "")):
+        (model / "manifest.json").write_text(json.dumps({"task": task}))
+        predict(path, checkpoint=str(model), status=1)
+        err = capsys.readouterr().err
+        assert said in err and ("finetuned on" in err) == bool(said)
 
 
 def test_a_document_is_not_written_into_the_folder_that_is_read(
@@ -152,7 +168,7 @@ def test_long_documents_are_truncated_or_divided_and_it_is_said(
     (path / "long.txt").write_text("\n\n".join(TEXTS))
     (path / "short.txt").write_text(TEXTS[0][:50])
     found = {how: predict(path, "--long", how) for how in ("head", "tail", "windows")}
-    said = capsys.readouterr().err.splitlines()
+    said = [line for line in capsys.readouterr().err.splitlines() if "tokens" in line]
     for how, line in zip(("truncated (head)", "truncated (tail)", "windows"), said, strict=True):
         assert says(line, "1 of 2 texts", f"more than {N} tokens", how)
     assert len({rows[0][2] for rows in found.values()}) == 3

@@ -109,7 +109,7 @@ def _takes_pairs(model: CheckpointModel, folders: Sequence[Path]) -> bool:
     """Whether the head was trained on pairs of texts."""
     if model.head is None:
         return False
-    return any(len(text_folders(folder)) == 2 or known_inputs(model.path, folder).pairs for folder in folders)
+    return any(len(text_folders(folder)) == 2 or known_inputs(model.path, folder).texts == 2 for folder in folders)
 
 
 def _labels(model: CheckpointModel, folders: Sequence[Path]) -> list[str]:

@@ -284,4 +284,6 @@ def test_the_launcher_knows_every_task_that_can_be_prepared_but_ones_own() -> No
 
 
 def test_a_model_knows_by_its_task_whether_it_takes_pairs() -> None:
-    assert all(TaskInputs(name).pairs == (len(task.texts) == 2) for name, task in TASKS.items())
+    found = {name: TaskInputs(name).texts for name in TASKS}
+    assert found == {name: len(task.texts) for name, task in TASKS.items()} | {"tsv": None}
+    assert TaskInputs().texts is None
