@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from linformer_fairseq.results.curves import FIRST_SHARE, Curve, Figure, Panel, diverged, points
 from linformer_fairseq.results.paper import PANELS, PAPER_LAYERS, PAPER_UPDATES, PAPER_WIDTH, SHARINGS, SOURCE
 from linformer_fairseq.results.rows import Row
-from linformer_fairseq.results.selection import distinct_names, model_name, newest, provenance
+from linformer_fairseq.results.selection import changed_settings, distinct_names, model_name, newest, provenance
 
 
 def figures(rows: Iterable[Row]) -> tuple[list[Figure], list[str]]:
@@ -39,6 +39,7 @@ def figures(rows: Iterable[Row]) -> tuple[list[Figure], list[str]]:
             )
         empty = [Panel(_title(panel, is_paper=True), []) for panel in PANELS]
         return [Figure("figure3", f"Figure 3 of {SOURCE}", "", empty)], notes
+    notes += changed_settings(runs)
     several = sum(map(_is_paper, scales.values())) > 1  # each needs a name of its own
     return sorted((_figure(group, several) for group in scales.values()), key=lambda figure: figure.stem), notes
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from linformer_fairseq.results.paper import SOURCE, TABLE2, TABLE2_NOTES, TASKS, PaperRow
 from linformer_fairseq.results.rows import Row
-from linformer_fairseq.results.selection import identity, is_untrained, model_name, newest, provenance
+from linformer_fairseq.results.selection import changed_settings, identity, is_untrained, model_name, newest, provenance
 from linformer_fairseq.results.tables import Table
 
 _LEGEND = (
@@ -48,7 +48,14 @@ def table2(rows: Iterable[Row]) -> tuple[list[Table], list[str]]:
             scales.setdefault(group[0].scale.label, []).append(group)
     for label, groups in sorted(scales.items(), key=lambda item: (is_untrained(item[1][0][0]), item[0])):
         tables.append(_other_scale(label, groups, notes))
-    return tables, [f"Paper: {SOURCE}, Table 2.", *TABLE2_NOTES, _LEGEND, *notes, *_about(runs)]
+    return tables, [
+        f"Paper: {SOURCE}, Table 2.",
+        *TABLE2_NOTES,
+        _LEGEND,
+        *notes,
+        *changed_settings(runs),
+        *_about(runs),
+    ]
 
 
 def paper_row(row: Row) -> PaperRow | None:

@@ -10,7 +10,9 @@ import pytest
 from linformer_fairseq import cli
 from linformer_fairseq.results import merge_rows
 from linformer_fairseq.results.accuracy import Control, Truncated, accuracy_table
+from linformer_fairseq.results.figure3 import figures
 from linformer_fairseq.results.perplexity import perplexity_table
+from linformer_fairseq.results.table2 import table2
 from tests.results.examples import finetuned, model, row, scale
 
 SIZE = (2, 128)
@@ -149,3 +151,6 @@ def test_runs_whose_settings_changed_are_named() -> None:
     assert not any(said in text for text in accuracy_table(rows[:1])[1])
     pretrained = [row("linformer_s1"), row("linformer_s2", seed=2, changed=["task.mask_prob"])]
     assert f"{said}linformer_s2 (task.mask_prob)." in perplexity_table(pretrained)[1]
+    assert f"{said}linformer_s1/sst2_lr1e-05_s2 (optimizer.weight_decay)." in table2(rows)[1]
+    in_panel = dataclasses.replace(pretrained[1], figure3=["a"])
+    assert f"{said}linformer_s2 (task.mask_prob)." in figures([in_panel])[1]
