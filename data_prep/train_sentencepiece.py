@@ -14,9 +14,12 @@ tasks add it.
 
 import io
 import math
+import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -33,7 +36,7 @@ from linformer_fairseq.files.atomic import atomic_open
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.progress import Progress
 from linformer_fairseq.files.provenance import sha256
-from linformer_fairseq.files.text import not_utf8, zero_byte
+from linformer_fairseq.files.text import BYTE_ORDER_MARK, not_utf8, zero_byte
 from linformer_fairseq.files.tokenizers import SENTENCEPIECE
 
 # Every vocabulary contains a few hundred bytes and characters.
@@ -85,6 +88,8 @@ def sample(files: list[Path], size: int, seed: int) -> Iterator[str]:
                 offset = 0
                 for number, line in enumerate(stream, start=1):
                     progress.advance(len(line))
+                    if number == 1 and line.startswith(BYTE_ORDER_MARK):
+                        offset, line = len(BYTE_ORDER_MARK), line.removeprefix(BYTE_ORDER_MARK)
                     if (zero := line.find(0)) >= 0:
                         raise zero_byte(path, number, offset + zero, _CLEAN)
                     try:
@@ -131,6 +136,20 @@ def _train(lines: list[str], options: TrainingOptions) -> bytes:
     return model.getvalue()
 
 
+def _in_a_thread(function: Callable[[], bytes]) -> bytes:
+    """The result of a function that is outside Python for minutes, where the main thread would not notice Ctrl-C."""
+    future: Future[bytes] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(function())
+        except Exception as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future.result()
+
+
 def train(inputs: list[Path], out: Path, options: TrainingOptions | None = None) -> Tokenizer:
     """Train on ``inputs`` and write the model and the dictionary to ``out``.
 
@@ -166,7 +185,7 @@ def train(inputs: list[Path], out: Path, options: TrainingOptions | None = None)
             if not lines:
                 raise UserError(f"{', '.join(map(str, inputs))}: no text to train on")
             with atomic_open(step.outputs / SENTENCEPIECE, "wb") as stream:
-                stream.write(_train(lines, options))
+                stream.write(_in_a_thread(partial(_train, lines, options)))
             _write_dictionary(step.outputs, lines)
             step.finish(
                 {

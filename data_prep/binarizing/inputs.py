@@ -44,8 +44,8 @@ def check_text_files(paths: list[Path]) -> None:
     """Check that all paths are uncompressed files with names that can be written, and none begins as UTF-16 does.
 
     Raises:
-        UserError: a path does not exist, is not UTF-8, is a folder, is a compressed file or UTF-16, or has records by
-            its name.
+        UserError: a path does not exist, is not UTF-8, is a folder, a pipe, a compressed file or UTF-16, or has records
+            by its name.
     """
     for path in paths:
         if not path.exists():
@@ -53,6 +53,8 @@ def check_text_files(paths: list[Path]) -> None:
         check_name(path)
         if path.is_dir():
             raise UserError(f"{path}: is a folder; expected one corpus folder alone, or text files only")
+        if not path.is_file():
+            raise UserError(f"{path}: not a regular file, which can be read again; save the text to a file")
         if path.suffix.lower() in _OTHER_FORMATS:
             raise UserError(
                 f"{path}: expected plain text, but by its name it has records; make a corpus of it: "
@@ -68,8 +70,6 @@ def check_text_files(paths: list[Path]) -> None:
 
 
 def _head(path: Path) -> bytes:
-    if not path.is_file():
-        return b""  # reading from a pipe would consume the data
     with path.open("rb") as stream:
         return stream.read(HEAD)
 

@@ -44,12 +44,10 @@ def cut(path: Path, wanted: int) -> Iterator[Part]:
     """The parts of a file, of ``wanted`` bytes or slightly more each.
 
     Raises:
-        UserError: the file does not exist, is none that can be read in parts, or contains no text.
+        UserError: the file does not exist, or contains no text.
     """
     if not path.exists():
         raise UserError(f"{path}: no such file")
-    if not path.is_file():
-        raise UserError(f"{path}: not a regular file, which is needed to read it in parts; save the text to a file")
     size = path.stat().st_size
     with path.open("rb") as stream:
         start = len(BYTE_ORDER_MARK) if stream.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK else 0

@@ -7,7 +7,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
@@ -160,17 +160,18 @@ def _work(
     """What a worker process does: answer each item with (True, result) or (False, exception)."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     prepared = not initializer
-    while True:
-        item = connection.recv()
-        try:
-            if initializer and not prepared:
-                initializer(*initargs)
-                prepared = True
-            answer = True, function(item)
-        except Exception as error:
-            error.add_note("in a worker process:\n" + traceback.format_exc())
-            answer = False, error
-        connection.send(answer)
+    with suppress(EOFError, OSError):  # the connection has ended, because the parent is dead
+        while True:
+            item = connection.recv()
+            try:
+                if initializer and not prepared:
+                    initializer(*initargs)
+                    prepared = True
+                answer = True, function(item)
+            except Exception as error:
+                error.add_note("in a worker process:\n" + traceback.format_exc())
+                answer = False, error
+            connection.send(answer)
 
 
 def _end_with_parent() -> None:

@@ -100,7 +100,7 @@ def prepare(
 
 def _refusal(examples: Examples) -> str:
     count = len(examples.rejects)
-    lines = [f"{count:,} rows are no examples and --strict was given; nothing was written"]
+    lines = [f"rows that are no examples: {count:,}; nothing was written, because --strict was given"]
     lines += [f"  {reject}" for reject in examples.rejects[:SHOWN]]
     if count > SHOWN:
         lines.append(f"  and {count - SHOWN:,} more")

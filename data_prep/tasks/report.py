@@ -74,7 +74,7 @@ def rejected_lines(examples: Examples) -> Iterator[str]:
     """The first rows that are no examples, and what a missing test example means."""
     rejects = examples.rejects
     if rejects:
-        yield f"{len(rejects):,} rows are no examples{f', the first {SHOWN}' if len(rejects) > SHOWN else ''}:"
+        yield f"Rows that are no examples: {len(rejects):,}{f', the first {SHOWN}' if len(rejects) > SHOWN else ''}:"
     yield from (f"  {reject}" for reject in rejects[:SHOWN])
     if any(reject.split == "test" for reject in rejects):
         yield "warning: rows of the test set are among them; a submission made from this data lacks their predictions"

@@ -13,6 +13,7 @@ import socket
 import socketserver
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -31,6 +32,8 @@ _SECONDS = 30.0
 """In which a request has to be there."""
 _CONNECTIONS = 16
 """At a time; the others are refused."""
+_REFUSING = 0.2
+"""Seconds in which a client that is refused has to take the reply; nobody else is let in meanwhile."""
 _PAGE = Path(__file__).parent / "page"
 _FILES = {
     "/": (_PAGE / "index.html", "text/html; charset=utf-8"),
@@ -146,8 +149,15 @@ class Server(ThreadingHTTPServer):
         if self._free.acquire(blocking=False):
             super().process_request(request, client_address)
             return
+        content = json.dumps({"error": f"{_CONNECTIONS} requests are being replied to; try again later"}).encode()
+        head = f"HTTP/1.0 503 Service Unavailable\r\nContent-Type: {_JSON}\r\nContent-Length: {len(content)}\r\n\r\n"
+        end = time.monotonic() + _REFUSING
         with contextlib.suppress(OSError):  # the client has gone, and misses nothing
-            request.sendall(b"HTTP/1.0 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")
+            request.settimeout(_REFUSING)
+            request.sendall(head.encode() + content)
+            request.shutdown(socket.SHUT_WR)
+            while request.recv(1 << 16) and time.monotonic() < end:  # see `_Handler._refuse`
+                pass
         self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
@@ -274,7 +284,8 @@ class _Handler(BaseHTTPRequestHandler):
             raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
         body = self.rfile.read(int(given))
         if len(body) < int(given):
-            message = f"only {len(body):,} of {int(given):,} bytes came within {_SECONDS:.0f} seconds"
+            found = f"only {len(body):,} of {int(given):,} bytes came"
+            message = f"{found} before the connection ended, or within {_SECONDS:.0f} seconds"
             raise Refusal(HTTPStatus.REQUEST_TIMEOUT, message)
         return body
 

@@ -79,10 +79,13 @@ stop_command() { # stop_command SIGNAL LOCK: ends the script and what it started
     local signal="$1" lock="$2" forwarded=TERM # with which a run saves a checkpoint, also when the terminal was closed
     [[ $signal != INT ]] || forwarded=INT
     [[ -z $command_session ]] || kill -s "$forwarded" -- "-$command_session" 2>/dev/null || true # it may have ended
+    local name="SIG$signal"
     # What runs has inherited the lock: it is free when the last of them has ended.
     exec 9>&-
-    flock -w 60 -- "$lock" true || true
-    local name="SIG$signal"
+    if ! flock -n -- "$lock" true; then
+        printf '\nStopping; what runs saves what it has, which can take a minute.\n' >&2
+        flock -w 60 -- "$lock" true || warn "something of it still runs after a minute, and keeps $lock locked"
+    fi
     printf '\nStopped by %s. The same command carries on from here: what is finished is kept.\n' "${name/SIGINT/Ctrl-C}" >&2
     exit "$((128 + $(kill -l "$signal")))"
 }

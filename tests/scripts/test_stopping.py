@@ -62,6 +62,7 @@ def test_a_signal_reaches_what_was_started(number: signal.Signals, received: str
     output = process.communicate(timeout=30)[0]
     assert process.returncode == 128 + number, output
     assert output.startswith(f"noted {number.name[3:]}\n") and said in output and "carried on" not in output
+    assert output.index("Stopping; ") < output.index(said), "it takes a moment"
     assert {path.name: path.read_text() for path in tmp_path.glob("*.stopped")} == {
         "a.stopped": received,
         "b.stopped": received,

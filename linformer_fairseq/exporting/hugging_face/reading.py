@@ -103,7 +103,7 @@ def _state(folder: Path, config: Mapping[str, Any], weights: Mapping[str, Tensor
     renamed = names.to_fairseq(weights, _HEAD)
     embedding = renamed.get(TOKENS)
     if embedding is None or embedding.dim() != 2:
-        raise UserError(f"{folder}: there is no embedding in model.safetensors")
+        raise UserError(f"{folder}: there is no embedding in its weights")
     try:
         found = OmegaConf.merge(OmegaConf.structured(LinformerRobertaConfig), options.to_fairseq(config))
         model = Namespace(**{**OmegaConf.to_container(found, enum_to_str=True), "_name": MODEL})  # type: ignore[dict-item]
@@ -123,7 +123,7 @@ def _state(folder: Path, config: Mapping[str, Any], weights: Mapping[str, Tensor
     outputs = renamed.get(head_output(_HEAD))
     if outputs is not None:
         if outputs.dim() != 2:
-            raise UserError(f"{folder}: the classifier in model.safetensors has {outputs.dim()} dimensions, expected 2")
+            raise UserError(f"{folder}: the classifier in its weights has {outputs.dim()} dimensions, expected 2")
         problem = config.get("problem_type")
         if problem not in _PROBLEMS:
             raise UserError(

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from data_prep.support.workers import ordered_map
+from data_prep.support.workers import _Worker, ordered_map
 from linformer_fairseq.files.errors import UserError
 from tests.conftest import REPOSITORY
 from tests.data_prep.processes import wait_for_empty_group
@@ -97,6 +97,14 @@ def test_a_worker_that_dies_while_it_writes_its_result_is_said() -> None:
 def test_an_initializer_that_fails_is_an_error_here(workers: int) -> None:
     with pytest.raises(UserError, match="number 3 is bad"):
         list(ordered_map(slow_first, range(3), workers, fail_at_three, (3,)))
+
+
+def test_a_worker_whose_parent_is_gone_ends_in_silence(capfd: pytest.CaptureFixture[str]) -> None:
+    worker = _Worker(slow_first, None, ())
+    worker.compute(1)
+    worker._connection.close()
+    worker._process.join(20)
+    assert worker._process.exitcode == 0 and capfd.readouterr().err == ""
 
 
 def test_no_workers_are_refused() -> None:

@@ -176,7 +176,7 @@ def test_only_ten_are_shown_and_strict_makes_them_an_error(
     with pytest.raises(UserError) as caught:
         prepare("sst2", sst2, options=("--strict",))
     message = str(caught.value)
-    assert message.startswith("14 rows are no examples and --strict was given; nothing was written")
+    assert message.startswith("rows that are no examples: 14; nothing was written, because --strict")
     assert message.count("train.tsv, line ") == 10 and message.endswith("and 4 more")
     assert {path.name for path in tmp_path.iterdir()} == {"glue"}
     prepare("sst2", sst2)

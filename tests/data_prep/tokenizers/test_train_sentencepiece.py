@@ -1,5 +1,8 @@
 """Training a vocabulary: the sample, the dictionary beside the model, the same bytes again, clear errors."""
 
+import os
+import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -67,6 +70,25 @@ def test_the_sample_is_seeded_and_each_line_is_drawn_by_itself(tmp_path: Path) -
     assert 150 < len(set(found) & set(drawn(path, 2))) < 350
     assert set(drawn(write(tmp_path / "b.txt", lines[::-1]), 1)) == set(found)
     assert list(sample([path], size, 1)) == lines  # all of it, where it is no more than asked for
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert list(sample([path], size + 3, 1)) == lines, "a byte order mark is no text"
+
+
+def test_ctrl_c_does_not_wait_for_sentencepiece(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    over = threading.Event()
+
+    def outside_python(*arguments: object) -> bytes:
+        assert threading.current_thread() is not threading.main_thread(), "Python handles signals in that one"
+        os.kill(os.getpid(), signal.SIGINT)
+        over.wait(60)
+        return b""
+
+    monkeypatch.setattr(train_sentencepiece, "_train", outside_python)
+    with pytest.raises(KeyboardInterrupt):
+        train([text], tmp_path / "out", options())
+    over.set()
+    monkeypatch.undo()
+    train([text], tmp_path / "out", options())
 
 
 @pytest.mark.slow
@@ -127,6 +149,12 @@ def test_what_cannot_be_trained_on_is_refused(
         train([path], tmp_path / "out", options(**changes))
     assert expected in str(caught.value)
     assert not list((tmp_path / "out").glob("[a-z]*"))
+
+
+def test_a_pipe_is_refused_instead_of_read_whole(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match="pipe: not a regular file"):
+        train([tmp_path / "pipe"], tmp_path / "out", options(sample_bytes=100))
 
 
 @pytest.mark.parametrize("size", ["nan", "inf", "-1"])
