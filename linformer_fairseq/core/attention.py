@@ -335,6 +335,12 @@ def has_hooks(module: nn.Module) -> bool:
     return any(hooks)
 
 
+def has_hooks_inside(module: Any) -> bool:
+    """Whether calls of a module inside this one are observed. As quick as it can be: every layer asks every time."""
+    parts = [part for part in module._modules.values() if part is not None]
+    return any(has_hooks(part) or has_hooks_inside(part) for part in parts)
+
+
 def _add(rows: Tensor, bias: Tensor, overwrite: bool) -> Tensor:
     return rows.add_(bias) if overwrite else rows + bias
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from .attention import LinformerSelfAttention, ProjectedSequence, has_hooks
+from .attention import LinformerSelfAttention, ProjectedSequence, has_hooks_inside
 from .projection import Projection
 from .settings import LinformerSettings
 
@@ -69,10 +69,9 @@ def encoder_layer(
     Raises:
         ValueError: T is larger than ``max_positions``, the shapes do not match, or the mask is not bool.
     """
-    if has_hooks(parts.self_attn):  # which see the attention of all positions, as in other models
+    if has_hooks_inside(parts):  # which see all positions at once, as in other models
         attended, _ = parts.self_attn(attention_input(parts, x), padding)
-        wanted = slice(1 if first_only else None)
-        return _end(parts, *_feed_forward(parts, x[:, wanted], attended[:, wanted]))
+        return _end(parts, *_feed_forward(parts, x, attended))[:, : 1 if first_only else None]
     source, projected = _step(parts, _project)(parts, x, padding)
     if first_only:
         x, source = x[:, :1], source[:, :1]

@@ -37,7 +37,8 @@ def resolve_options(cfg: Any, task: Any) -> Namespace:
     fill_defaults(args)
     if args.offload_activations:
         args.checkpoint_activations = True
-    tokens_per_sample = getattr(getattr(task, "cfg", None), "tokens_per_sample", None)
+    # Tasks of the time before dataclasses have a Namespace as args, and no cfg.
+    tokens_per_sample = getattr(getattr(task, "cfg", None) or getattr(task, "args", None), "tokens_per_sample", None)
     # In the same order as in fairseq's RoBERTa.
     fill(args, {"max_positions": getattr(args, "tokens_per_sample", None) or tokens_per_sample or task.max_positions()})
     if args.max_positions is None:
@@ -68,8 +69,8 @@ def attention_settings(args: Namespace) -> LinformerSettings:
 
     Raises:
         ValueError: as in `LinformerSettings`; a value is out of range; quantization noise in a mode that uses slices of
-            W_k and W_v, which its hooks on whole layers do not affect, or of scalars, which fairseq cannot apply; or
-            spectral normalization of a head, whose weights fairseq saves and cannot load.
+            W_k and W_v, which its hooks on whole layers do not affect, with recomputed activations, or of scalars,
+            which fairseq cannot apply; or spectral normalization of a head, which fairseq saves and cannot load.
     """
     kept = args.encoder_layers_to_keep
     if kept and not all(part.strip().isdigit() for part in kept.split(",")):
@@ -115,6 +116,11 @@ def _check_noise(args: Namespace) -> None:
         )
     if not noise:
         return
+    if args.checkpoint_activations or args.offload_activations:
+        raise ValueError(
+            f"quant_noise_pq={noise} with checkpoint_activations or offload_activations: fairseq adds the noise to the "
+            "weights in each call of a linear layer, and these call it again in the backward pass; use one of the two"
+        )
     for name in ("encoder_embed_dim", "encoder_ffn_embed_dim"):
         if getattr(args, name) % block:
             raise ValueError(f"quant_noise_pq_block_size={block} does not divide {name}={getattr(args, name)}")

@@ -94,7 +94,9 @@ class LinformerEncoder(TransformerEncoder):
         self._check_length(src_tokens.size(1))
         padding = src_tokens.eq(self.padding_idx)
         x = self.forward_embedding(src_tokens, token_embeddings)[0]
-        masks = self._masks_always(padding.device) or is_padded(padding, "have the task pad on the right")
+        masks = self._masks_always(padding.device) or is_padded(
+            padding, "have the task pad on the right, and no <pad> in its texts"
+        )
         mask = padding if masks else None
         # Batch first in here, and (T, B, C) for fairseq outside: a view, which its heads transpose back to (B, T, C).
         states = [x.transpose(0, 1)] if return_all_hiddens else []

@@ -3,8 +3,11 @@
 What fairseq does: it counts the validations without improvement in memory. A run that is stopped more often than every
 ``patience`` validations never ends.
 
+It also counts on when the same process begins another run.
+
 The patch: the count and the best score are stored in the checkpoint, and restored when a run resumes, as fairseq does
-with the best score of ``checkpoint_best.pt``; not when another run begins with its weights (``--finetune-from-model``).
+with the best score of ``checkpoint_best.pt``; not when another run begins, also with its weights
+(``--finetune-from-model``).
 """
 
 import functools
@@ -19,6 +22,7 @@ from linformer_fairseq.training.resuming import resumed
 KEY = "linformer_patience"
 """Name of the record in a checkpoint's ``extra_state``."""
 
+_NAMES = ("best", "num_runs")
 _counted: dict[str, Any] = {}
 """Attributes of fairseq's function: the best score, and the number of validations since then."""
 
@@ -27,9 +31,11 @@ def _counting(should_stop_early: Callable[..., bool]) -> Callable[..., bool]:
     @functools.wraps(should_stop_early)
     def count(cfg: Any, valid_loss: float | None) -> bool:
         # fairseq's function keeps them on what its module calls by its name: on this one
+        for name in _NAMES:
+            vars(count).pop(name, None)
         vars(count).update(_counted)
         stop = should_stop_early(cfg, valid_loss)
-        _counted.update({name: vars(count)[name] for name in ("best", "num_runs") if name in vars(count)})
+        _counted.update({name: vars(count)[name] for name in _NAMES if name in vars(count)})
         return stop
 
     return count
@@ -49,6 +55,7 @@ def _restored(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(load_checkpoint)
     def load(cfg: Any, trainer: Trainer, **more: Any) -> Any:
         extra_state, iterator = load_checkpoint(cfg, trainer, **more)
+        _counted.clear()
         if resumed(extra_state, trainer) and not cfg.reset_meters:
             _counted.update(extra_state.get(KEY, {}))
         return extra_state, iterator

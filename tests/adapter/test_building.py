@@ -158,6 +158,8 @@ def test_a_program_names_only_what_it_wants_otherwise() -> None:
     assert {name: getattr(roberta.args, name) for name in common} == {name: expected[name] for name in common}
     shorter = Namespace(**SIZES, projected_dim=8, tokens_per_sample=32)
     assert LinformerRobertaModel.build_model(shorter, task).max_positions() == 32
+    old = SimpleNamespace(cfg=None, args=Namespace(tokens_per_sample=24), source_dictionary=dictionary)
+    assert LinformerRobertaModel.build_model(given, old).max_positions() == 24  # as multilingual_masked_lm
 
 
 @pytest.mark.parametrize(
@@ -172,6 +174,8 @@ def test_a_program_names_only_what_it_wants_otherwise() -> None:
         ({"max_positions": 16}, "tokens_per_sample is 32, but model.max_positions .n. is 16"),
         ({"sharing": "none", "quant_noise_pq": 0.1}, "quant_noise_pq=0.1 does not work with sharing=none"),
         ({"quant_noise_scalar": 0.2}, "quant_noise_scalar=0.2: fairseq cannot"),
+        ({"quant_noise_pq": 0.1, "checkpoint_activations": True}, "quant_noise_pq=0.1 with checkpoint_activations"),
+        ({"quant_noise_pq": 0.1, "offload_activations": True}, "quant_noise_pq=0.1 with checkpoint_activations"),
         ({"spectral_norm_classification_head": True}, "spectral_norm_classification_head=True: fairseq cannot"),
         ({"encoder_layerdrop": 3.0}, "encoder_layerdrop=3.0: expected a number of at least 0 and below 1"),
         ({"encoder_layers_to_keep": "0,a"}, "encoder_layers_to_keep=0,a: expected numbers"),
@@ -194,6 +198,9 @@ def test_an_unknown_choice_is_refused_by_both_entry_points(data: Path, capsys: p
     with pytest.raises(SystemExit):
         from_command_line(data, "--arch", "linformer_roberta", "--sharing", "everywhere")
     assert "--sharing: invalid choice: 'everywhere'" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        from_command_line(data, "--arch", "linformer_roberta", "--activation-fn", "swish")
+    assert "--activation-fn: invalid choice: 'swish'" in capsys.readouterr().err
     with pytest.raises(ValidationError) as refused:
         build(data, sharing="everywhere")
     assert refused.value.full_key == "sharing"

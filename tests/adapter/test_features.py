@@ -102,8 +102,8 @@ def test_a_classifier_computes_only_the_first_position_of_the_last_layer(
     model.register_classification_head("two", num_classes=2)
     model.classification_heads["two"].double()
     lengths = []
-    for layer in model.encoder.sentence_encoder.layers:
-        layer.fc1.register_forward_hook(lambda _, inputs, __: lengths.append(inputs[0].size(1)))
+    for layer in model.encoder.sentence_encoder.layers:  # not by a hook, which would see all positions
+        layer.fc1.forward = lambda x, forward=layer.fc1.forward: lengths.append(x.size(1)) or forward(x)
     tokens = batch(sentences(N, 9, 3))
     logits, _ = model(tokens, classification_head_name="two")
     assert lengths == [N] * (OPTIONS["encoder_layers"] - 1) + [1]

@@ -56,16 +56,19 @@ def test_the_layer_in_plain_torch_is_post_norm_with_gelu() -> None:
 
 @pytest.mark.parametrize("first_only", [False, True])
 @pytest.mark.parametrize("normalize_before", [False, True])
+@pytest.mark.parametrize("name", ["self_attn", "self_attn.out_proj", "fc2", "final_layer_norm"])
 @torch.no_grad()
-def test_a_hook_on_the_attention_sees_all_of_its_output(
-    normalize_before: bool, first_only: bool, monkeypatch: pytest.MonkeyPatch
+def test_a_hook_on_a_part_of_the_layer_sees_all_of_its_output(
+    name: str, normalize_before: bool, first_only: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     layer = _layer("layerwise-convolution-affine-stretch", normalize_before)
     monkeypatch.setattr(layers, "_block_size", lambda _: 7)
     x, mask = torch.randn(2, N, WIDTH), padding_mask([N, 4], N)
     expected = layer(x, mask, first_only=first_only)
     seen: list[torch.Size] = []
-    layer.self_attn.register_forward_hook(lambda module, inputs, output: seen.append(output[0].shape))
+    layer.get_submodule(name).register_forward_hook(
+        lambda module, inputs, output: seen.append((output[0] if isinstance(output, tuple) else output).shape)
+    )
     torch.testing.assert_close(layer(x, mask, overwrite=True, first_only=first_only), expected)
     assert seen == [(2, N, WIDTH)]
 

@@ -57,6 +57,10 @@ def test_what_is_reset_is_not_restored(program: Any) -> None:
 def test_a_run_without_a_checkpoint_begins_to_count(program: Any) -> None:
     program.load_checkpoint(CFG, trainer(None, updates=0))
     assert not program.should_stop_early(CFG, 5.0)
+    assert not program.should_stop_early(CFG, 6.0)
+    program.load_checkpoint(CFG, trainer(None, updates=0))  # the next run in the same process
+    assert not program.should_stop_early(CFG, 7.0)
+    assert program.state_dict(None)["extra_state"][patience.KEY]["best"] == 7.0
 
 
 @pytest.mark.slow
