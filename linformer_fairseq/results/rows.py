@@ -145,7 +145,10 @@ class Row:
 
 def to_line(row: Row) -> str:
     """The row as a line of JSON; equal rows give equal lines."""
-    return json.dumps(dataclasses.asdict(row), ensure_ascii=False, allow_nan=False) + "\n"
+    fields = dataclasses.asdict(row)
+    if not row.changed:
+        del fields["changed"]  # so that a row of an earlier version stays as it is
+    return json.dumps(fields, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def from_line(line: str) -> Row:

@@ -123,6 +123,12 @@ def test_runs_that_differ_in_an_option_are_told_apart(tmp_path: Path) -> None:
     assert of_computation == {"projected_dim", "sharing", "projection", *run_row._OPTIONS}
 
 
+def test_a_row_that_is_read_and_written_again_stays_as_it_is(tmp_path: Path) -> None:
+    overlapping = {**record()["model"], "kernel_strides": 2}
+    line = to_line(read_run(run_folder(tmp_path / "run", LOG, model=overlapping)))
+    assert to_line(from_line(line)) == line and "changed" not in line
+
+
 def test_several_attempts(tmp_path: Path) -> None:
     killed = attempt(end=None, status="failed", updates_at_end=None)
     later = attempt(start="2026-11-22T08:00:00+00:00", end="2026-11-22T08:00:30+00:00", world_size=2)
