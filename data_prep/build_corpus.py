@@ -25,8 +25,8 @@ record is a document.
 
 The output is train/, valid/ and test/ in DIR, with numbered files that have one paragraph per line and an empty line
 between documents, and manifest.json with all counts. The split of a document depends only on its own text, except that
-the share of valid is raised if no document would fall to it. At least 20,000 bytes of text are required, because no
-vocabulary can be learned from less.
+the share of valid is raised, unless it is 0, if no document would fall to it. At least 20,000 bytes of text are
+required, because no vocabulary can be learned from less.
 """
 
 import argparse

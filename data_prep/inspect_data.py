@@ -35,20 +35,20 @@ def main(argv: list[str] | None = None, prog: str | None = None) -> None:
     parser.add_argument(
         "--samples", type=int, default=3, metavar="N", help="number of texts to print (default: %(default)s)"
     )
-    parser.add_argument("--split", default="train", help="split of the lengths and texts (default: %(default)s)")
+    parser.add_argument("--split", help="split of the lengths and texts (default: train, or the first there is)")
     args = parser.parse_args(argv)
     if args.samples < 0:
         raise UserError(f"--samples {args.samples}: expected 0 or more")
     inspect(args.folder, args.samples, args.split)
 
 
-def inspect(folder: Path, samples: int, split: str) -> None:
+def inspect(folder: Path, samples: int, split: str | None = None) -> None:
     """Print the content of ``folder``.
 
     Args:
         folder: contains .bin and .idx files, or folders of them.
         samples: number of texts to print.
-        split: split of the lengths and texts.
+        split: split of the lengths and texts; None: train, or the first by name.
 
     Raises:
         UserError: there is no data, or some is damaged; the message, after all output, names every damaged file.
@@ -60,6 +60,8 @@ def inspect(folder: Path, samples: int, split: str) -> None:
         hint = "; its making is unfinished, run that command again" if (folder / ".unfinished").is_dir() else ""
         raise UserError(f"{folder}: no .idx and .bin there or one folder below{hint}")
     good, problems = _check_all(prefixes, folder)
+    there = sorted({_split(dataset) for dataset in good})
+    split = split or ("train" if "train" in there or not there else there[0])
     chosen = {dataset: counts for dataset, counts in good.items() if _split(dataset) == split}
     for name, lengths in _lengths(chosen, folder).items():
         print(f"\nlengths in {name}, tokens of an item without </s>:")
@@ -71,8 +73,7 @@ def inspect(folder: Path, samples: int, split: str) -> None:
         except UserError as error:  # of the tokenizer, which the result of the check does not depend on
             undecodable = [str(error)]
     if not chosen and not problems:
-        there = ", ".join(sorted({_split(dataset) for dataset in good}))
-        raise UserError(f"{folder}: no split {split!r} (--split); there are: {there}")
+        raise UserError(f"{folder}: no split {split!r} (--split); there are: {', '.join(there)}")
     if problems:
         print()
         damaged = f"{len(problems)} of {len(prefixes)} datasets are damaged:"

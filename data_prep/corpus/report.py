@@ -34,7 +34,7 @@ def describe(manifest: dict[str, Any]) -> str:
                 f"    {source['duplicate_paragraphs']:,} paragraphs that occur earlier were left out of others"
             )
         if source.get("replaced"):
-            lines.append(f"    {source['replaced']:,} documents had bytes that are not UTF-8, now U+FFFD")
+            lines.append(f"    {source['replaced']:,} documents had parts that are not Unicode, now U+FFFD")
         if source.get("ignored"):
             lines.append(f"    hidden files not read: {', '.join(source['ignored'])}")
     return "\n".join(lines)

@@ -25,8 +25,9 @@ from data_prep.sources.source import Errors, Record
 from data_prep.sources.streams import Readable
 from linformer_fairseq.files.errors import UserError
 
-# A line of nothing but spaces and tabs is blank too.
-_BLANK_LINES = re.compile(rb"\n(?:[ \t\r]*\n)+")
+# A line of nothing but white space is blank too, as it is when the text is cleaned, with Unicode's and form feeds.
+_WHITE = "|".join(re.escape(chr(code)) for code in range(0x3001) if chr(code).isspace() and code != 0x0A)
+_BLANK_LINES = re.compile(f"\n(?:(?:{_WHITE})*\n)+".encode())
 _CLOSING_TAG = re.compile(rb"\n</doc>[ \t\r]*\n")
 # WikiExtractor leaves quotes and "&" in a title as they are; other tools of the same format escape them.
 _OPENING_TAG = re.compile(r"\s*<doc ([^\n]*)>[ \t]*(?:\n|$)")

@@ -58,18 +58,20 @@ class LinformerHubInterface(AttentionMaps, RobertaHubInterface):
             no_separator: omit the separators.
 
         Raises:
-            ValueError: the model was loaded without a tokenizer, the list is empty, or a text has half of a surrogate
-                pair.
+            ValueError: the model was loaded without a tokenizer, the list is empty or has something else than texts in
+                it, or a text has half of a surrogate pair.
         """
         if isinstance(sentence, str):
             require_tokenizer(self.bpe)
             for text in (sentence, *addl_sentences):
                 require_characters(text)
             return super().encode(sentence, *addl_sentences, no_separator=no_separator)
+        if not isinstance(sentence, Sequence) or isinstance(sentence, bytes):
+            raise ValueError(f"expected a text or a list of texts, found {sentence!r:.40}")
         if not sentence:
             raise ValueError("an empty list of texts was given; expected at least one")
-        if addl_sentences:
-            raise ValueError("a batch of pairs is given as [encode(a, b) for a, b in pairs], not as two lists")
+        if addl_sentences or not all(isinstance(text, str) for text in sentence):
+            raise ValueError("expected a list of texts; a batch of pairs is given as [encode(a, b) for a, b in pairs]")
         return self.batch([self.encode(text) for text in sentence])
 
     def batch(self, tokens: Tokens) -> Tensor:
@@ -109,14 +111,14 @@ class LinformerHubInterface(AttentionMaps, RobertaHubInterface):
             )
         return collate_tokens(list(tokens), self._padding_idx).to(self.device)
 
-    def decode(self, tokens: Tensor) -> str | list[Any]:
-        """The text of tokens (T,), or a list of texts if there are several segments; a list of these for (B, T).
+    def decode(self, tokens: Tokens) -> str | list[Any]:
+        """The text of tokens (T,), or a list of texts if there are several segments; a list of these for several.
 
         Raises:
             ValueError: the model was loaded without a tokenizer.
         """
         require_tokenizer(self.bpe)
-        if tokens.dim() == 2:
+        if not isinstance(tokens, Tensor) or tokens.dim() == 2:
             return [self.decode(row) for row in tokens]
         tokens = tokens[tokens != self._padding_idx].cpu()
         return super().decode(tokens) if len(tokens) else ""

@@ -41,13 +41,11 @@ def text_of(values: Sequence[Any], fields: Sequence[str]) -> Text:
     """The text of one column, or the pair of two.
 
     Raises:
-        ValueError: a value is not a text, or has a zero character, which JSON can write.
+        ValueError: a value is not a text.
     """
     for field, value in zip(fields, values, strict=True):
         if not isinstance(value, str):
             raise ValueError(f"expected a text in {field!r}, found {'none' if value is None else repr(value)[:60]}")
-        if "\0" in value:
-            raise ValueError(f"a zero character at character {value.index(chr(0)):,} of {field!r}, which no text has")
     return values[0] if len(values) == 1 else (values[0], values[1])
 
 
@@ -55,7 +53,7 @@ def one_line(text: Text) -> Text:
     """The text as tokenizers expect it: a single line, without white space around it.
 
     Raises:
-        ValueError: there is none, or one of a pair is missing.
+        ValueError: there is none, one of a pair is missing, or it has a zero character, which JSON can write.
     """
     if isinstance(text, str):
         one = _joined(text)
@@ -71,6 +69,8 @@ def one_line(text: Text) -> Text:
 
 
 def _joined(text: str) -> str:
+    if "\0" in text:
+        raise ValueError(f"a zero character at character {text.index(chr(0)):,}, which no text has")
     if "\n" in text:
         return " ".join(filter(None, (line.strip(" \t\r") for line in text.split("\n"))))
     return text.strip(" \t\r")  # as data preparation does

@@ -70,6 +70,15 @@ def test_text_round_trips_alone_and_in_batches(hub: Any) -> None:
     assert hub.decode(pair) == [first, second]
     with pytest.raises(ValueError, match="an empty list"):
         hub.encode([])
+    assert hub.decode([hub.encode(first), pair]) == [first, [first, second]]
+    for wrong, said in (
+        ([(first, second)], "batch of pairs"),
+        ([first, 5], "batch of pairs"),
+        (5, "found 5"),
+        (b"x", "b'x'"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            hub.encode(wrong)
     with pytest.raises(ValueError, match="batch of pairs"):
         hub.encode([first], second)
 

@@ -153,6 +153,7 @@ def test_a_text_too_long_for_a_mask_is_refused_before_it_is_tokenized(
         (lambda hub: hub.embed(["a"], batch_tokens=0), "batch_tokens=0"),
         (lambda hub: hub.classify(["\u3000"]), "without tokens"),
         (lambda hub: hub.classify([("a", " ")]), "no second text"),
+        (lambda hub: hub.classify(["a\0b"]), "a zero character at character 1"),
         (lambda hub: hub.classify(["ab\ud800"]), "character 2 is half of a surrogate pair"),
         (lambda hub: hub.fill_masks(["\ud800 <mask>"]), "surrogate"),
         (lambda hub: hub.embed(["a"], pooling="tokens", long="windows"), "pooling=tokens with long=windows"),

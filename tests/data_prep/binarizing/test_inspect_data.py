@@ -72,6 +72,14 @@ def test_another_split(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "no split 'test' (--split); there are: train, valid" in capsys.readouterr().err
 
 
+def test_without_a_split_called_train_the_first_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tokenizer = make_sentencepiece(tmp_path / "tokenizer")
+    (tmp_path / "book.txt").write_text("the value is\n")
+    binarize([tmp_path / "book.txt"], tokenizer, tmp_path / "bin", workers=1)
+    assert inspect(tmp_path / "bin", "--samples", 1) == 0
+    assert "book, item 0: the value is\n" in capsys.readouterr().out
+
+
 def test_shards_are_one_and_shared_files_are_read_once(
     data: Path, tokenizer: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -28,7 +28,7 @@ def plainly(text: str) -> list[Record]:
     lines: list[str] = []
     start = 0
     for number, line in enumerate([*text.removeprefix("\ufeff").split("\n"), ""], start=1):
-        if line.strip(" \t\r"):
+        if line.strip():
             start = start or number
             lines.append(line.removesuffix("\r"))
         elif start:
