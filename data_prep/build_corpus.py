@@ -113,8 +113,8 @@ def _check_amounts(counts: Counts, options: CorpusOptions) -> None:
     written = sum(counts.splits[name]["bytes"] for name in NAMES)
     if written < MINIMUM_BYTES:
         raise UserError(
-            f"too little text: {written:,} bytes without duplicates and short documents, and by the weights; at least "
-            f"{MINIMUM_BYTES:,} are needed; give more sources"
+            f"too little text: {written:,} bytes are left after removing duplicates and short documents and applying "
+            f"the weights; at least {MINIMUM_BYTES:,} are needed; give more sources"
         )
     for name in NAMES:
         if not counts.splits[name] and (name == TRAIN or getattr(options.shares, name)):

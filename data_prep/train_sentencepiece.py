@@ -137,13 +137,16 @@ def _train(lines: list[str], options: TrainingOptions) -> bytes:
 
 
 def _in_a_thread(function: Callable[[], bytes]) -> bytes:
-    """The result of a function that is outside Python for minutes, where the main thread would not notice Ctrl-C."""
+    """The result of a function that is outside Python for minutes, where the main thread would not notice Ctrl-C.
+
+    After Ctrl-C, the function goes on until it or the process ends.
+    """
     future: Future[bytes] = Future()
 
     def run() -> None:
         try:
             future.set_result(function())
-        except Exception as error:
+        except BaseException as error:
             future.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()

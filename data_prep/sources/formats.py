@@ -8,7 +8,7 @@ The readers of ``datasets`` are not used for files, because they
 * do not report the line of an error, and cannot replace single bytes of JSON lines that are not UTF-8,
 * do not limit the size of a document: text without a separator fills the memory, as does JSON that is not in lines,
   which is read as a whole,
-* separate documents only at ``\\n\\n``, not at lines of spaces, and treat a lone ``\\r`` as the end of a line.
+* separate documents only at ``\\n\\n``, not at lines of white space, and treat a lone ``\\r`` as the end of a line.
 """
 
 import html
@@ -25,9 +25,11 @@ from data_prep.sources.source import Errors, Record
 from data_prep.sources.streams import Readable
 from linformer_fairseq.files.errors import UserError
 
-# A line of nothing but white space is blank too, as it is when the text is cleaned, with Unicode's and form feeds.
-_WHITE = "|".join(re.escape(chr(code)) for code in range(0x3001) if chr(code).isspace() and code != 0x0A)
-_BLANK_LINES = re.compile(f"\n(?:(?:{_WHITE})*\n)+".encode())
+# A line of white space only, of any kind that `str.isspace` knows, is blank. Possessive (`*+`), which needs no memory
+# for the way back through a long one.
+_WHITE = [chr(code).encode() for code in range(0x3001) if chr(code).isspace() and chr(code) != "\n"]
+_ASCII, _OTHERS = (b"".join(one for one in _WHITE if len(one) == 1), b"|".join(one for one in _WHITE if len(one) > 1))
+_BLANK_LINES = re.compile(rb"\n(?:(?:[%b]|%b)*+\n)+" % (re.escape(_ASCII), _OTHERS))
 _CLOSING_TAG = re.compile(rb"\n</doc>[ \t\r]*\n")
 # WikiExtractor leaves quotes and "&" in a title as they are; other tools of the same format escape them.
 _OPENING_TAG = re.compile(r"\s*<doc ([^\n]*)>[ \t]*(?:\n|$)")

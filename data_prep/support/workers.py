@@ -1,6 +1,7 @@
 """A pool of worker processes for steps whose work can be divided into independent pieces."""
 
 import os
+import pickle
 import signal
 import threading
 import traceback
@@ -10,6 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -160,18 +162,27 @@ def _work(
     """What a worker process does: answer each item with (True, result) or (False, exception)."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     prepared = not initializer
-    with suppress(EOFError, OSError):  # the connection has ended, because the parent is dead
-        while True:
-            item = connection.recv()
-            try:
-                if initializer and not prepared:
-                    initializer(*initargs)
-                    prepared = True
-                answer = True, function(item)
-            except Exception as error:
-                error.add_note("in a worker process:\n" + traceback.format_exc())
-                answer = False, error
-            connection.send(answer)
+    while (message := _next(connection)) is not None:
+        item = pickle.loads(message)
+        try:
+            if initializer and not prepared:
+                initializer(*initargs)
+                prepared = True
+            answer = True, function(item)
+        except Exception as error:
+            error.add_note("in a worker process:\n" + traceback.format_exc())
+            answer = False, error
+        reply = ForkingPickler.dumps(answer)
+        with suppress(OSError):  # the parent is dead, as `_next` will notice
+            connection.send_bytes(reply)
+
+
+def _next(connection: Connection) -> bytes | None:
+    """The next pickled item; None when the parent is dead."""
+    try:
+        return connection.recv_bytes()
+    except (EOFError, OSError):
+        return None
 
 
 def _end_with_parent() -> None:

@@ -106,11 +106,10 @@ class TextStream:
                 "chooses columns by name",
                 file=sys.stderr,
             )
-        wrong, found, trained = self._singles, "single texts", "pairs"
-        if expected == 1:
-            wrong, found, trained = self._pairs, "pairs", "single texts"
-        if wrong and expected is not None:
-            what = f"{found}, but the model was finetuned on {trained}"
+        if wrong := {1: self._pairs, 2: self._singles}.get(expected or 0, 0):
+            what = "pairs, but the model was finetuned on single texts"
+            if expected == 2:
+                what = "single texts, but the model was finetuned on pairs"
             print(f"{wrong:,} of {self._texts:,} texts are {what}: their classes mean nothing", file=sys.stderr)
         if self._long:
             what = "divided into windows" if long == WINDOWS else f"truncated ({long}); --long windows divides them"

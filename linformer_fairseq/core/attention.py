@@ -335,10 +335,17 @@ def has_hooks(module: nn.Module) -> bool:
     return any(hooks)
 
 
-def has_hooks_inside(module: Any) -> bool:
-    """Whether calls of a module inside this one are observed. As quick as it can be: every layer asks every time."""
-    parts = [part for part in module._modules.values() if part is not None]
-    return any(has_hooks(part) or has_hooks_inside(part) for part in parts)
+def has_output_hooks(module: Any) -> bool:
+    """Whether outputs of modules inside this one, or their gradients, are observed.
+
+    Hooks before the call are not asked for: quantization noise, pruning and weight normalization set weights in them.
+    As quick as it can be, since every layer asks every time.
+    """
+    return any(
+        part._forward_hooks or part._backward_hooks or part._backward_pre_hooks or has_output_hooks(part)
+        for part in module._modules.values()
+        if part is not None
+    )
 
 
 def _add(rows: Tensor, bias: Tensor, overwrite: bool) -> Tensor:

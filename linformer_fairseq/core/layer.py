@@ -4,6 +4,9 @@ After the projection of keys and values, positions do not depend on each other. 
 therefore runs in blocks of positions that fit into the processor's cache. Memory then holds the layer's input, its
 output (which can overwrite the input) and the activations of one block, however wide the feed-forward network is. With
 gradients, the same holds if the layer recomputes its blocks in the backward pass.
+
+If a hook observes the attention, or the output of any part of the layer, the layer is computed as a whole, without
+blocks, recomputation and compilation.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from .attention import LinformerSelfAttention, ProjectedSequence, has_hooks_inside
+from .attention import LinformerSelfAttention, ProjectedSequence, has_hooks, has_output_hooks
 from .projection import Projection
 from .settings import LinformerSettings
 
@@ -69,7 +72,7 @@ def encoder_layer(
     Raises:
         ValueError: T is larger than ``max_positions``, the shapes do not match, or the mask is not bool.
     """
-    if has_hooks_inside(parts):  # which see all positions at once, as in other models
+    if has_hooks(parts.self_attn) or has_output_hooks(parts):  # which see all positions at once, as in other models
         attended, _ = parts.self_attn(attention_input(parts, x), padding)
         return _end(parts, *_feed_forward(parts, x, attended))[:, : 1 if first_only else None]
     source, projected = _step(parts, _project)(parts, x, padding)

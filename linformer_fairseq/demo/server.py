@@ -32,8 +32,8 @@ _SECONDS = 30.0
 """In which a request has to be there."""
 _CONNECTIONS = 16
 """At a time; the others are refused."""
-_REFUSING = 0.2
-"""Seconds in which a client that is refused has to take the reply; nobody else is let in meanwhile."""
+_REFUSING = 0.1
+"""Seconds, or twice as many, in which a client that is refused has to take the reply; others wait meanwhile."""
 _PAGE = Path(__file__).parent / "page"
 _FILES = {
     "/": (_PAGE / "index.html", "text/html; charset=utf-8"),
@@ -149,12 +149,13 @@ class Server(ThreadingHTTPServer):
         if self._free.acquire(blocking=False):
             super().process_request(request, client_address)
             return
-        content = json.dumps({"error": f"{_CONNECTIONS} requests are being replied to; try again later"}).encode()
-        head = f"HTTP/1.0 503 Service Unavailable\r\nContent-Type: {_JSON}\r\nContent-Length: {len(content)}\r\n\r\n"
+        content = json.dumps({"error": f"{_CONNECTIONS} connections are open; try again later"}).encode()
+        fields = {**_HEADERS, "Content-Type": _JSON, "Content-Length": len(content)}
+        head = "HTTP/1.0 503 Service Unavailable\r\n" + "".join(f"{name}: {fields[name]}\r\n" for name in fields)
         end = time.monotonic() + _REFUSING
         with contextlib.suppress(OSError):  # the client has gone, and misses nothing
             request.settimeout(_REFUSING)
-            request.sendall(head.encode() + content)
+            request.sendall(f"{head}\r\n".encode() + content)
             request.shutdown(socket.SHUT_WR)
             while request.recv(1 << 16) and time.monotonic() < end:  # see `_Handler._refuse`
                 pass

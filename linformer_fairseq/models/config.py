@@ -14,8 +14,7 @@ from fairseq.models.transformer import DEFAULT_MIN_PARAMS_TO_WRAP
 from linformer_fairseq.core import INITIALISATIONS, PROJECTIONS, ROW_WEIGHTS, SHARINGS, SHORT_INPUTS
 from linformer_fairseq.modules import ATTENTION_STARTS
 
-# Of fairseq's, swish is none: its function returns torch's module in place of a result.
-_ACTIVATIONS = ChoiceEnum([name for name in utils.get_available_activation_fns() if name != "swish"])
+_ACTIVATIONS = ChoiceEnum(utils.get_available_activation_fns())
 
 
 class Role(Enum):

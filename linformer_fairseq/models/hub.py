@@ -102,22 +102,19 @@ class LinformerHubInterface(AttentionMaps, RobertaHubInterface):
             return (tokens.unsqueeze(0) if tokens.dim() == 1 else tokens).to(self.device)
         if not len(tokens):
             raise ValueError("an empty list of token tensors was given; expected at least one")
-        wrong = next(
-            (one for one in ([tokens] if isinstance(tokens, str) else tokens) if not torch.is_tensor(one)), None
-        )
-        if wrong is not None:
-            raise ValueError(
-                f"expected token tensors, found {str(wrong)[:40]!r}, a {type(wrong).__name__}; encode(text) makes them"
-            )
+        require_tensors(tokens)
         return collate_tokens(list(tokens), self._padding_idx).to(self.device)
 
     def decode(self, tokens: Tokens) -> str | list[Any]:
-        """The text of tokens (T,), or a list of texts if there are several segments; a list of these for several.
+        """The text of tokens (T,), or a list of texts if there are several segments; a list of these for (B, T), or for
+        a list of token tensors.
 
         Raises:
-            ValueError: the model was loaded without a tokenizer.
+            ValueError: the model was loaded without a tokenizer, or something else was given than token tensors.
         """
         require_tokenizer(self.bpe)
+        if not isinstance(tokens, Tensor):
+            require_tensors(tokens)
         if not isinstance(tokens, Tensor) or tokens.dim() == 2:
             return [self.decode(row) for row in tokens]
         tokens = tokens[tokens != self._padding_idx].cpu()
@@ -169,6 +166,17 @@ class LinformerHubInterface(AttentionMaps, RobertaHubInterface):
     @property
     def _padding_idx(self) -> int:
         return int(self.task.source_dictionary.pad())
+
+
+def require_tensors(tokens: Sequence[Tensor]) -> None:
+    """Raises:
+    ValueError: an element is not a tensor.
+    """
+    for one in [tokens] if isinstance(tokens, str) else tokens:
+        if not torch.is_tensor(one):
+            raise ValueError(
+                f"expected token tensors, found {str(one)[:40]!r}, a {type(one).__name__}; encode(text) makes them"
+            )
 
 
 def hub_interface(model: Any, task: Any, folders: Sequence[Path], inputs: TaskInputs) -> LinformerHubInterface:

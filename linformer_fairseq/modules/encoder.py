@@ -108,7 +108,7 @@ class LinformerEncoder(TransformerEncoder):
                     x,
                     encoder_padding_mask=mask,
                     overwrite=not (kept or layer._forward_pre_hooks),
-                    first_only=first_only and layer is layers[-1],
+                    first_only=first_only and layer is layers[-1] and not layer._forward_hooks,
                 )
             kept = return_all_hiddens or bool(layer._forward_hooks)
             if return_all_hiddens:

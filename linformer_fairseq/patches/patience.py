@@ -6,7 +6,7 @@ What fairseq does: it counts the validations without improvement in memory. A ru
 It also counts on when the same process begins another run.
 
 The patch: the count and the best score are stored in the checkpoint, and restored when a run resumes, as fairseq does
-with the best score of ``checkpoint_best.pt``; not when another run begins, also with its weights
+with the best score of ``checkpoint_best.pt``; not when another run begins, even one with its weights
 (``--finetune-from-model``).
 """
 

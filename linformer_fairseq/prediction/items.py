@@ -41,11 +41,12 @@ def text_of(values: Sequence[Any], fields: Sequence[str]) -> Text:
     """The text of one column, or the pair of two.
 
     Raises:
-        ValueError: a value is not a text.
+        ValueError: a value is not a text, or has a zero character, which JSON can write.
     """
     for field, value in zip(fields, values, strict=True):
         if not isinstance(value, str):
             raise ValueError(f"expected a text in {field!r}, found {'none' if value is None else repr(value)[:60]}")
+        _refuse_zero(value, f" of {field!r}")
     return values[0] if len(values) == 1 else (values[0], values[1])
 
 
@@ -53,7 +54,7 @@ def one_line(text: Text) -> Text:
     """The text as tokenizers expect it: a single line, without white space around it.
 
     Raises:
-        ValueError: there is none, one of a pair is missing, or it has a zero character, which JSON can write.
+        ValueError: there is none, one of a pair is missing, or it has a zero character.
     """
     if isinstance(text, str):
         one = _joined(text)
@@ -68,9 +69,13 @@ def one_line(text: Text) -> Text:
     return first, second
 
 
-def _joined(text: str) -> str:
+def _refuse_zero(text: str, where: str = "") -> None:
     if "\0" in text:
-        raise ValueError(f"a zero character at character {text.index(chr(0)):,}, which no text has")
+        raise ValueError(f"a zero character at character {text.index(chr(0)):,}{where}, which no text has")
+
+
+def _joined(text: str) -> str:
+    _refuse_zero(text)
     if "\n" in text:
         return " ".join(filter(None, (line.strip(" \t\r") for line in text.split("\n"))))
     return text.strip(" \t\r")  # as data preparation does

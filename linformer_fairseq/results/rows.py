@@ -33,7 +33,7 @@ class Model:
     sharing: str | None
     projection: str | None
     parameters: int | None
-    options: dict[str, str | float | bool] = field(default_factory=dict)
+    options: dict[str, str | int | float | bool] = field(default_factory=dict)
     """Further options of a Linformer's computation and initialization."""
 
 

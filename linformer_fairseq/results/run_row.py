@@ -49,7 +49,7 @@ class Options:
     freeze_projection: bool | None = None
     row_weights: str | None = None
     short_inputs: str | None = None
-    kernel_strides: float | None = None  # as `Model.options` has numbers, so that a row is the same when it is read
+    kernel_strides: int | None = None
     attention_start: str | None = None
     features: int | None = None
     landmarks: int | None = None

@@ -75,17 +75,21 @@ stop_on_signals() { # stop_on_signals FUNCTION: calls FUNCTION SIGNAL once, at t
     for signal in INT QUIT TERM HUP; do trap "trap '' INT QUIT TERM HUP; $1 $signal" "$signal"; done
 }
 
+longest_stop=60 # seconds that `stop_command` waits for what runs
 stop_command() { # stop_command SIGNAL LOCK: ends the script and what it started; what that wrote is kept
     local signal="$1" lock="$2" forwarded=TERM # with which a run saves a checkpoint, also when the terminal was closed
     [[ $signal != INT ]] || forwarded=INT
     [[ -z $command_session ]] || kill -s "$forwarded" -- "-$command_session" 2>/dev/null || true # it may have ended
-    local name="SIG$signal"
+    local name="SIG$signal" held=75 status=0
     # What runs has inherited the lock: it is free when the last of them has ended.
     exec 9>&-
-    if ! flock -n -- "$lock" true; then
-        printf '\nStopping; what runs saves what it has, which can take a minute.\n' >&2
-        flock -w 60 -- "$lock" true || warn "something of it still runs after a minute, and keeps $lock locked"
+    flock -n -E "$held" -- "$lock" true 2>/dev/null || status=$?
+    if ((status == held)); then
+        printf '\nStopping; waiting for what still runs.\n' >&2
+        status=0
+        flock -w "$longest_stop" -E "$held" -- "$lock" true || status=$?
     fi
     printf '\nStopped by %s. The same command carries on from here: what is finished is kept.\n' "${name/SIGINT/Ctrl-C}" >&2
+    ((status != held)) || warn "something of it still runs; before it has ended, the same command is refused"
     exit "$((128 + $(kill -l "$signal")))"
 }

@@ -198,9 +198,6 @@ def test_an_unknown_choice_is_refused_by_both_entry_points(data: Path, capsys: p
     with pytest.raises(SystemExit):
         from_command_line(data, "--arch", "linformer_roberta", "--sharing", "everywhere")
     assert "--sharing: invalid choice: 'everywhere'" in capsys.readouterr().err
-    with pytest.raises(SystemExit):
-        from_command_line(data, "--arch", "linformer_roberta", "--activation-fn", "swish")
-    assert "--activation-fn: invalid choice: 'swish'" in capsys.readouterr().err
     with pytest.raises(ValidationError) as refused:
         build(data, sharing="everywhere")
     assert refused.value.full_key == "sharing"

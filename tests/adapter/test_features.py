@@ -107,6 +107,11 @@ def test_a_classifier_computes_only_the_first_position_of_the_last_layer(
     tokens = batch(sentences(N, 9, 3))
     logits, _ = model(tokens, classification_head_name="two")
     assert lengths == [N] * (OPTIONS["encoder_layers"] - 1) + [1]
+    outputs = []
+    hook = layer.register_forward_hook(lambda module, inputs, output: outputs.append(output.size(1)))
+    torch.testing.assert_close(model(tokens, classification_head_name="two")[0], logits)
+    assert outputs == [N], "a hook on the last layer sees all positions"
+    hook.remove()
     features, _ = model(tokens, features_only=True)
     torch.testing.assert_close(logits, model.classification_heads["two"](features))
     logits.sum().backward()

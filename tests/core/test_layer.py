@@ -73,6 +73,17 @@ def test_a_hook_on_a_part_of_the_layer_sees_all_of_its_output(
     assert seen == [(2, N, WIDTH)]
 
 
+@torch.no_grad()
+def test_a_hook_that_sets_weights_does_not_undo_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As quantization noise and torch.nn.utils.prune have one."""
+    layer = _layer("layerwise-convolution-affine-stretch", False)
+    monkeypatch.setattr(layers, "_block_size", lambda _: 7)
+    seen: list[int] = []
+    layer.fc1.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0].size(1)))
+    layer(torch.randn(1, N, WIDTH))
+    assert seen == [7] * (N // 7) + [N % 7] * (N % 7 > 0)
+
+
 @pytest.mark.parametrize("block", [1, 7, N, 2 * N + 3])
 @pytest.mark.parametrize(("case", "normalize_before"), CASES)
 def test_blocks_give_what_the_whole_gives(

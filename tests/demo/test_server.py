@@ -208,7 +208,7 @@ def test_slow_and_many_clients_do_not_stop_it(monkeypatch: pytest.MonkeyPatch) -
             one.sendall(head)
             other.sendall(head + b"Content-Length: 9\r\n\r\n[1,")
             refused = raw(server, head + b"Content-Length: 9\r\n\r\n[1,2,3,4]")
-            assert refused.startswith(b"HTTP/1.0 503 ") and b'{"error": "2 requests' in refused
+            assert refused.startswith(b"HTTP/1.0 503 ") and b'{"error": "2 connections' in refused
             assert b" 411 " in one.recv(1 << 16), "its headers ended without a length"
             assert b" 408 " in other.recv(1 << 16)
         for _ in range(3):

@@ -113,7 +113,7 @@ def test_json_lines(tmp_path: Path) -> None:
     first, *wrong = read(opened(path))
     assert first == ("1", "a b")
     expected = ["not JSON", "expected a JSON object, found '[1]'", "found none", "found 3", "half of a surrogate pair"]
-    expected.append("a zero character at character 1")
+    expected.append("a zero character at character 1 of 'text'")
     for number, ((place, text), words) in enumerate(zip(wrong, expected, strict=True), start=2):
         assert place == str(number) and words in str(text)
     assert read(opened(path, "x"))[3] == ("4", "a")

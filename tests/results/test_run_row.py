@@ -11,6 +11,7 @@ from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.results import run_row
 from linformer_fairseq.results.rows import Hardware, Pretrained, Score, from_line, to_line
 from linformer_fairseq.results.run_row import read_run
+from tests.conftest import REPOSITORY
 from tests.results.examples import attempt, record, run_folder, training, validation
 
 LOG = [training(10), validation(10, ppl=70.5), training(20), validation(20, ppl=60.25)]
@@ -127,6 +128,14 @@ def test_a_row_that_is_read_and_written_again_stays_as_it_is(tmp_path: Path) -> 
     overlapping = {**record()["model"], "kernel_strides": 2}
     line = to_line(read_run(run_folder(tmp_path / "run", LOG, model=overlapping)))
     assert to_line(from_line(line)) == line and "changed" not in line
+
+
+@pytest.mark.parametrize(
+    "path", sorted((REPOSITORY / "results").rglob("runs.jsonl")), ids=lambda path: path.parent.name
+)
+def test_stored_rows_stay_as_they_are(path: Path) -> None:
+    with path.open(encoding="utf-8") as lines:
+        assert all(to_line(from_line(line)) == line for line in lines)
 
 
 def test_several_attempts(tmp_path: Path) -> None:

@@ -72,6 +72,32 @@ def test_a_signal_reaches_what_was_started(number: signal.Signals, received: str
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+def test_what_does_not_stop_is_said(tmp_path: Path) -> None:
+    script = """
+    set -euo pipefail
+    source "$1"
+    longest_stop=1
+    exec 9>lock
+    flock -n 9
+    interrupted() { stop_command "$1" lock; }
+    stop_on_signals interrupted
+    stoppable bash -c 'trap "" TERM; touch started; exec sleep 6 >/dev/null 2>&1'
+    """
+    command = ["bash", "-c", script, "-", LIBRARY]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    while not (tmp_path / "started").exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    output = process.communicate(timeout=30)[0]
+    assert process.returncode == 128 + signal.SIGTERM
+    assert (
+        output.index("Stopping; ")
+        < output.index("Stopped by SIGTERM.")
+        < output.index("warning: something of it still runs")
+    )
+
+
 def test_the_status_and_input_of_a_command_are_its_own() -> None:
     script = 'set -euo pipefail; source "$1"; stoppable cat <<<text; stoppable bash -c "exit 7" || echo "status $?"'
     done = subprocess.run(["bash", "-c", script, "-", LIBRARY], capture_output=True, text=True, timeout=30)
