@@ -317,14 +317,15 @@ def test_compressed_text_is_told_as_that(tokenizer: Path, tmp_path: Path, kind: 
     assert not (tmp_path / "out").exists()
 
 
-def test_the_check_for_compression_takes_nothing_from_a_pipe(tmp_path: Path) -> None:
+def test_a_pipe_is_refused_and_nothing_taken_from_it(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     writer = os.open(pipe, os.O_WRONLY)
     try:
         os.write(writer, b"good text\n")
-        inputs.check_text_files([pipe])
+        with pytest.raises(UserError, match="pipe: not a regular file"):
+            inputs.check_text_files([pipe])
         assert os.read(reader, 100) == b"good text\n"
     finally:
         os.close(reader)
