@@ -61,7 +61,7 @@ def inspect(folder: Path, samples: int, split: str | None = None) -> None:
         raise UserError(f"{folder}: no .idx and .bin there or one folder below{hint}")
     good, problems = _check_all(prefixes, folder)
     there = sorted({_split(dataset) for dataset in good})
-    split = split or ("train" if "train" in there or not there else there[0])
+    split = split or min(there, key=lambda name: name != "train", default="train")
     chosen = {dataset: counts for dataset, counts in good.items() if _split(dataset) == split}
     for name, lengths in _lengths(chosen, folder).items():
         print(f"\nlengths in {name}, tokens of an item without </s>:")

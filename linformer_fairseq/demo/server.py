@@ -151,11 +151,11 @@ class Server(ThreadingHTTPServer):
             return
         content = json.dumps({"error": f"{_CONNECTIONS} connections are open; try again later"}).encode()
         fields = {**_HEADERS, "Content-Type": _JSON, "Content-Length": len(content)}
-        head = "HTTP/1.0 503 Service Unavailable\r\n" + "".join(f"{name}: {fields[name]}\r\n" for name in fields)
+        lines = ["HTTP/1.0 503 Service Unavailable", *(f"{name}: {value}" for name, value in fields.items()), "\r\n"]
         end = time.monotonic() + _REFUSING
         with contextlib.suppress(OSError):  # the client has gone, and misses nothing
             request.settimeout(_REFUSING)
-            request.sendall(f"{head}\r\n".encode() + content)
+            request.sendall("\r\n".join(lines).encode() + content)
             request.shutdown(socket.SHUT_WR)
             while request.recv(1 << 16) and time.monotonic() < end:  # see `_Handler._refuse`
                 pass

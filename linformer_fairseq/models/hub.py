@@ -102,7 +102,7 @@ class LinformerHubInterface(AttentionMaps, RobertaHubInterface):
             return (tokens.unsqueeze(0) if tokens.dim() == 1 else tokens).to(self.device)
         if not len(tokens):
             raise ValueError("an empty list of token tensors was given; expected at least one")
-        require_tensors(tokens)
+        _require_tensors(tokens)
         return collate_tokens(list(tokens), self._padding_idx).to(self.device)
 
     def decode(self, tokens: Tokens) -> str | list[Any]:
@@ -114,11 +114,11 @@ class LinformerHubInterface(AttentionMaps, RobertaHubInterface):
         """
         require_tokenizer(self.bpe)
         if not isinstance(tokens, Tensor):
-            require_tensors(tokens)
-        if not isinstance(tokens, Tensor) or tokens.dim() == 2:
-            return [self.decode(row) for row in tokens]
-        tokens = tokens[tokens != self._padding_idx].cpu()
-        return super().decode(tokens) if len(tokens) else ""
+            _require_tensors(tokens)
+        elif tokens.dim() != 2:
+            kept = tokens[tokens != self._padding_idx].cpu()
+            return super().decode(kept) if len(kept) else ""
+        return [self.decode(row) for row in tokens]
 
     def extract_features(self, tokens: Tokens, return_all_hiddens: bool = False) -> Tensor | list[Tensor]:
         """The output of the last layer (B, T, C), or a list of the embeddings and the outputs of all layers."""
@@ -168,7 +168,7 @@ class LinformerHubInterface(AttentionMaps, RobertaHubInterface):
         return int(self.task.source_dictionary.pad())
 
 
-def require_tensors(tokens: Sequence[Tensor]) -> None:
+def _require_tensors(tokens: Sequence[Tensor]) -> None:
     """Raises:
     ValueError: an element is not a tensor.
     """
