@@ -26,7 +26,14 @@ from typing import Any
 
 from data_prep.binarizing.encode import encode_part, start_worker
 from data_prep.binarizing.inputs import find_inputs
-from data_prep.binarizing.plan import LARGEST_PART, PARTS_PER_SHARD, check_shards, dataset_names, make_plan
+from data_prep.binarizing.plan import (
+    LARGEST_PART,
+    PARTS_PER_SHARD,
+    check_folder,
+    check_shards,
+    dataset_names,
+    make_plan,
+)
 from data_prep.binarizing.store import Store
 from data_prep.support.program import program_parser, run_program
 from data_prep.support.splits import TRAIN
@@ -59,6 +66,7 @@ def binarize(
     Raises:
         UserError: invalid text, tokenizer or options, or ``out`` contains other files.
     """
+    check_folder(out)
     check_shards(shards)
     check_workers(workers)
     found = find_inputs(inputs)

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from data_prep.sources.hub_access import TIMEOUT_SECONDS, explained
 from data_prep.support.program import program_parser, run_program
+from data_prep.support.room import room_in, temporary_files
 from data_prep.tokenizers.gpt2_bpe import GPT2Tokenizer
 from linformer_fairseq.files import dictionary
 from linformer_fairseq.files.atomic import atomic_open
@@ -133,17 +134,18 @@ def install(out: Path, source: Path | None = None) -> tuple[GPT2Tokenizer, list[
     ]
     with tempfile.TemporaryDirectory() as temporary:
         trial = Path(temporary)
-        for name, file in found.items():
-            (trial / name).write_bytes(file.data)
-        try:
-            write_merges(trial / MERGES, map(" ".join, read_merges(trial / MERGES)))  # as fairseq reads them
-            notes += _complete(trial)
-            GPT2Tokenizer(trial)
-        except UserError as error:
-            said = str(error)
+        with room_in(temporary_files()):
             for name, file in found.items():
-                said = said.replace(str(trial / name), file.place)
-            raise UserError(said) from None
+                (trial / name).write_bytes(file.data)
+            try:
+                write_merges(trial / MERGES, map(" ".join, read_merges(trial / MERGES)))  # as fairseq reads them
+                notes += _complete(trial)
+                GPT2Tokenizer(trial)
+            except UserError as error:
+                said = str(error)
+                for name, file in found.items():
+                    said = said.replace(str(trial / name), file.place)
+                raise UserError(said) from None
         names = (ENCODER, MERGES, dictionary.NAME)
         for name in names:
             if (out / name).is_file() and (out / name).read_bytes() != (trial / name).read_bytes():

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from data_prep.binarizing.data_folder import decoder, dictionary_of, find_datasets, symbols_of
 from data_prep.support.program import program_parser, run_program
+from data_prep.support.splits import TRAIN
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.mmap_check import Counts, check
 from linformer_fairseq.files.mmap_dataset import Dataset, open_dataset
@@ -55,13 +56,14 @@ def inspect(folder: Path, samples: int, split: str | None = None) -> None:
     """
     if not folder.is_dir():
         raise UserError(f"{folder}: {'is a file' if folder.exists() else 'no such folder'}; expected a data folder")
+    folder = folder if folder.name.strip(".") else folder.resolve()  # the name says what it holds: input0, label
     prefixes = find_datasets(folder)
     if not prefixes:
         hint = "; its making is unfinished, run that command again" if (folder / ".unfinished").is_dir() else ""
         raise UserError(f"{folder}: no .idx and .bin there or one folder below{hint}")
     good, problems = _check_all(prefixes, folder)
     there = sorted({_split(dataset) for dataset in good})
-    split = split or min(there, key=lambda name: name != "train", default="train")
+    split = split or min(there, key=lambda name: name != TRAIN, default=TRAIN)
     chosen = {dataset: counts for dataset, counts in good.items() if _split(dataset) == split}
     for name, lengths in _lengths(chosen, folder).items():
         print(f"\nlengths in {name}, tokens of an item without </s>:")
@@ -116,15 +118,15 @@ def _check_all(prefixes: list[Path], folder: Path) -> tuple[dict[Dataset, Counts
 
 
 def _missing_texts(prefixes: list[Path], folder: Path) -> list[str]:
-    """Find splits of a task of pairs that have the first texts only."""
-    splits = {
-        text: {prefix.name for prefix in prefixes if prefix.parent == folder / text} for text in text_folders(folder)
-    }
-    return [
-        f"{folder / text / split}: missing, while there is input0/{split}; prepare the task again"
-        for text, found in splits.items()
-        for split in sorted(splits["input0"] - found)
-    ]
+    """Find splits of a task of pairs that have the first texts only, and training data without labels."""
+
+    def there(part: str) -> set[str]:
+        return {prefix.name for prefix in prefixes if prefix.parent == folder / part}
+
+    wanted = {folder / text / split for text in text_folders(folder) for split in there("input0") - there(text)}
+    if there("label"):  # which fairseq's regression does not have in this format
+        wanted |= {folder / "label" / split for split in {TRAIN} & there("input0") - there("label")}
+    return [f"{path}: missing, while there is input0/{path.name}; prepare the task again" for path in sorted(wanted)]
 
 
 def _uneven(good: dict[Dataset, Counts], folder: Path) -> list[str]:
@@ -148,12 +150,15 @@ def _split(dataset: Dataset) -> str:
 
 
 def _lengths(chosen: dict[Dataset, Counts], folder: Path) -> dict[str, npt.NDArray[np.int64]]:
-    """Histograms of lengths by dataset; shards are added up."""
+    """Histograms of lengths by dataset; those of the shards of train are added up."""
     found: dict[str, npt.NDArray[np.int64]] = {}
     for dataset, counts in chosen.items():
         shard = dataset.prefix.parent.name.isdecimal() and dataset.prefix.parent != folder
         name = dataset.prefix.name if shard else _name(dataset.prefix, folder)
-        found[name] = found[name] + counts.lengths if name in found else counts.lengths
+        if name not in found:
+            found[name] = counts.lengths
+        elif _split(dataset) == TRAIN:  # of other splits, each shard has a copy
+            found[name] = found[name] + counts.lengths
     return found
 
 

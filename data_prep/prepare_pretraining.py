@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from data_prep import binarize, build_corpus, gpt2_bpe, train_sentencepiece
-from data_prep.binarizing.plan import check_shards
+from data_prep.binarizing.plan import check_folder, check_shards
 from data_prep.support.program import program_parser, run_program
 from data_prep.support.workers import check_workers, default_workers
 from data_prep.tokenizers import load_tokenizer, tokenizer_folder
@@ -25,7 +25,7 @@ from linformer_fairseq.files.errors import UserError
 
 PAPERS_CORPUS = ("hub:bookcorpus", "hub:wikipedia")
 SENTENCEPIECE, GPT2 = "sentencepiece", "gpt2"
-_PROGRAMS: dict[str, Callable[[list[str]], None]] = {
+_PROGRAMS: dict[str, Callable[[list[str], str], None]] = {
     "corpus": build_corpus.main,
     "vocabulary": train_sentencepiece.main,
     "gpt2": gpt2_bpe.main,
@@ -50,24 +50,30 @@ def steps(args: argparse.Namespace) -> list[list[str]]:
         raise UserError(f"--vocab-size: is for --tokenizer {SENTENCEPIECE}, which is trained; others have their own")
     if args.vocab_size is not None:
         train_sentencepiece.check_vocabulary(args.vocab_size)
+    check_folder(out)
     check_shards(args.shards)
     check_workers(args.workers)
-    tokenizer = str(out / "tokenizer") if trained or fetched else args.tokenizer
+    tokenizer = _argument(out / "tokenizer" if trained or fetched else args.tokenizer)
     workers = ["--workers", str(args.workers)]
     shares = ["--valid-share", str(args.valid_share), "--test-share", str(args.test_share)]
     size = [] if args.vocab_size is None else ["--vocab-size", str(args.vocab_size)]
     padding = ["--pad-vocabulary"] if args.pad_vocabulary else []
-    text, to_text = str(out / "text"), ["--out", str(out / "text")]
+    text, sources = _argument(out / "text"), map(_argument, args.sources or PAPERS_CORPUS)
     # Downloads first, so that they fail at once if they are not possible.
     gpt2 = [["gpt2", "--out", tokenizer]] if fetched else []
     vocabulary = [["vocabulary", "--out", tokenizer, *size, text]] if trained else []
-    to_bin = ["--tokenizer", tokenizer, "--out", str(out / "bin"), *workers, "--shards", str(args.shards)]
+    to_bin = ["--tokenizer", tokenizer, "--out", _argument(out / "bin"), *workers, "--shards", str(args.shards)]
     return [
         *gpt2,
-        ["corpus", *to_text, *workers, *shares, "--errors", args.errors, *(args.sources or PAPERS_CORPUS)],
+        ["corpus", "--out", text, *workers, *shares, "--errors", args.errors, *sources],
         *vocabulary,
         ["binarize", *to_bin, *padding, text],
     ]
+
+
+def _argument(path: Path | str) -> str:
+    """A path that no program takes for an option."""
+    return f"./{path}" if str(path).startswith("-") else str(path)
 
 
 def main(argv: list[str] | None = None, prog: str | None = None) -> None:
@@ -109,7 +115,7 @@ def main(argv: list[str] | None = None, prog: str | None = None) -> None:
     )
     for name, *options in steps(parser.parse_args(argv)):
         print(f"$ linformer data {shlex.join([name, *options])}", file=sys.stderr, flush=True)
-        _PROGRAMS[name](options)
+        _PROGRAMS[name](options, f"linformer data {name}")
 
 
 if __name__ == "__main__":

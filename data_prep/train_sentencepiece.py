@@ -47,6 +47,8 @@ _THREADS = 2
 # sentencepiece is slow on long lines (quadratic in their length) and silently drops those over its limit. It works on
 # single words, so that cutting lines at spaces does not matter.
 _LONGEST_LINE = 1_000
+# Lines with this character (U+2585), which it uses itself, it drops silently, too.
+_RESERVED = "\u2585"
 _CLEAN = "make clean text of it with linformer data corpus"
 
 
@@ -116,7 +118,7 @@ def _train(lines: list[str], options: TrainingOptions) -> bytes:
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=(part for line in lines for part in _bearable(line)),
+            sentence_iterator=(part for line in lines for part in _bearable(line.replace(_RESERVED, " "))),
             model_writer=model,
             model_type=options.algorithm,
             vocab_size=options.vocab_size,
@@ -190,6 +192,8 @@ def train(inputs: list[Path], out: Path, options: TrainingOptions | None = None)
             with atomic_open(step.outputs / SENTENCEPIECE, "wb") as stream:
                 stream.write(_in_a_thread(partial(_train, lines, options)))
             _write_dictionary(step.outputs, lines)
+            if [file_state(path) for path in files] != key["files"]:
+                raise UserError("the text changed while it was read; run the same command again")
             step.finish(
                 {
                     "program": "data_prep.train_sentencepiece",

@@ -10,6 +10,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,14 +56,14 @@ def unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder in ``tmp_path`` that cannot be listed; permissions would not do, for root lists any folder."""
     folder = tmp_path / "not_readable"
     folder.mkdir()
-    list_folder = os.scandir
 
-    def refuse(path: str | Path) -> Any:
-        if Path(path) == folder:
+    def refuse(path: str | Path, listed: Callable[..., Any]) -> Any:
+        if Path(path).name == folder.name:
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
-        return list_folder(path)
+        return listed(path)
 
-    monkeypatch.setattr(os, "scandir", refuse)
+    monkeypatch.setattr(os, "scandir", partial(refuse, listed=os.scandir))
+    monkeypatch.setattr(os, "listdir", partial(refuse, listed=os.listdir))
     return folder
 
 

@@ -16,11 +16,16 @@ _HINT = "copy the tokenizer that the data was made with there again"
 
 
 def find_datasets(folder: Path) -> list[Path]:
-    """Paths, without suffix, of all .idx and .bin files in ``folder`` and its subfolders (shards, input0, label)."""
+    """Paths, without suffix, of all .idx and .bin files in ``folder`` and its subfolders (shards, input0, label).
+
+    Raises:
+        OSError: one of them cannot be read.
+    """
     places = [folder, *sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))]
-    found = {path.with_suffix("") for place in places for path in place.glob("*.idx")}
+    files = [path for place in places for path in place.iterdir()]  # not glob, which leaves out unreadable folders
+    found = {path.with_suffix("") for path in files if path.suffix == ".idx"}
     # A .bin without .idx only counts if it is named like a split; others, such as pytorch_model.bin, are ignored.
-    found |= {path.with_suffix("") for place in places for split in NAMES for path in place.glob(f"{split}*.bin")}
+    found |= {path.with_suffix("") for path in files if path.suffix == ".bin" and path.name.startswith(NAMES)}
     return sorted(found, key=lambda path: (path.parent != folder, path))
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from data_prep.support.splits import NAMES
+from data_prep.support.step import check_complete, files_of, is_manifest
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import read_object
 from linformer_fairseq.files.names import check_name
@@ -28,8 +29,9 @@ def find_inputs(paths: list[Path]) -> Inputs:
     """The splits of one corpus folder, or one split per file, named after the file.
 
     Raises:
+        OSError: a folder cannot be read.
         UserError: a file does not exist or is compressed, a folder is among several paths, names are not distinct,
-            there is no training text, or a corpus folder contains other files than text.
+            there is no training text, or a corpus folder contains other files than text, or not all of its own.
     """
     if len(paths) == 1 and paths[0].is_dir():
         return _corpus(paths[0])
@@ -77,7 +79,9 @@ def _head(path: Path) -> bytes:
 def _corpus(folder: Path) -> Inputs:
     splits = {}
     for name in NAMES:
-        found = sorted(path for path in folder.glob(f"{name}/*") if not path.name.startswith("."))
+        split = folder / name
+        # not glob, which takes a folder that cannot be read for an empty one
+        found = sorted(path for path in split.iterdir() if path.name[0] != ".") if split.is_dir() else []
         for path in found:
             if path.suffix != ".txt" or not path.is_file():
                 raise UserError(f"{path}: expected nothing but .txt files there, as linformer data corpus writes them")
@@ -90,4 +94,7 @@ def _corpus(folder: Path) -> Inputs:
     if not manifest.is_file():
         return Inputs(splits, None)
     content = read_object(manifest, "build the corpus again")
+    if is_manifest(manifest):
+        changed = f"copy the corpus again, or remove {manifest} if the text is as you want it"
+        check_complete(folder, files_of(manifest, content), changed)
     return Inputs(splits, {"sha256": sha256(manifest), MANIFEST: content})

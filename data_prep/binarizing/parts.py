@@ -4,20 +4,21 @@ A part ends before the empty line after a document. If the document is too long,
 parts depend only on the files and the requested size.
 """
 
+import codecs
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from data_prep.support.white_space import BEGUN, BLANK
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.text import BYTE_ORDER_MARK
 
 _BLOCK = 1 << 16
-_BLANKS = rb"\n[ \t\r\v\f]*"
-_EMPTY_LINE = re.compile(_BLANKS + rb"\n")
+_EMPTY_LINE = re.compile(BLANK + rb"\n")
 """A line without text, including the line feed at the end of the previous line."""
-_BEGUN = re.compile(_BLANKS + rb"\Z")
+_BEGUN = re.compile(BEGUN + rb"\Z")
 """What may be the beginning of one."""
 DOCUMENT_SEARCH = 1 << 20
 """Number of bytes beyond the requested size in which the end of a document is searched."""
@@ -62,8 +63,9 @@ def cut(path: Path, wanted: int) -> Iterator[Part]:
 
 def _has_text(stream: BinaryIO, start: int) -> bool:
     stream.seek(start)
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
     while block := stream.read(_BLOCK):
-        if block.strip():
+        if decoder.decode(block).strip():
             return True
     return False
 

@@ -31,6 +31,14 @@ def dataset_names(split: str, shards: int) -> list[str]:
     return [f"{shard}/{split}" for shard in range(shards if split == "train" else 1)]
 
 
+def check_folder(out: Path) -> None:
+    """Raises:
+    UserError: a name with a colon, which separates folders for fairseq.
+    """
+    if ":" in str(out):
+        raise UserError(f"--out {out}: fairseq separates the folders of data by colons; choose a name without one")
+
+
 def check_shards(shards: int) -> None:
     """Raises:
     UserError: ``shards`` below 1 or above `MOST_SHARDS`.

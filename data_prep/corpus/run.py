@@ -157,29 +157,30 @@ class Run:
         return self.counts
 
     def _total(self) -> int | None:
-        sizes = [unit.size for _, unit in self._units]
-        return None if None in sizes else sum(filter(None, sizes))
+        return None if any(unit.size is None for _, unit in self._units) else self._bytes(_Place())
 
     def _done(self) -> int:
-        """Bytes of the units that an earlier process finished."""
-        finished = len(self._units) if self._place.repeat else self._place.unit
-        return sum(unit.size or 0 for _, unit in self._units[:finished])
+        """Bytes of the units that an earlier process finished, as often as it read them."""
+        return self._bytes(_Place()) - self._bytes(self._place)
 
-    def _repeats(self) -> Iterator[tuple[_Place, Unit]]:
-        """Every unit as often as it is read, from where an earlier process stopped."""
+    def _bytes(self, start: _Place) -> int:
+        return sum(unit.size or 0 for _, unit in self._repeats(start))
+
+    def _repeats(self, start: _Place) -> Iterator[tuple[_Place, Unit]]:
+        """Every unit as often as it is read, from ``start`` on."""
         highest = max(source.weight for source in self._sources)
         repeat = 0
         while repeat == 0 or repeat < highest:
             for number, (source, unit) in enumerate(self._units):
                 place = _Place(repeat, number)
-                if place[:2] == self._place[:2]:
-                    place = self._place
-                if place >= self._place and (repeat == 0 or self._sources[source].weight > repeat):
+                if place[:2] == start[:2]:
+                    place = start
+                if place >= start and (repeat == 0 or self._sources[source].weight > repeat):
                     yield place, unit
             repeat += 1
 
     def _blocks(self) -> Iterator[tuple[_Place, list[Record]]]:
-        for place, unit in self._repeats():
+        for place, unit in self._repeats(self._place):
             block: list[Record] = []
             size = before = 0
             for record in unit.documents(self._options.errors, skip=place.document):
@@ -189,12 +190,10 @@ class Run:
                     yield place, block
                     place = place._replace(document=place.document + len(block))
                     block, size = [], 0
-                    if place.repeat == 0:
-                        self._progress.advance(unit.position() - before)
-                        before = unit.position()
+                    self._progress.advance(unit.position() - before)
+                    before = unit.position()
             yield place, block
-            if place.repeat == 0:
-                self._progress.advance(unit.position() - before)
+            self._progress.advance(unit.position() - before)
 
     def _take(self, place: _Place, document: _Ready) -> None:
         """Write one document, or count why not."""

@@ -20,7 +20,7 @@ from data_prep.sources.streams import Stream
 from data_prep.support.step import file_state
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.provenance import sha256
-from linformer_fairseq.files.signatures import HEAD, compression_of, kind_of
+from linformer_fairseq.files.signatures import COMPRESSIONS, HEAD, compression_of, kind_of
 from linformer_fairseq.files.text import refuse_utf16
 
 READERS: dict[str, Reader] = {
@@ -141,4 +141,7 @@ class FileUnit(Unit):
             by_name = compression or format_of(self.path) == self._kind
             teller = "its name" if by_name else f"format={self._kind}"
             hint = "give the file its right name or fetch it again" if by_name else "say the format that it has"
+            if found in COMPRESSIONS.values() and not compression:
+                ending = next(name for name, kind in COMPRESSIONS.items() if kind == found)
+                hint = f"rename it to {self.path.name}{ending}, by which it is decompressed, or fetch it again"
             raise UserError(f"{self.path}: {teller} says {wanted}, its content {looks}; {hint}")

@@ -23,13 +23,10 @@ from typing import Any
 from data_prep.sources.lines import Limits, Piece, cut_blocks, decode, line_pieces, too_long
 from data_prep.sources.source import Errors, Record
 from data_prep.sources.streams import Readable
+from data_prep.support.white_space import BLANK
 from linformer_fairseq.files.errors import UserError
 
-# A line of white space only, of any kind that `str.isspace` knows, is blank. Possessive (`*+`), which needs no memory
-# for the way back through a long one.
-_WHITE = [chr(code).encode() for code in range(0x3001) if chr(code).isspace() and chr(code) != "\n"]
-_ASCII, _OTHERS = (b"".join(one for one in _WHITE if len(one) == 1), b"|".join(one for one in _WHITE if len(one) > 1))
-_BLANK_LINES = re.compile(rb"\n(?:(?:[%b]|%b)*+\n)+" % (re.escape(_ASCII), _OTHERS))
+_BLANK_LINES = re.compile(rb"(?:%b)+\n" % BLANK)
 _CLOSING_TAG = re.compile(rb"\n</doc>[ \t\r]*\n")
 # WikiExtractor leaves quotes and "&" in a title as they are; other tools of the same format escape them.
 _OPENING_TAG = re.compile(r"\s*<doc ([^\n]*)>[ \t]*(?:\n|$)")

@@ -63,7 +63,7 @@ def hub_units(name: str, given: dict[str, str], spec: str, limits: Limits) -> li
         given.get("config", preset.config) or None,
         given.get("split", "train"),
         preset.files if not given.keys() & {"config", "split", "revision"} else "*.parquet",
-        "".join(f",{key}={given[key]}" for key in ("weight", "field", "lines") if key in given)
+        "".join(f",{key}={given[key]}" for key in ("weight", "field", "lines", "license") if key in given)
         + (f",group={shape.group}" if shape.group > 1 else ""),
     )
     builder, files = resolve(wanted)

@@ -4,7 +4,8 @@ import glob
 import math
 import os
 import re
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from data_prep.sources.files import FORMATS, KNOWN_NAMES, FileUnit, format_of
@@ -64,13 +65,19 @@ def parse_source(spec: str, max_document_bytes: int = MAX_DOCUMENT_BYTES) -> Sou
     shape = shape_of(spec, given, limits)
     paths, ignored = find_files(place, anything=kind is not None)
     files: list[Unit] = []
+    kinds: set[str] = set()
     for path in paths:
         found = kind or format_of(path)
         if found is None:
             raise UserError(
                 f"{path}: not of a known format ({KNOWN_NAMES}); say which it is, such as {spec},format=text"
             )
+        kinds.add(found)
         files.append(FileUnit(path, found, options, shape))
+    if "field" in given and kinds == {"text"}:
+        raise UserError(
+            f"source {spec!r}: field= is the name of a key or column, which plain text has not; leave it out"
+        )
     return Source(spec, weight, tuple(files), ignored, given.get("license"))
 
 
@@ -106,7 +113,7 @@ def find_files(place: str, anything: bool = False) -> tuple[list[Path], tuple[st
         _require_readable(place)
         matches = [Path(name) for name in glob.glob(place, recursive=True)]  # noqa: PTH207 (Path.glob wants a folder)
         if "**" in place:  # the folders' files match by themselves
-            matches = [match for match in matches if not match.is_dir()]
+            matches = _each_once(match for match in matches if not match.is_dir())
         if not matches:
             raise UserError(f"{place}: no file matches this pattern")
     else:
@@ -127,7 +134,7 @@ def find_files(place: str, anything: bool = False) -> tuple[list[Path], tuple[st
             names = ", ".join(str(x) for x in strange[:5]) + (", ..." if len(strange) > 5 else "")
             raise UserError(
                 f"{match}: {len(strange)} of its {len(inside)} files are of no known format ({names}); expected "
-                f"{KNOWN_NAMES}; name the files to read with a glob such as '{match}/**/*.txt', or say format="
+                f"{KNOWN_NAMES}; name the files to read with a glob such as {_pattern(match)}, or say format="
             )
         if not inside:
             raise UserError(f"{match}: no files in this folder; expected {KNOWN_NAMES}")
@@ -135,11 +142,19 @@ def find_files(place: str, anything: bool = False) -> tuple[list[Path], tuple[st
     if made := next((file.parent for file in sorted(found) if is_manifest(file)), None):
         raise UserError(
             f"{made}: was written by `linformer data`, and its manifest.json is no text; name the texts alone with a "
-            f"glob such as '{made}/**/*.txt', or what they were made of"
+            f"glob such as {_pattern(made)}, or what they were made of"
         )
     for file in (*found, *ignored):
         check_name(file)
     return sorted(found, key=lambda x: x.parts), tuple(sorted(map(str, ignored)))
+
+
+def _each_once(files: Iterable[Path]) -> list[Path]:
+    """Files without those in folders that are there already: ``**`` follows links, also to a folder above them."""
+    found: dict[tuple[str, str], Path] = {}
+    for file in sorted(files, key=lambda path: (len(path.parts), path.parts)):
+        found.setdefault((os.path.realpath(file.parent), file.name), file)
+    return list(found.values())
 
 
 def _require_readable(pattern: str) -> None:
@@ -156,6 +171,11 @@ def _require_readable(pattern: str) -> None:
                 raise _cannot_be_read(Path(folder), error.strerror or str(error)) from None
         if not glob.has_magic(str(level)):
             break  # what is above is not searched
+
+
+def _pattern(folder: Path) -> str:
+    """For all texts below a folder, as the shell takes it."""
+    return shlex.quote(f"{glob.escape(str(folder))}/**/*.txt")
 
 
 def _cannot_be_read(folder: Path, reason: str) -> UserError:

@@ -12,7 +12,7 @@ from linformer_fairseq.files.errors import UserError
 _LARGEST_GROUP = 10**9
 
 LINES = ("paragraphs", "join")
-_BLANK_LINES = re.compile(r"\n[ \t]*\n\s*")
+_BLANK_LINES = re.compile(r"\n\s*\n\s*")
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class Shape:
 
     def _grouped(self, records: Iterator[Record]) -> Iterator[Record]:
         for first in records:
-            texts, size, replaced = [first.text], len(first.text), first.replaced
+            texts, size, replaced = [first.text], len(first.text.encode()), first.replaced
             for record in islice(records, self.group - 1):
                 texts.append(record.text)
-                size += len(record.text) + 1
+                size += len(record.text.encode()) + 1
                 replaced = replaced or record.replaced
                 if size > self.max_document_bytes:
                     raise UserError(

@@ -4,14 +4,16 @@ While unfinished, the folder contains only ``.unfinished/``, with ``key.json`` (
 the state that the program needs to resume. When finished, it contains only the outputs and ``manifest.json``.
 """
 
-import errno
 import hashlib
 import json
 import shutil
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from data_prep.support.room import room_in
 from linformer_fairseq.files.atomic import make_folder, sync, write_file
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import read_object, write_json
@@ -20,7 +22,6 @@ from linformer_fairseq.files.provenance import MANIFEST
 
 _UNFINISHED = ".unfinished"
 _REPLACED = "replaced.json"
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _HINT = "give a new or an empty folder with --out, or delete this one"
 
 
@@ -38,6 +39,39 @@ def is_manifest(path: Path) -> bool:
         return {"key", "files"} <= read_object(path).keys()
     except UserError:  # another program's
         return False
+
+
+def files_of(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
+    """The sizes of the outputs by name, as a manifest has them.
+
+    Raises:
+        UserError: there are none, or a name is not of a file in the folder: it could be removed with the outputs.
+    """
+    files = manifest.get("files")
+    if not isinstance(files, dict):
+        raise UserError(f"{path}: has no list of files; {_HINT}")
+    for name in files:
+        parts = Path(name).parts
+        if not parts or Path(name).is_absolute() or ".." in parts or "\0" in name:
+            raise UserError(f"{path}: names {name!r}, which is no file in this folder; {_HINT}")
+    return files
+
+
+def check_complete(folder: Path, files: Mapping[str, int], hint: str) -> None:
+    """Check that the outputs of a step are as it wrote them.
+
+    Args:
+        folder: the step's.
+        files: ``files`` of its manifest: their sizes in bytes by name.
+        hint: what the user can do.
+
+    Raises:
+        UserError: one is missing, or has another size.
+    """
+    for name, size in files.items():
+        file = folder / name
+        if not file.is_file() or file.stat().st_size != size:
+            raise UserError(f"{file}: is missing or has changed since it was written; {hint}")
 
 
 def _digest(key: dict[str, Any]) -> str:
@@ -61,7 +95,7 @@ class Step:
     ) -> None:
         """Args:
         out: folder for the outputs.
-        key: everything that the outputs depend on, as JSON values: options and states of the inputs.
+        key: everything that the outputs depend on, as JSON values: ``program``, options and states of the inputs.
         redo: always start over, for short work; the outputs of an earlier run are kept until the new ones replace them.
         same_so_far: a key whose unfinished work, and whose outputs, are those of this one.
         """
@@ -76,13 +110,15 @@ class Step:
         """Whether ``work`` contains work of an earlier run."""
         self._digest = _digest(key)
         self._accepted = self._digest, _digest(same_so_far or key)
+        self._program = str(key["program"]).split()[0]  # without a version
         self._redo = redo
 
     def __enter__(self) -> "Step":
         """Raises:
-        UserError: another process is using the folder, or it contains other files.
+        UserError: another process is using the folder, or it contains other files, or another program's work.
         OSError: it cannot be made.
         """
+        self._made = not self.out.exists()
         make_folder(self.out)
         self._lock = Lock(self.out)
         try:
@@ -99,11 +135,14 @@ class Step:
             self._forget()
         key_file = self.work / "key.json"
         if key_file.is_file():
-            if key_file.read_text() not in self._accepted:
+            digest, _, program = key_file.read_text().partition(" ")
+            if program not in ("", self._program):  # "": of an earlier version
+                raise UserError(f"{self.out}: holds unfinished work of data_prep.{program}, another program; {_HINT}")
+            if digest not in self._accepted:
                 print(f"{self.out}: the unfinished work there was on other inputs or options; starting afresh")
             elif not self._redo:
                 self.resumed = True
-                write_file(key_file, self._digest)  # what is added is of this key alone
+                self._write_key()  # what is added is of this key alone
                 for leftover in self.work.rglob(".*.tmp"):  # of a killed process: see atomic_open
                     leftover.unlink()
                 return
@@ -129,7 +168,7 @@ class Step:
                 f"{self.out}: holds finished data of other inputs or options (a file that was moved or written again "
                 f"is another one); {_HINT}"
             )
-        files = _files(path, manifest)
+        files = files_of(path, manifest)
         if self._redo:
             present = {str(path.relative_to(self.out)) for path in self.out.rglob("*") if not path.is_dir()}
             if foreign := sorted(present - {MANIFEST, *files}):
@@ -138,17 +177,17 @@ class Step:
                     "folder; move it away, or give a new folder with --out"
                 )
             return manifest
-        for name, size in files.items():
-            file = self.out / name
-            if not file.is_file() or file.stat().st_size != size:
-                raise UserError(f"{file}: is missing or has changed since it was written; {_HINT}")
+        check_complete(self.out, files, _HINT)
         return manifest
 
     def clear(self) -> None:
         """Delete all unfinished work and start over."""
         self._forget()
         self.outputs.mkdir(parents=True)
-        write_file(self.work / "key.json", self._digest)
+        self._write_key()
+
+    def _write_key(self) -> None:
+        write_file(self.work / "key.json", f"{self._digest} {self._program}")
 
     def _forget(self) -> None:
         # The key goes first: what is half removed must not be taken for work to carry on with.
@@ -200,34 +239,19 @@ class Step:
         try:
             if value is not None and self._redo and not (self.work / MANIFEST).is_file():
                 self._forget()
-                if not any(self.out.iterdir()):
-                    self.out.rmdir()
+                if self._made and not any(self.out.iterdir()):
+                    with suppress(OSError):  # no harm; the step's own error is to be seen
+                        self.out.rmdir()
         finally:
             self._lock.release()
-        if isinstance(value, OSError) and value.errno in _NO_ROOM:
-            # Write errors have no file name; the folder tells the user which disk is full.
-            raise UserError(f"{self.out}: {value.strerror}; make room and run the same command again") from None
+        if isinstance(value, OSError):
+            with room_in(self.out):
+                raise value
 
 
 def _names(manifest: Path) -> set[str]:
     """The top-level files and folders in a manifest."""
-    return {Path(name).parts[0] for name in _files(manifest, read_object(manifest, _HINT))}
-
-
-def _files(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
-    """The sizes of the outputs by name, as a manifest has them.
-
-    Raises:
-        UserError: there are none, or a name is not of a file in the folder: it could be removed with the outputs.
-    """
-    files = manifest.get("files")
-    if not isinstance(files, dict):
-        raise UserError(f"{path}: has no list of files; {_HINT}")
-    for name in files:
-        parts = Path(name).parts
-        if not parts or Path(name).is_absolute() or ".." in parts or "\0" in name:
-            raise UserError(f"{path}: names {name!r}, which is no file in this folder; {_HINT}")
-    return files
+    return {Path(name).parts[0] for name in files_of(manifest, read_object(manifest, _HINT))}
 
 
 def _remove(path: Path) -> None:

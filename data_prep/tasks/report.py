@@ -52,7 +52,8 @@ def summary(manifest: Mapping[str, Any], examples: Examples, limit: Limit) -> It
         yield f"{name}: {split['examples']:,} examples{_shares(split['labels'])}{_official(split)}"
         for what, count in split["counts"].items():
             if what.startswith("longer than"):
-                yield f"  {count:,} are {what} positions (the longest takes {split['longest']:,}): --max-positions cuts"
+                hint = "" if limit.positions else ": --max-positions cuts"
+                yield f"  {count:,} are {what} positions (the longest takes {split['longest']:,}){hint}"
             elif what == "cut":
                 yield f"  {count:,} cut to {limit.positions} positions ({limit.how})"
             else:
@@ -67,16 +68,11 @@ def summary(manifest: Mapping[str, Any], examples: Examples, limit: Limit) -> It
             "nothing else; expected examples of two classes or more, is train whole?"
         )
     yield from (f"note: {remark}" for remark in manifest["remarks"])
-    yield from rejected_lines(examples)
-
-
-def rejected_lines(examples: Examples) -> Iterator[str]:
-    """The first rows that are no examples, and what a missing test example means."""
     rejects = examples.rejects
     if rejects:
         yield f"Rows that are no examples: {len(rejects):,}{f', the first {SHOWN}' if len(rejects) > SHOWN else ''}:"
     yield from (f"  {reject}" for reject in rejects[:SHOWN])
-    if any(reject.split == "test" for reject in rejects):
+    if manifest["submission"] and any(reject.split == "test" for reject in rejects):
         yield "warning: rows of the test set are among them; a submission made from this data lacks their predictions"
 
 

@@ -27,7 +27,9 @@ from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import parse
 
 LARGEST = 2 << 20
-"""Bytes of the largest request."""
+"""Bytes of the longest text."""
+LARGEST_REQUEST = 2 * LARGEST + 4096
+"""Bytes of the largest request: in JSON, a quotation mark or line feed is two."""
 _SECONDS = 30.0
 """In which a request has to be there."""
 _CONNECTIONS = 16
@@ -120,7 +122,11 @@ class Server(ThreadingHTTPServer):
     def answer(self, path: str, value: object) -> bytes:
         """The JSON of the answer to a value."""
         with self._computing:
-            content = json.dumps(self.answers[path](value), allow_nan=False).encode()
+            found = self.answers[path](value)
+            try:
+                content = json.dumps(found, allow_nan=False).encode()
+            except ValueError as error:  # not the client's
+                raise ArithmeticError("the answer has numbers that are not finite") from error
             with self._sent:
                 self._unsent += 1
             return content
@@ -147,7 +153,11 @@ class Server(ThreadingHTTPServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         """Start a thread for the request, if there are not too many."""
         if self._free.acquire(blocking=False):
-            super().process_request(request, client_address)
+            try:
+                super().process_request(request, client_address)
+            except BaseException:  # no thread
+                self._free.release()
+                raise
             return
         content = json.dumps({"error": f"{_CONNECTIONS} connections are open; try again later"}).encode()
         fields = {**_HEADERS, "Content-Type": _JSON, "Content-Length": len(content)}
@@ -280,8 +290,8 @@ class _Handler(BaseHTTPRequestHandler):
         given = self.headers.get("Content-Length", "")
         if not (given.isascii() and given.isdecimal()) or "Transfer-Encoding" in self.headers:
             raise Refusal(HTTPStatus.LENGTH_REQUIRED, "Content-Length: expected the number of bytes")
-        if len(given) > 18 or int(given) > LARGEST:
-            message = f"the request has {given[:18]} bytes; expected at most {LARGEST:,}"
+        if len(given) > 18 or int(given) > LARGEST_REQUEST:
+            message = f"the request has {given[:18]} bytes; expected at most {LARGEST_REQUEST:,}"
             raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
         body = self.rfile.read(int(given))
         if len(body) < int(given):

@@ -66,7 +66,8 @@ def check(dataset: Dataset, symbols: int | None) -> Counts:
 
     Args:
         dataset: from `mmap_dataset.open_dataset`.
-        symbols: size of the dictionary, which all ids must be below; None where there is no dictionary.
+        symbols: size of the dictionary, which all ids must be below, with </s> at the end of each item; None where
+            there is no dictionary.
 
     Raises:
         UserError: it is damaged; the message names item and byte.
@@ -103,7 +104,7 @@ def _check_ids(
             )
         here = np.arange(*np.searchsorted(ends, (start + 1, start + len(ids) + 1)))
         last = ids[ends[here] - 1 - start]
-        if (bad := np.flatnonzero(last != EOS)).size:
+        if symbols is not None and (bad := np.flatnonzero(last != EOS)).size:  # numbers that are no tokens have none
             raise UserError(
                 f"{binary}: item {first_item + int(here[bad[0]]):,} ends with id {last[bad[0]]}, not with </s> ({EOS})"
             )

@@ -15,8 +15,8 @@ _BATCH_BYTES, _BATCH_ROWS = 8 << 20, 4096
 
 
 def open_parquet(file: Path | IO[bytes], name: str, columns: Sequence[str], option: str) -> Any:
-    """pyarrow's ``ParquetFile``, which reads pages as they are needed, and these columns as dictionaries: a text that
-    repeats is in the file once, and would otherwise be in memory once for each row of a batch.
+    """pyarrow's ``ParquetFile``, which reads pages as they are needed, and these columns as dictionaries where it can:
+    a text that repeats is in the file once, and would otherwise be in memory once for each row of a batch.
 
     Args:
         file: its path, or the open file.
@@ -36,14 +36,26 @@ def open_parquet(file: Path | IO[bytes], name: str, columns: Sequence[str], opti
         found = opened()
         for column in columns:
             check_column(found.schema_arrow, column, name, option)
-        return opened(metadata=found.metadata, read_dictionary=list(columns))
+        return opened(metadata=found.metadata, read_dictionary=sorted(set(columns) - _incremental(found.metadata)))
     except (pyarrow.ArrowException, OSError) as error:
         raise damaged_parquet(name, error) from None
 
 
+def _incremental(metadata: Any) -> set[str]:
+    """Columns with values that are stored as differences, which pyarrow does not make dictionaries of."""
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    chunks = (group.column(number) for group in groups for number in range(group.num_columns))
+    return {chunk.path_in_schema for chunk in chunks if any(name.startswith("DELTA") for name in chunk.encodings)}
+
+
 def damaged_parquet(where: str, error: Exception) -> UserError:
     """The error for a file that pyarrow cannot read; ``where`` names it, and the place in it."""
-    return UserError(f"{where}: not a whole parquet file ({str(error).splitlines()[0]}); fetch or make it again")
+    import pyarrow
+
+    reason = str(error).splitlines()[0]
+    if isinstance(error, pyarrow.ArrowNotImplementedError):
+        return UserError(f"{where}: of a kind that pyarrow {pyarrow.__version__} does not read ({reason}); convert it")
+    return UserError(f"{where}: not a whole parquet file ({reason}); fetch or make it again")
 
 
 def check_column(schema: Any, column: str, where: str, option: str) -> None:
@@ -86,11 +98,17 @@ def batches_of(file: Any, rows: int, columns: Sequence[str], groups: Sequence[in
     import pyarrow.compute
 
     for batch in file.iter_batches(rows, row_groups=groups, columns=list(columns)):
-        for column in batch.columns:
+        for column in filter(_has_dictionary, batch.columns):
             lowest, highest = pyarrow.compute.min_max(column.indices).values()
             if lowest.is_valid and not 0 <= lowest.as_py() <= highest.as_py() < len(column.dictionary):
                 raise pyarrow.ArrowInvalid("an index outside of its dictionary")
         yield batch
+
+
+def _has_dictionary(column: Any) -> bool:
+    import pyarrow
+
+    return bool(pyarrow.types.is_dictionary(column.type))
 
 
 def texts_of(column: Any) -> list[str | None]:
@@ -99,9 +117,7 @@ def texts_of(column: Any) -> list[str | None]:
     Raises:
         UnicodeDecodeError: one is not UTF-8.
     """
-    import pyarrow
-
-    if not pyarrow.types.is_dictionary(column.type):
+    if not _has_dictionary(column):
         plain: list[str | None] = column.to_pylist()
         return plain
     return _spread(column.dictionary.to_pylist(), column)
@@ -111,7 +127,7 @@ def bytes_of(column: Any) -> list[bytes | None]:
     """The same as bytes, which need not be UTF-8."""
     import pyarrow
 
-    if not pyarrow.types.is_dictionary(column.type):
+    if not _has_dictionary(column):
         plain: list[bytes | None] = column.cast(pyarrow.large_binary()).to_pylist()
         return plain
     return _spread(column.dictionary.cast(pyarrow.large_binary()).to_pylist(), column)

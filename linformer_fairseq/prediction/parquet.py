@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from linformer_fairseq.files import parquet
-from linformer_fairseq.prediction.items import LONGEST, Item, Source, Text, decoded, one_line, text_of, too_long
+from linformer_fairseq.prediction.items import LONGEST, Item, Source, Text, decoded, kept, one_line, text_of, too_long
 
 
 def open_parquet(path: Path, fields: Sequence[str]) -> Source:
@@ -44,4 +44,4 @@ def _from_bytes(raw: Sequence[bytes | None], fields: Sequence[str]) -> Text | Va
     try:
         return wrong or one_line(text_of(values, fields))
     except ValueError as error:
-        return error
+        return kept(error)

@@ -19,7 +19,7 @@ def called(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     words: list[str] = []
     for name in prepare_pretraining._PROGRAMS:
         monkeypatch.setitem(
-            prepare_pretraining._PROGRAMS, name, lambda w, name=name: words.append(" ".join([name, *w]))
+            prepare_pretraining._PROGRAMS, name, lambda w, _, name=name: words.append(" ".join([name, *w]))
         )
     return words
 
@@ -33,6 +33,13 @@ def test_the_steps_and_what_they_get(called: list[str], capsys: pytest.CaptureFi
         "binarize --tokenizer a b/tokenizer --out a b/bin --workers 3 --shards 2 a b/text",
     ]
     assert capsys.readouterr().err.startswith("$ linformer data corpus --out 'a b/text' --workers 3 ")
+
+
+def test_no_path_is_taken_for_an_option(called: list[str]) -> None:
+    prepare_pretraining.main(["--out=-x", "--workers", "1", "--", "-a.txt,weight=2"])
+    assert "corpus --out ./-x/text" in called[0] and called[0].endswith(" ./-a.txt,weight=2")
+    assert called[1] == "vocabulary --out ./-x/tokenizer ./-x/text"
+    assert called[2].startswith("binarize --tokenizer ./-x/tokenizer --out ./-x/bin ")
 
 
 def test_gpt2_is_fetched_first_and_the_papers_corpus_is_the_default(called: list[str]) -> None:
@@ -72,6 +79,7 @@ def test_a_folder_with_the_name_of_a_model_is_passed_on_as_that(
         ("--tokenizer nowhere", "--tokenizer nowhere"),
         (f"--vocab-size {MINIMUM_VOCABULARY - 1}", "399"),
         (f"--vocab-size {MAXIMUM_VOCABULARY + 1}", "64001"),
+        ("--out a:b", "--out a:b"),
         ("--shards 0", "--shards 0"),
         ("--shards 1001", "--shards 1001"),
         ("--workers 0", "--workers 0"),

@@ -16,13 +16,15 @@ import pytest
 
 from linformer_fairseq import web
 from linformer_fairseq.demo import server as module
-from linformer_fairseq.demo.server import LARGEST, Server, _Handler
+from linformer_fairseq.demo.server import LARGEST_REQUEST, Server, _Handler
 from linformer_fairseq.files.errors import UserError
 
 JSON = {"Content-Type": "application/json"}
 
 
 def count(value: Any) -> object:
+    if value == "nan":
+        return {"count": float("nan")}
     if value == "fail":
         raise RuntimeError("secret of the server")
     if not isinstance(value, list):
@@ -125,7 +127,7 @@ def test_values_and_answers(server: Server) -> None:
         ("POST", "/api/count", b"[1]", {}, 415, "application/json"),
         ("POST", "/api/count", b"[1]", {**JSON, "Transfer-Encoding": "chunked"}, 411, "Content-Length"),
         ("POST", "/api/count", b"", {**JSON, "Content-Length": "-1"}, 411, "Content-Length"),
-        ("POST", "/api/count", b"", {**JSON, "Content-Length": "9" * 5000}, 413, f"{LARGEST:,}"),
+        ("POST", "/api/count", b"", {**JSON, "Content-Length": "9" * 5000}, 413, f"{LARGEST_REQUEST:,}"),
         ("POST", "/api/other", b"[1]", JSON, 404, "/api/other"),
         ("POST", "/", b"[1]", JSON, 405, "expected GET"),
         ("GET", "/api/count", None, {}, 405, "expected POST"),
@@ -163,10 +165,10 @@ def test_any_name_where_other_machines_may_come() -> None:
 
 
 def test_the_reply_arrives_although_the_request_was_too_large(server: Server) -> None:
-    reply, content = request(server, "POST", "/api/count", b" " * (3 * LARGEST), JSON)
+    reply, content = request(server, "POST", "/api/count", b" " * (3 * LARGEST_REQUEST), JSON)
     assert reply.status == 413
-    assert f"{LARGEST:,}" in error_of(reply, content)
-    fits = b"[" + b" " * (LARGEST - 2) + b"]"
+    assert f"{LARGEST_REQUEST:,}" in error_of(reply, content)
+    fits = b"[" + b" " * (LARGEST_REQUEST - 2) + b"]"
     assert request(server, "POST", "/api/count", fits, JSON)[0].status == 200
 
 
@@ -176,6 +178,11 @@ def test_a_failure_is_printed_and_not_sent(server: Server, capfd: pytest.Capture
     assert "secret" not in content.decode() and "Traceback" not in content.decode()
     assert "RuntimeError: secret of the server" in capfd.readouterr().err
     assert request(server, "POST", "/api/count", b"[]", JSON)[0].status == 200
+
+
+def test_an_answer_that_is_not_finite_is_the_servers_fault(server: Server, capfd: pytest.CaptureFixture[str]) -> None:
+    assert request(server, "POST", "/api/count", b'"nan"', JSON)[0].status == 500
+    assert "not finite" in capfd.readouterr().err
 
 
 def test_what_is_no_http(server: Server, capfd: pytest.CaptureFixture[str]) -> None:
@@ -213,6 +220,17 @@ def test_slow_and_many_clients_do_not_stop_it(monkeypatch: pytest.MonkeyPatch) -
             assert b" 408 " in other.recv(1 << 16)
         for _ in range(3):
             assert status_when_free(server) == 200
+
+
+def test_requests_without_a_thread_do_not_count(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", fail)
+        for _ in range(module._CONNECTIONS):
+            assert raw(server, b"GET / HTTP/1.0\r\n\r\n") == b""
+    assert request(server, "GET", "/")[0].status == 200
 
 
 def test_one_answer_at_a_time(server: Server) -> None:

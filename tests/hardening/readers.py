@@ -171,7 +171,7 @@ def _of_task(name: str) -> Callable[[Path], Path]:
 
 def _step(folder: Path) -> Path:
     """A finished step, which may replace what it has made."""
-    with Step(folder / "data", {}) as step:
+    with Step(folder / "data", {"program": "p"}) as step:
         (step.outputs / "bin").mkdir()
         (step.outputs / "bin" / "train.bin").write_text("x")
         step.finish({})
@@ -179,7 +179,7 @@ def _step(folder: Path) -> Path:
 
 
 def _redone_step(path: Path, out: Path) -> None:
-    with Step(path.parent, {}, redo=True) as step:
+    with Step(path.parent, {"program": "p"}, redo=True) as step:
         (step.outputs / "new").write_text("x")
         step.finish({})
 

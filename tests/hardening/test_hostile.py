@@ -255,13 +255,13 @@ def test_the_name_of_a_submission_is_no_path(name: object, task_data: Path, tmp_
 def test_a_manifest_has_nothing_removed_elsewhere(name: str, tmp_path: Path) -> None:
     victim, out = tmp_path / "victim", tmp_path / "out"
     victim.mkdir()
-    with Step(out, {}) as step:
+    with Step(out, {"program": "p"}) as step:
         (step.outputs / "file").write_text("x")
         step.finish({})
     manifest = json.loads((out / "manifest.json").read_text())
     manifest["files"][name.replace("ABSOLUTE", str(victim))] = 1
     (out / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(UserError) as caught, Step(out, {}, redo=True) as step:
+    with pytest.raises(UserError) as caught, Step(out, {"program": "p"}, redo=True) as step:
         (step.outputs / "file").write_text("y")
         step.finish({})
     assert str(out / "manifest.json") in str(caught.value)

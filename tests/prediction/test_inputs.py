@@ -143,6 +143,9 @@ def test_parquet(tmp_path: Path) -> None:
     for field, words in (("body", "it has: text, category, number"), ("number", "of type int64")):
         with pytest.raises(UserError, match=words):
             opened(path, field)
+    for item in opened(path).items:
+        if isinstance(item.text, ValueError):
+            assert item.text.__traceback__ is None  # it would keep the texts of its batch
     parquet.write_table(pyarrow.Table.from_arrays([texts, texts], ["text", "text"]), path)
     with pytest.raises(UserError, match="several columns are called 'text'"):
         opened(path)

@@ -4,17 +4,20 @@ import errno
 import json
 import os
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from data_prep import build_corpus
 from data_prep.binarize import binarize, main
 from data_prep.binarizing import inputs, parts, plan
 from data_prep.tokenizers import load_tokenizer
 from linformer_fairseq.files.dictionary import EOS
 from linformer_fairseq.files.errors import UserError
+from tests.data_prep.documents import make_documents, write
 from tests.data_prep.small_tokenizers import make_gpt2, make_sentencepiece, text
 
 
@@ -244,6 +247,29 @@ def test_fairseq_train_reads_a_shard_per_epoch(
     # After its last epoch fairseq gets the next one ready, too.
     assert found == [(shard, numbers[shard]) for shard in ("0", "1", "0")]
     assert numbers["0"] != numbers["1"]
+
+
+def test_a_corpus_that_is_not_whole_is_refused(tokenizers: dict[str, Path], tmp_path: Path) -> None:
+    source = write(tmp_path / "a.txt", make_documents(200))
+    build_corpus.main(["--out", str(tmp_path / "corpus"), "--valid-share", "0.2", str(source)])
+    (valid,) = (tmp_path / "corpus" / "valid").iterdir()
+    content = valid.read_bytes()
+    for damage in (valid.unlink, lambda: valid.write_bytes(content[:-50])):
+        damage()
+        with pytest.raises(UserError, match=f"{valid}: is missing or has changed"):
+            binarize([tmp_path / "corpus"], tokenizers["gpt2"], tmp_path / "bin")
+    (tmp_path / "corpus" / "manifest.json").unlink()  # as the message says, for text that is to be so
+    binarize([tmp_path / "corpus"], tokenizers["gpt2"], tmp_path / "bin")
+
+
+def test_a_split_that_cannot_be_read_is_an_error(
+    corpus: Path, tokenizers: dict[str, Path], tmp_path: Path, unreadable: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(corpus, tmp_path / "corpus")
+    unreadable.rename(tmp_path / "corpus" / unreadable.name)
+    monkeypatch.setattr(inputs, "NAMES", ("train", "valid", unreadable.name))
+    with pytest.raises(PermissionError):
+        binarize([tmp_path / "corpus"], tokenizers["gpt2"], tmp_path / "bin")
 
 
 def test_files_are_splits_called_by_their_names(tokenizers: dict[str, Path], tmp_path: Path) -> None:

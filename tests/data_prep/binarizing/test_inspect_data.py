@@ -115,6 +115,43 @@ def test_a_task_shows_inputs_with_their_label(tmp_path: Path, capsys: pytest.Cap
     assert f"{tmp_path}/task/input1/train: missing, while there is input0/train" in capsys.readouterr().err
 
 
+def test_training_examples_without_labels_are_missed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for prefix in ("input0/train", "input0/valid", "input0/test", "label/valid"):
+        mmap_dataset.write_dataset(tmp_path / prefix, [np.array([4, EOS])], 6)
+    assert inspect(tmp_path) == 1
+    err = capsys.readouterr().err
+    assert f"{tmp_path}/label/train: missing" in err and "label/test" not in err
+
+
+def test_copies_of_the_valid_split_in_shards_count_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for shard in "012":
+        for split in ("train", "valid"):
+            mmap_dataset.write_dataset(tmp_path / shard / split, [np.array([4, EOS])] * 5, 6)
+    for split, count in (("train", "15"), ("valid", "5")):
+        assert inspect(tmp_path, "--split", split) == 0
+        bars = [line.split()[-1] for line in capsys.readouterr().out.splitlines() if "#" in line]
+        assert bars == [count]
+
+
+def test_a_shard_that_cannot_be_read_is_an_error(
+    data: Path, capsys: pytest.CaptureFixture[str], unreadable: Path
+) -> None:
+    unreadable.rename(data / unreadable.name)
+    assert inspect(data) == 1
+    assert f"{data / unreadable.name}: Permission denied" in capsys.readouterr().err
+
+
+def test_the_folder_of_the_inputs_itself(
+    data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data.rename(data.parent / "input0")
+    (data.parent / "input0" / "encoder.json").rename(data.parent / "encoder.json")
+    (data.parent / "input0" / "vocab.bpe").rename(data.parent / "vocab.bpe")
+    monkeypatch.chdir(data.parent / "input0")
+    assert inspect(".") == 0
+    assert "train, item 0: the value is a list\n" in capsys.readouterr().out
+
+
 def test_the_names_of_splits_may_have_dots(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """fairseq's for the texts of two languages have some behind the split's."""
     for folder in ("input0", "label"):

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from data_prep.binarizing import parts
 from linformer_fairseq.files.errors import UserError
 
+OTHER_BLANKS = ("\u00a0 ", "\u3000", "\f\u2028\x85")
 
-def lines_of(path: Path, wanted: int) -> list[bytes]:
+
+def lines_of(path: Path, wanted: int) -> list[str]:
     """Put together as the datasets are: an empty line between parts, unless one continues the other."""
     content, lines = path.read_bytes(), []
     for part in parts.cut(path, wanted):
@@ -18,12 +20,12 @@ def lines_of(path: Path, wanted: int) -> list[bytes]:
         if lines and not part.continues:
             lines.append(b"")
         lines += content[part.start : part.end].removesuffix(b"\n").split(b"\n")
-    return [line.strip() for line in lines]
+    return [line.decode().strip() for line in lines]
 
 
 @settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    lines=st.lists(st.sampled_from(["", "", " ", " \t", "a", "bb", "c" * 40, "é"])),
+    lines=st.lists(st.sampled_from(["", "", " ", " \t", *OTHER_BLANKS, "a", "bb", "c" * 40, "é", "à"])),
     end=st.sampled_from(["\n", "\r\n"]),
     wanted=st.integers(1, 60),
     block=st.integers(1, 30),
@@ -39,13 +41,13 @@ def test_parts_hold_every_line_once_and_in_order(
         patch.setattr(parts, "_BLOCK", block)
         patch.setattr(parts, "DOCUMENT_SEARCH", search)
         if text.strip():
-            assert lines_of(path, wanted) == [line.strip() for line in text.encode().removesuffix(b"\n").split(b"\n")]
+            assert lines_of(path, wanted) == [line.strip() for line in text.removesuffix("\n").split("\n")]
         else:
             with pytest.raises(UserError, match="no text in it"):
                 lines_of(path, wanted)
 
 
-@pytest.mark.parametrize("end", [b"\n", b"\r\n", b" \n", b"\t \r\n"])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b" \n", b"\t \r\n", "\u00a0\u3000 \u2003\n".encode()])
 @pytest.mark.parametrize("block", [1, 2, 3, 100, 1 << 16])
 def test_cuts_are_between_documents_where_there_is_one_in_reach(
     end: bytes, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

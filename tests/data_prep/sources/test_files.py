@@ -1,6 +1,7 @@
 """Files as sources: formats by name, compressions, folders and globs, what is recorded, and what is refused."""
 
 import bz2
+import errno
 import gzip
 import hashlib
 import io
@@ -8,6 +9,8 @@ import json
 import lzma
 import os
 import re
+import shutil
+import tempfile
 from pathlib import Path
 
 import pyarrow
@@ -119,6 +122,25 @@ def test_parquet_with_a_damaged_page_says_after_which_row(tmp_path: Path) -> Non
     path.write_bytes(damaged)
     with pytest.raises(UserError, match=f"{re.escape(str(path))}, after row 70: not a whole parquet file"):
         texts(path)
+
+
+def test_a_full_disk_for_temporary_files_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.parquet.zst"
+    path.write_bytes(zstd(FORMATS["a.parquet"]))
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copyfileobj", fail)
+    with pytest.raises(UserError, match=f"^{re.escape(tempfile.gettempdir())}: No space .*TMPDIR"):
+        texts(path)
+
+
+def test_parquet_with_texts_stored_as_differences(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    table = pyarrow.table({"text": TEXTS, "title": TEXTS})
+    pyarrow.parquet.write_table(table, path, use_dictionary=["title"], column_encoding={"text": "DELTA_BYTE_ARRAY"})
+    assert texts(path) == texts(f"{path},field=title") == TEXTS
 
 
 @pytest.mark.parametrize(
@@ -251,6 +273,7 @@ def test_links_are_followed_once(folder: Path) -> None:
     (folder / "a" / "up").symlink_to(folder)
     (folder / "c.txt").symlink_to(folder / "b.txt")
     assert _names(folder) == ["wiki_00", "z.txt", "b.txt", "c.txt"]
+    assert _names(folder / "**" / "*.txt") == ["z.txt", "b.txt", "c.txt"]
 
 
 def test_utf16_in_a_compressed_file_is_named(tmp_path: Path) -> None:
@@ -331,6 +354,20 @@ def test_endings_that_mean_nothing(ending: str, said: str, tmp_path: Path) -> No
         parse_source(f"{path}{ending}")
 
 
+def test_a_field_of_plain_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(PLAIN)
+    with pytest.raises(UserError, match="field= is the name of a key or column"):
+        parse_source(f"{tmp_path / 'a.txt'},field=body")
+    (tmp_path / "b.jsonl").write_text('{"body": "b"}\n')
+    assert len(parse_source(f"{tmp_path},field=body").units) == 2
+
+
+def test_lines_between_any_blank_lines_are_joined(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"text": "a\n\u00a0\nb\nc\n\x0b\u3000\nd"}))
+    assert texts(f"{path},lines=join") == ["a\nb c\nd"]
+
+
 def test_endings(tmp_path: Path) -> None:
     path = tmp_path / "a,b=c.json"
     path.write_text('{"t": "a1\\na2\\n \\n b1 \\nb2"}\n{"t": "c"}\n{"t": "d"}\n')
@@ -349,6 +386,9 @@ def test_a_group_over_the_limit_is_named(tmp_path: Path) -> None:
     assert texts(f"{path},group=3") == ["aaaa\nbbbb\ncccc"]
     with pytest.raises(UserError, match="a.txt, line 1: .* 3 records .* 12"):
         list(only(f"{path},group=3", max_document_bytes=12).documents())
+    path.write_text("ääää\n\nöööö\n", encoding="utf-8")
+    with pytest.raises(UserError, match="a.txt, line 1: .* 2 records .* 12"):
+        list(only(f"{path},group=2", max_document_bytes=12).documents())
 
 
 def test_a_file_that_changes_under_the_reader_is_told(tmp_path: Path) -> None:

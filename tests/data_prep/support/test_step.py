@@ -162,6 +162,37 @@ def test_an_error_leaves_what_was_there(tmp_path: Path) -> None:
     assert bytes_of(tmp_path / "old") == before
 
 
+def test_a_folder_that_was_there_stays(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="the reason"), Step(tmp_path, KEY, redo=True):
+        raise UserError("the reason")
+    assert tmp_path.is_dir()
+
+
+def test_a_folder_that_cannot_be_removed_does_not_hide_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: Path) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(Path, "rmdir", refuse)
+    with pytest.raises(UserError, match="the reason"), Step(tmp_path / "new", KEY, redo=True):
+        raise UserError("the reason")
+
+
+def test_unfinished_work_of_another_program_is_refused(tmp_path: Path) -> None:
+    with Step(tmp_path, {**KEY, "program": "build_corpus 2"}) as step:
+        (step.work / "part").write_text("1")
+    with pytest.raises(UserError, match=r"data_prep\.build_corpus, another program"), Step(tmp_path, KEY):
+        pass
+    assert (tmp_path / ".unfinished" / "part").exists()
+    with Step(tmp_path, {**KEY, "program": "build_corpus 2"}) as step:
+        assert step.resumed
+        key = step.work / "key.json"
+        key.write_text(key.read_text().split()[0])  # as earlier versions wrote it
+    with Step(tmp_path, {**KEY, "program": "build_corpus 2"}) as step:
+        assert step.resumed
+
+
 def test_unfinished_work_is_kept_for_the_same_step_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with Step(tmp_path, KEY) as step:
         (step.work / "part").write_text("1")

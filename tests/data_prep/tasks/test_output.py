@@ -76,7 +76,7 @@ def test_what_a_killed_run_left_is_replaced(prepare: Prepare, sst2: Path, tmp_pa
 
 def test_two_runs_at_once(prepare: Prepare, sst2: Path, tmp_path: Path) -> None:
     with (
-        Step(tmp_path / "task", {}),
+        Step(tmp_path / "task", {"program": "p"}),
         pytest.raises(UserError, match="another process is writing to this folder"),
     ):
         prepare("sst2", sst2)

@@ -47,6 +47,27 @@ def test_equal_text_gives_equal_bytes(text: Path, tmp_path: Path) -> None:
     assert bytes_of(tmp_path / "a") == bytes_of(tmp_path / "b")
 
 
+def test_lines_with_the_character_of_sentencepiece_itself_count(tmp_path: Path) -> None:
+    marked = write(tmp_path / "b.txt", [*make_documents(300), *["\u2585 quagga"] * 300])
+    train([marked], tmp_path / "out", options())
+    assert "\u2581quagga" in dictionary.read_symbols(tmp_path / "out" / "dict.txt")
+
+
+def test_text_that_changes_meanwhile_is_refused(tmp_path: Path, text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(text.read_bytes())
+
+    def change(lines: list[str], _: TrainingOptions) -> bytes:
+        path.write_text("another text\n")
+        return model(lines, options())
+
+    model = train_sentencepiece._train
+    monkeypatch.setattr(train_sentencepiece, "_train", change)
+    with pytest.raises(UserError, match="the text changed while it was read"):
+        train([path], tmp_path / "out", options())
+    assert not (tmp_path / "out" / "manifest.json").exists()
+
+
 def test_a_corpus_gives_its_train_alone(tmp_path: Path, text: Path) -> None:
     for split, seed in (("train", 1), ("valid", 2)):
         (tmp_path / "corpus" / split).mkdir(parents=True)
