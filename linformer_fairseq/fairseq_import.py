@@ -1,13 +1,15 @@
-"""Imports fairseq without what it needs for a few metrics only, until one of them is computed.
+"""Imports fairseq without what it needs for a few metrics only, until one of them is computed, and without its settings
+of the root logger.
 
 fairseq imports scikit-learn and scipy.stats, and these pandas, for F1 and the Matthews, Pearson and Spearman
 correlations; and pyarrow for its module plasma, which pyarrow 12 and later do not have. This takes longer than all
-the rest of fairseq.
+the rest of fairseq. One of its models has the root logger, which is the program's, print everything down to DEBUG.
 """
 
 from __future__ import annotations
 
 import importlib
+import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -45,8 +47,20 @@ def _without_metrics() -> Iterator[None]:
             del sys.modules[name]
 
 
+@contextmanager
+def _same_root_logger() -> Iterator[None]:
+    """After the block, the root logger is as before."""
+    root = logging.getLogger()
+    level, handlers = root.level, list(root.handlers)
+    try:
+        yield
+    finally:
+        root.setLevel(level)
+        root.handlers[:] = handlers
+
+
 class _Finder(MetaPathFinder):
-    """Finds ``fairseq`` as Python does, and surrounds its execution with `_without_metrics`."""
+    """Finds ``fairseq`` as Python does, and surrounds its execution with the two blocks."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -57,7 +71,7 @@ class _Finder(MetaPathFinder):
         execute = spec.loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
-            with _without_metrics():
+            with _same_root_logger(), _without_metrics():
                 execute(module)
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]

@@ -50,6 +50,22 @@ assert isinstance(scipy.stats.norm, scipy.stats.rv_continuous) and isinstance(sk
     }
 
 
+def test_the_programs_logging_stays() -> None:
+    program = """
+import logging
+root = logging.getLogger()
+def state():
+    return [root.level, len(root.handlers)]
+import linformer_fairseq.models
+found = [state()]
+logging.basicConfig(level=logging.ERROR)
+import fairseq.models.roberta, linformer_fairseq
+linformer_fairseq.register()
+found.append(state())
+"""
+    assert _run(program) == [[30, 0], [40, 1]]
+
+
 def test_what_is_loaded_already_is_used() -> None:
     program = """
 import sklearn.metrics, scipy.stats

@@ -48,7 +48,6 @@ from linformer_fairseq.prediction.inputs import open_source
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the action; returns the exit status."""
-    logging.getLogger("matplotlib").setLevel(logging.WARNING)  # fairseq sets the root logger to INFO
     out = getattr(arguments, "out", None)
     if out is not None and out.exists() and not out.is_dir():
         raise UserError(f"--out {out}: is a file; expected a folder, which need not exist")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import re
 import shlex
 from collections.abc import Iterator
@@ -25,7 +24,6 @@ _HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the folder and print how near it is to the source; returns the exit status."""
-    logging.getLogger().setLevel(logging.WARNING)  # fairseq and the hub's client report every step
     try:
         choices = Choices(
             parse_projected_dim(arguments.projected_dim),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import logging
 from typing import Any
 
 from linformer_fairseq.files.errors import UserError
@@ -19,8 +18,6 @@ _EXPORTERS = {
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the folder and print its files; returns the exit status."""
-    # Before fairseq is imported, which would set the root logger to DEBUG; onnxruntime and fairseq tell every step
-    logging.basicConfig(level=logging.WARNING)
     given: dict[str, Any] = dict(vars(arguments))
     command, format_ = given.pop("command"), given.pop("format")
     module, function = ("hugging_face", "import_folder") if command == "import" else _EXPORTERS[format_]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 from pathlib import Path
 
@@ -79,7 +78,6 @@ def _put(text: str, path: Path | None) -> None:
 
 
 def _draw(figures: list[Figure], remarks: list[str], folder: Path) -> None:
-    logging.getLogger("matplotlib").setLevel(logging.WARNING)  # fairseq sets the root logger to INFO
     try:  # only figures need matplotlib
         from linformer_fairseq.results.drawing import draw
     except ModuleNotFoundError as error:

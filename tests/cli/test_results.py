@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import re
 from pathlib import Path
 
@@ -70,9 +69,7 @@ def test_from_run_folders_to_table_and_figure(
     assert says(capsys.readouterr().err, "--out results/runs.jsonl", "this file is read")
     assert len(Path("results/runs.jsonl").read_text().splitlines()) == 3
 
-    monkeypatch.setattr(logging.getLogger(), "level", logging.DEBUG)  # as fairseq leaves it
     assert results("figure3") == 0
-    assert not logging.getLogger("matplotlib.font_manager").isEnabledFor(logging.INFO), "it tells of every font"
     names = [f"figure3_2x32_20updates_256tokens.{ending}" for ending in ("png", "svg")]
     assert capsys.readouterr() == ("".join(f"results/{name}\n" for name in names), "")
     assert results("figure3", "--runs", "results/runs.jsonl", "--out", "figures") == 0
