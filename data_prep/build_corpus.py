@@ -45,6 +45,7 @@ from data_prep.corpus.report import describe
 from data_prep.corpus.run import CorpusOptions, Counts, Run, can_carry_on
 from data_prep.sources import Source, parse_source
 from data_prep.sources.files import FileUnit
+from data_prep.sources.lines import MAX_DOCUMENT_BYTES
 from data_prep.sources.parse import split_spec
 from data_prep.support.program import program_parser, run_program
 from data_prep.support.splits import NAMES, TRAIN, VALID, Shares
@@ -229,12 +230,12 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
     reading.add_argument(
         "--max-document-bytes",
         type=count,
-        default=32 << 20,
+        default=MAX_DOCUMENT_BYTES,
         metavar="N",
         help="longer documents are an error, because a separator may be missing (%(default)s)",
     )
     reading.add_argument(
-        "--shard-bytes", type=count, default=256 << 20, metavar="N", help="size of the files written (%(default)s)"
+        "--shard-bytes", type=count, default=CorpusOptions.shard_bytes, metavar="N", help="size of the files written (%(default)s)"
     )
     return parser
 

@@ -24,6 +24,7 @@ from linformer_fairseq.patches import (
     byte_pieces,
     checkpoint_reading,
     checkpoint_saving,
+    copied_tasks,
     data_workers,
     ema_buffers,
     epoch_position,
@@ -67,6 +68,7 @@ PATCHES: tuple[ModuleType, ...] = (
     data_workers,
     numpy_long,
     byte_pieces,
+    copied_tasks,
     # the run
     amp_unscaling,
     filler_batches,

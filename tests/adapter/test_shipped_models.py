@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
+import torch
 
 from linformer_fairseq import cli
 from linformer_fairseq.files.provenance import sha256
@@ -39,6 +41,20 @@ def test_there_are_two() -> None:
 )
 def test_it_fills_masks_with_words_that_fit(text: str, token: str) -> None:
     assert load(PRETRAINED).fill_mask(text, topk=1)[0][2] == token
+
+
+def test_a_copy_is_a_model_of_its_own() -> None:
+    model = load(CLASSIFIER)
+    text = ["a gorgeous film"]
+    (before,) = model.classify(text)
+    copy = deepcopy(model)
+    assert next(iter(copy.classify(text))).probability == before.probability
+    with torch.no_grad():
+        for weights in copy.model.parameters():
+            weights.zero_()
+    assert next(iter(copy.classify(text))).probability == pytest.approx(0.5)
+    (after,) = model.classify(text)
+    assert after.probability == before.probability
 
 
 def test_it_tells_good_from_bad(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -4,13 +4,16 @@ import json
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from data_prep import build_corpus
+from data_prep.corpus import run as corpus_run
 from data_prep.corpus import text_shards
 from data_prep.corpus.text_shards import shard_files
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.progress import Progress
 from tests.data_prep.documents import make_documents, read_documents, write
 from tests.data_prep.processes import bytes_of
 from tests.messages import says
@@ -125,6 +128,23 @@ def test_weights_repeat_or_thin_out_train_alone(
     if weight > 1:  # copies are far apart: a block of training text never holds a document twice
         twice = next(document for document in weighted if train.count(document) > 1)
         assert train.index(twice, train.index(twice) + 1) - train.index(twice) > 300
+
+
+def test_progress_counts_what_is_read_again(
+    documents: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    amounts: list[tuple[int | None, int]] = []
+
+    class Counted(Progress):
+        def __exit__(self, *error: Any) -> None:
+            amounts.append((self._total, self._done))
+            super().__exit__(*error)
+
+    monkeypatch.setattr(corpus_run, "Progress", Counted)
+    paths = [write(tmp_path / "a.txt", documents[:300]), write(tmp_path / "b.txt", documents[300:])]
+    run(tmp_path / "out", f"{paths[0]},weight=2.5", f"{paths[1]},weight=0.5")
+    size = 3 * paths[0].stat().st_size + paths[1].stat().st_size
+    assert amounts == [(size, size)]
 
 
 def test_shards_begin_with_documents(documents: list[str], tmp_path: Path) -> None:
