@@ -235,7 +235,11 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
         help="longer documents are an error, because a separator may be missing (%(default)s)",
     )
     reading.add_argument(
-        "--shard-bytes", type=count, default=CorpusOptions.shard_bytes, metavar="N", help="size of the files written (%(default)s)"
+        "--shard-bytes",
+        type=count,
+        default=CorpusOptions.shard_bytes,
+        metavar="N",
+        help="size of the files written (%(default)s)",
     )
     return parser
 

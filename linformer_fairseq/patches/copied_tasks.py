@@ -1,6 +1,6 @@
 """`copy.deepcopy` of a task, and so of a hub interface, works.
 
-What fairseq does: ``StatefulContainer.__getattr__`` looks for names in attributes that a copy in the making does not have
+What fairseq does: ``StatefulContainer.__getattr__`` looks for names in attributes that an unfinished copy does not have
 yet, and calls itself for them until Python raises RecursionError.
 
 The patch: such an attribute is missing.
