@@ -44,5 +44,6 @@ def draw_limits(record: dict[str, Any], folder: Path) -> list[Path]:
         right.xaxis.set_major_formatter("{x:,.0f}")
         right.set(xlabel="s, tokens in front of the text", title="by position")
         right.legend(frameon=False)
-        canvas.suptitle(f"{record['settings']['model']}: masked tokens predicted", parse_math=False)
+        model, layers = record["settings"]["model"], record["encoder"]["layers"]
+        canvas.suptitle(f"{model}, {layers} layers: masked tokens predicted", parse_math=False)
         return save_both(canvas, folder / FIGURE)
