@@ -2,11 +2,14 @@
 
 What fairseq does: it multiplies every entry of the model's state by the decay, and fails with "result type Float can't
 be cast to the desired output type Long" at the first one with integers, such as the signature of our attention.
+After each update, it loads the average without the encoder's version, which so looks like an early one that had no
+layer norm behind the last layer; a pre-norm model loses it.
 With ``--ema-update-freq`` it counts updates from 0 after each resume. A run that begins with, or resumes from, a
 checkpoint without an average ends with ``KeyError: 'model'``.
 
-The patch: entries that are not floating-point numbers are copied from the model, the count is that of the run's
-updates, and without an average, it begins with the weights of the checkpoint, as fairseq intends.
+The patch: entries that are not floating-point numbers are copied from the model, those that are not loaded stay as they
+are, the count is that of the run's updates, and without an average, it begins with the weights that the model has
+after loading, as fairseq intends.
 """
 
 import functools
@@ -32,12 +35,20 @@ def _of_numbers_only(start: Callable[..., None]) -> Callable[..., None]:
     return start_average
 
 
+def _of_all(restore: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(restore)
+    def restore_all(self: EMA, state_dict: dict[str, Any], build_fp32_params: bool = False) -> None:
+        restore(self, {**self.model.state_dict(), **state_dict}, build_fp32_params)
+
+    return restore_all
+
+
 def _with_average(read: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(read)
     def read_with_average(*args: Any, **kwargs: Any) -> Any:
         state = read(*args, **kwargs)
-        if (extra := state.get("extra_state")) is not None and "ema" not in extra:
-            extra["ema"] = dict(state["model"])  # fairseq deletes the other reference before it would use it
+        if (extra := state.get("extra_state")) is not None:
+            extra.setdefault("ema", {})  # without it, fairseq would take the weights, which it has deleted by then
         return state
 
     return read_with_average
@@ -54,6 +65,8 @@ def _counting_on(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
             extra_state = load_checkpoint(self, *args, **kwargs)
         finally:
             checkpoint_utils.load_checkpoint_to_cpu = read
+        if extra_state is not None and not extra_state["ema"]:
+            self.ema.restore(self.get_model().state_dict(), build_fp32_params=settings.ema_fp32)
         self.ema.update_freq_counter = self.get_num_updates() % max(1, settings.ema_update_freq)
         return extra_state
 
@@ -62,5 +75,6 @@ def _counting_on(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
 
 REPLACED = (
     (EMA, "__init__", _of_numbers_only),
+    (EMA, "restore", _of_all),
     (Trainer, "load_checkpoint", _counting_on),
 )

@@ -9,6 +9,7 @@ import torch
 from fairseq.models.ema import build_ema
 
 from linformer_fairseq.checkpoints.reading import read_checkpoint
+from tests.checkpoint_files import same
 
 
 @pytest.mark.parametrize("fp32", [False, True])
@@ -53,9 +54,18 @@ def test_a_resumed_run_has_the_same_average(
     assert any(not torch.equal(once["model"][name], once["extra_state"]["ema"][name]) for name in weights)
 
 
+def test_an_average_without_decay_is_the_model(make_trainer: Callable[..., Any], tmp_path: Path) -> None:
+    settings = {"ema.store_ema": True, "ema.ema_decay": 0.0, "model.encoder_normalize_before": True}
+    trainer = make_trainer(tmp_path, settings)
+    assert trainer.model.encoder.sentence_encoder.layer_norm is not None
+    trainer.ema.step(trainer.model)
+    assert same(trainer.ema.get_model().state_dict(), trainer.model.state_dict())
+
+
+@pytest.mark.parametrize("kept", [None, "1"])
 @pytest.mark.parametrize("fp32", [False, True])
 def test_it_begins_with_the_weights_of_a_checkpoint_without_an_average(
-    make_trainer: Callable[..., Any], tmp_path: Path, fp32: bool
+    make_trainer: Callable[..., Any], tmp_path: Path, fp32: bool, kept: str | None
 ) -> None:
     plain = make_trainer(tmp_path, {})
     with torch.no_grad():
@@ -64,7 +74,10 @@ def test_it_begins_with_the_weights_of_a_checkpoint_without_an_average(
     plain.consolidate_optimizer()
     path = tmp_path / "checkpoint_last.pt"
     plain.save_checkpoint(str(path), {"train_iterator": {"epoch": 1, "iterations_in_epoch": 1}})
-    trainer = make_trainer(tmp_path, {"ema.store_ema": True, "ema.ema_decay": 0.75, "ema.ema_fp32": fp32})
-    trainer.load_checkpoint(str(path))
-    average, expected = trainer.ema.get_model().state_dict(), plain.model.state_dict()
-    assert all(torch.equal(average[name], expected[name]) for name in average if "version" not in name)
+    settings = {"ema.store_ema": True, "ema.ema_decay": 0.75, "ema.ema_fp32": fp32}
+    trainer = make_trainer(tmp_path, {**settings, **({"model.encoder_layers_to_keep": kept} if kept else {})})
+    trainer.load_checkpoint(str(path), reset_optimizer=True)
+    average, loaded = trainer.ema.get_model().state_dict(), trainer.model.state_dict()
+    assert same(average, loaded)
+    kept_layer = plain.model.encoder.sentence_encoder.layers[int(kept or 0)]
+    assert torch.equal(average["encoder.sentence_encoder.layers.0.fc1.weight"], kept_layer.fc1.weight)
