@@ -6,8 +6,9 @@ run, a small model's weights differed from those of an uninterrupted run by up t
 
 The patch: a checkpoint has the copies in place of the rounded weights, which it need not store, because a model in half
 precision rounds them again on loading. They are also in the optimizer's state, as the same tensors, which are written
-only once. fairseq without the patch can read such a checkpoint, as before. The memory-efficient modes have no copies,
-and sharded models (FSDP) are left to fairseq.
+only once. fairseq without the patch can read such a checkpoint, as before. A copy is taken only if it rounds to the
+weight that the model has loaded, which may have been replaced in the file, as by an average over checkpoints. The
+memory-efficient modes have no copies, and sharded models (FSDP) are left to fairseq.
 """
 
 import functools
@@ -18,6 +19,8 @@ import torch
 from fairseq.optim.fp16_optimizer import FP16Optimizer, _FP16OptimizerMixin
 from fairseq.trainer import Trainer
 from torch import Tensor
+
+from linformer_fairseq.training.run_report import LOG
 
 KEY = "float32_weights"
 """In the optimizer's state: the copies, in the order of its parameters."""
@@ -57,10 +60,20 @@ def _loading(load_state_dict: Callable[..., None]) -> Callable[..., None]:
         saved = state_dict.pop(KEY, [])
         load_state_dict(self, state_dict, optimizer_overrides)
         own = _copies(self)
-        if [copy.shape for copy in own] == [copy.shape for copy in saved]:
-            with torch.no_grad():
-                for copy, value in zip(own, saved, strict=True):
+        if [copy.shape for copy in own] != [copy.shape for copy in saved]:
+            return
+        replaced = 0
+        with torch.no_grad():
+            for copy, value, weight in zip(own, saved, self.fp16_params, strict=False):
+                if torch.equal(value.to(weight), weight):
                     copy.copy_(value)
+                else:
+                    replaced += 1
+        if replaced:
+            LOG.warning(
+                f"{replaced} of {len(own)} weights of the checkpoint are not those of its optimizer, as in an average "
+                "over checkpoints; the run goes on with them, and with the optimizer's state as it is"
+            )
 
     return with_copies
 

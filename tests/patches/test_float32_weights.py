@@ -42,6 +42,22 @@ def test_a_trainer_gets_them_back(make_trainer: Callable[..., Trainer], tmp_path
     assert same(other.model.state_dict(), trainer.model.state_dict())
 
 
+def test_weights_that_were_replaced_in_the_file_are_kept(
+    make_trainer: Callable[..., Trainer], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As by fairseq's averages over checkpoints, which leave the optimizer's state as it is."""
+    trainer = make_trainer(tmp_path, HALF[0])
+    before = [copy.clone() for copy in trainer.optimizer.fp32_params]
+    state = trainer.optimizer.state_dict() | {KEY: [copy * (1 + 2**-12) for copy in before]}  # rounds to the same
+    first = trainer.optimizer.fp16_params[0]
+    with torch.no_grad():
+        first.add_(1)
+        trainer.optimizer.fp32_params[0].copy_(first)
+    trainer.optimizer.load_state_dict(state)
+    assert same(list(trainer.optimizer.fp32_params), [first.float(), *state[KEY][1:]])
+    assert f"1 of {len(before)} weights" in caplog.text
+
+
 def test_a_checkpoint_without_them_can_be_loaded(make_trainer: Callable[..., Trainer], tmp_path: Path) -> None:
     """That of plain fairseq, of an earlier version, or of a run in another precision."""
     trainer = make_trainer(tmp_path, MEMORY_EFFICIENT)
@@ -59,7 +75,9 @@ def test_a_checkpoint_without_them_can_be_loaded(make_trainer: Callable[..., Tra
 def test_parts_of_one_tensor(make_trainer: Callable[..., Trainer], tmp_path: Path) -> None:
     """On a GPU, fp16 has all copies in one tensor; it is made by hand, because fairseq asks CUDA for its device."""
     optimizer: FP16Optimizer = make_trainer(tmp_path, HALF[0]).optimizer
-    saved = [torch.full_like(copy, float(number)) for number, copy in enumerate(optimizer.fp32_params)]
+    saved = [torch.full_like(copy, number + 2**-12) for number, copy in enumerate(optimizer.fp32_params, 1)]
+    for weight, copy in zip(optimizer.fp16_params, saved, strict=True):
+        weight.data.copy_(copy)
     state = {**optimizer.state_dict(), KEY: saved}
     flat = torch.cat([copy.detach().flatten() for copy in optimizer.fp32_params])
     optimizer.fp32_params = {0: torch.nn.Parameter(flat)}
