@@ -243,6 +243,11 @@ class LinformerSelfAttention(nn.Module):
                     f"{name} is a {type(linear).__name__}, but a projection for each head uses the weight of a "
                     "torch.nn.Linear: leave k_proj and v_proj as they are, or use another sharing and one k per layer"
                 )
+            if linear._forward_pre_hooks:
+                raise ValueError(
+                    f"{name} has a forward pre-hook, as pruning and weight normalization set weights in one, but a "
+                    "projection for each head does not call it: remove it, or use another sharing and one k per layer"
+                )
             if has_hooks(linear):
                 warnings.warn(
                     f"the hooks of {name} are not called: a projection for each head uses its weight only; with "

@@ -230,6 +230,9 @@ def test_what_takes_the_place_of_the_linear_maps_is_not_left_out_in_silence(case
     layers[0].v_proj.register_forward_hook(lambda module, args, output: output + 1)
     with pytest.warns(UserWarning, match="v_proj"):
         layers[0](x)
+    prune.l1_unstructured(layers[0].k_proj, "weight", 0.5)
+    with pytest.raises(ValueError, match="k_proj has a forward pre-hook"):
+        layers[0](x)
     layers[0].k_proj = torch.nn.Sequential(layers[0].k_proj)
     with pytest.raises(ValueError, match="k_proj is a Sequential"):
         layers[0](x)
