@@ -55,6 +55,5 @@ RANGES_OF_MODEL = {
     "pooler_dropout": DROPOUT,
     "quant_noise_pq": PROBABILITY,
     "quant_noise_pq_block_size": POSITIVE,
-    "quant_noise_scalar": PROBABILITY,
 }
 """Of the options of RoBERTa; those of the attention are checked by `LinformerSettings`."""

@@ -173,7 +173,7 @@ def test_a_program_names_only_what_it_wants_otherwise() -> None:
         ({"projected_dim": [[1, 2, 3, 4]] * 3}, "sharing=layerwise gives them one projection; use sharing=none"),
         ({"max_positions": 16}, "tokens_per_sample is 32, but model.max_positions .n. is 16"),
         ({"sharing": "none", "quant_noise_pq": 0.1}, "quant_noise_pq=0.1 does not work with sharing=none"),
-        ({"quant_noise_scalar": 0.2}, "quant_noise_scalar=0.2: fairseq cannot"),
+        ({"quant_noise_scalar": 2.0}, "quant_noise_scalar=2.0: fairseq cannot"),
         ({"quant_noise_pq": 0.1, "checkpoint_activations": True}, "quant_noise_pq=0.1 with checkpoint_activations"),
         ({"quant_noise_pq": 0.1, "offload_activations": True}, "quant_noise_pq=0.1 with checkpoint_activations"),
         ({"spectral_norm_classification_head": True}, "spectral_norm_classification_head=True: fairseq cannot"),
