@@ -78,12 +78,10 @@ class LinformerHubInterface(AttentionMaps, RobertaHubInterface):
         """Makes a (B, T) tensor, padded on the right, on the model's device from one or several token tensors.
 
         Raises:
-            ValueError: an input is longer than n, or padded on the left; an id is not in the vocabulary; or the tensor
-                is not of one or two dimensions.
+            ValueError: an input is longer than n, or padded on the left; an id is not in the vocabulary; or a tensor is
+                not of integers, or has another number of dimensions: one, or two if it is not in a list.
         """
         batch = self._as_rows(tokens)
-        if batch.dim() != 2:
-            raise ValueError(f"the tokens have shape {tuple(batch.shape)}; expected (T,) or (B, T)")
         vocabulary = len(self.task.source_dictionary)
         outside = batch[(batch < 0) | (batch >= vocabulary)]
         if len(outside):
@@ -99,11 +97,14 @@ class LinformerHubInterface(AttentionMaps, RobertaHubInterface):
 
     def _as_rows(self, tokens: Tokens) -> Tensor:
         if isinstance(tokens, Tensor):
-            return (tokens.unsqueeze(0) if tokens.dim() == 1 else tokens).to(self.device)
+            _require_ids(tokens, (1, 2), "(T,) or (B, T)")
+            return (tokens.unsqueeze(0) if tokens.dim() == 1 else tokens).to(self.device, torch.long)
         if not len(tokens):
             raise ValueError("an empty list of token tensors was given; expected at least one")
         _require_tensors(tokens)
-        return collate_tokens(list(tokens), self._padding_idx).to(self.device)
+        for one in tokens:
+            _require_ids(one, (1,), "(T,) in a list")
+        return collate_tokens(list(tokens), self._padding_idx).to(self.device, torch.long)
 
     def decode(self, tokens: Tokens) -> str | list[Any]:
         """The text of tokens (T,), or a list of texts if there are several segments; a list of these for (B, T), or for
@@ -177,6 +178,17 @@ def _require_tensors(tokens: Sequence[Tensor]) -> None:
             raise ValueError(
                 f"expected token tensors, found {str(one)[:40]!r}, a {type(one).__name__}; encode(text) makes them"
             )
+
+
+def _require_ids(tokens: Tensor, dims: tuple[int, ...], shapes: str) -> None:
+    """Raises:
+    ValueError: they are not integers, or have another number of dimensions than ``dims``, which are ``shapes``.
+    """
+    whole = torch.can_cast(tokens.dtype, torch.long) and tokens.dtype != torch.bool
+    if not whole or tokens.dim() not in dims:
+        raise ValueError(
+            f"the tokens are of type {tokens.dtype} and shape {tuple(tokens.shape)}; expected integers, {shapes}"
+        )
 
 
 def hub_interface(model: Any, task: Any, folders: Sequence[Path], inputs: TaskInputs) -> LinformerHubInterface:

@@ -110,8 +110,17 @@ def test_features_of_a_batch_are_those_of_its_texts(hub: Any) -> None:
         ):
             hub.extract_features(torch.tensor([0, wrong, 2]))
     for shape in ((), (1, 2, 3)):
-        with pytest.raises(ValueError, match=r"expected \(T,\) or \(B, T\)"):
+        with pytest.raises(ValueError, match=r"expected integers, \(T,\) or \(B, T\)"):
             hub.extract_features(torch.full(shape, 5))
+    for shape in ((), (1, 2)):
+        with pytest.raises(ValueError, match=rf"{re.escape(str(shape))}; expected integers, \(T,\) in a list"):
+            hub.extract_features([torch.full(shape, 5)])
+    for kind in (torch.float, torch.bool):
+        for given in (torch.ones(3, dtype=kind), [rows[0], torch.ones(3, dtype=kind)]):
+            with pytest.raises(ValueError, match=rf"{kind} .*; expected integers"):
+                hub.extract_features(given)
+    for kind in (torch.uint8, torch.int16):
+        assert torch.equal(hub.extract_features(rows[0].to(kind)), layers[-1])
 
 
 def test_fill_mask_ranks_whole_vocabulary(hub: Any) -> None:
