@@ -274,8 +274,9 @@ def load_hub_interface(
             **{"compile_encoder": False, **overrides},
         )
     check_data(model_folder / checkpoint_file, data_folder)
-    names = {str(name) for part in loaded["args"].values() if isinstance(part, DictConfig) for name in part}
-    if wrong := sorted(given - names):  # fairseq would ignore it
+    parts = (loaded["args"].get(part) for part in ("model", "task", "bpe", "tokenizer"))
+    names = {str(name) for part in parts if isinstance(part, DictConfig) for name in part}
+    if wrong := sorted(given - names - {"user_dir"}):  # fairseq, which imports user_dir, would ignore it
         message = f"{wrong[0]}: the model, its task and its tokenizer have no such option"
         raise ValueError(message + nearest(wrong[0], names))
     (model,) = loaded["models"]

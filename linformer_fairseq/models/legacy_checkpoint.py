@@ -21,7 +21,7 @@ from linformer_fairseq.core import LinformerSettings, projection_options, signat
 from linformer_fairseq.files.weight_names import ENCODER, OUTPUT, POSITIONS, TOKENS, UNUSED_POSITIONS
 
 from .architectures import BASE, MODEL, fill
-from .config import DEFAULTS
+from .config import DEFAULTS, Role, with_role
 
 # Buffers that our modules do not have; encoder.sentence_encoder.version belongs to fairseq's encoder and is kept.
 _VERSION = re.compile(r"encoder\.(?:sentence_encoder\.layers\.\d+\.)?version")
@@ -57,7 +57,8 @@ def upgrade_legacy_checkpoint(state: dict[str, Any]) -> None:
 
 
 def complete_options(state: dict[str, Any]) -> None:
-    """Adds missing options of the projection to a checkpoint, from its signature, and n, from its position embeddings.
+    """Adds missing options of the projection to a checkpoint, from its signature, n, from its position embeddings, and
+    those of the execution, which can then be given other values.
 
     Checkpoints that are older than an option, or than a change of its default, keep the values they were trained with.
     n may have been taken from the task, whose blocks can have another length by now.
@@ -69,6 +70,7 @@ def complete_options(state: dict[str, Any]) -> None:
     fill(options, projection_options(int(signature.flatten()[0])))
     if (positions := state["model"].get(POSITIONS)) is not None:
         fill(options, {"max_positions": positions.size(0) - UNUSED_POSITIONS})
+    fill(options, {name: DEFAULTS[name] for name in with_role(Role.EXECUTION)})
     if state.get("args") is not None:
         state["args"] = options
     else:

@@ -273,8 +273,23 @@ def test_a_misspelled_option_is_refused_with_the_nearest(folders: tuple[Path, Pa
     model, data = map(str, folders)
     with pytest.raises(ValueError, match="compile_encodr: .* did you mean compile_encoder"):
         LinformerRobertaModel.from_pretrained(model, "model.pt", data, compile_encodr=True)
+    for other in ("batch_size", "lr", "optimizer"):  # of a run, not of the model
+        with pytest.raises(ValueError, match=f"^{other}: "):
+            LinformerRobertaModel.from_pretrained(model, "model.pt", data, **{other: 3})
     hub = LinformerRobertaModel.from_pretrained(model, "model.pt", data, dropout=0.3, tokens_per_sample=32)
     assert (hub.cfg.model.dropout, hub.cfg.task.tokens_per_sample) == (0.3, 32)
+
+
+@pytest.mark.parametrize("name", ["compile_encoder", "checkpoint_activations", "offload_activations", "pad_vocabulary"])
+def test_options_younger_than_the_checkpoint_can_be_given(
+    folders: tuple[Path, Path], tmp_path: Path, name: str
+) -> None:
+    state = torch.load(folders[0] / "model.pt", weights_only=False)
+    del state["cfg"]["model"][name]
+    torch.save(state, tmp_path / "model.pt")
+    for given in ({}, {name: True}):
+        hub = LinformerRobertaModel.from_pretrained(tmp_path, "model.pt", folders[1], **given)
+        assert getattr(hub.model.args, name) == bool(given)
 
 
 def test_a_model_that_was_trained_compiled_is_not_compiled(folders: tuple[Path, Path], tmp_path: Path) -> None:
