@@ -52,6 +52,7 @@ def _showing_it(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(load_checkpoint)
     def load(cfg: Any, trainer: Trainer, **more: Any) -> Any:
         extra_state, epoch_itr = load_checkpoint(cfg, trainer, **more)
+        _validated.clear()  # that of another run of this process
         goes_on = resumed(extra_state, trainer) and not cfg.reset_lr_scheduler
         if goes_on and isinstance(trainer.lr_scheduler, ReduceLROnPlateauLRSchedule):
             loss = extra_state.get(KEY, extra_state.get("val_loss"))

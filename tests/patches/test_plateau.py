@@ -73,6 +73,8 @@ def test_the_loss_of_a_validation_is_saved_until_the_next_update(program: Any) -
     program.validate_and_save(None, before)
     assert program.state_dict(before)["extra_state"][plateau.KEY] == 4.5
     assert plateau.KEY not in program.state_dict(after)["extra_state"]
+    shown(program, {}, iterations=5)  # another run of the same process
+    assert plateau.KEY not in program.state_dict(before)["extra_state"]
 
 
 @pytest.mark.slow
