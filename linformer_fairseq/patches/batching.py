@@ -51,11 +51,15 @@ def difference(before: Batching, now: Batching, epoch: int) -> str | None:
         now: that of the resumed run.
         epoch: epoch in which it is resumed, from 1; ``update_freq`` may depend on it.
     """
+    last = max(epoch, len(before["update_freq"]), len(now["update_freq"]))
+    epochs = range(epoch, last + 1)  # later ones are as the last of these
     changed = [name for name in _NAMES if before.get(name) != now[name]]
+    if all(_frequency(before, one) == _frequency(now, one) for one in epochs):  # [1, 1] is [1]
+        changed = [name for name in changed if name != "update_freq"]
     if not changed:
         return None
     same_batches = set(changed) <= {"processes", "update_freq"}
-    were, are = _batches(before, epoch), _batches(now, epoch)
+    other = next((one for one in epochs if not same_batches or _batches(before, one) != _batches(now, one)), None)
     lines = [
         "this run resumes from a checkpoint with another setup: "
         + ", ".join(f"{_NAMES[name]} {before.get(name)} -> {now[name]}" for name in changed),
@@ -71,20 +75,26 @@ def difference(before: Batching, now: Batching, epoch: int) -> str | None:
             "not preserved: the composition and order of batches, so some examples of this epoch are seen twice or not "
             "at all; the random numbers of dropout"
         )
-    if same_batches and were == are:
+    if other is None:
         lines.append(f"preserved: the batch size of an update, {_effective(now, epoch)}")
     else:
         lines.append(
-            f"not preserved: the batch size of an update, {_effective(before, epoch)} -> {_effective(now, epoch)}; the "
-            "learning rate and the number of updates are not adapted to it"
+            f"not preserved: the batch size of an update{f' in epoch {other}' if other > epoch else ''}, "
+            f"{_effective(before, other)} -> {_effective(now, other)}; the learning rate and the number of updates are "
+            "not adapted to it"
         )
     return "\n  ".join(lines)
 
 
 def _batches(batching: Batching, epoch: int) -> int:
     """Return the number of micro-batches per update, over all processes."""
-    frequencies = batching["update_freq"]
-    return int(batching["processes"] * frequencies[min(epoch, len(frequencies)) - 1])
+    return int(batching["processes"]) * _frequency(batching, epoch)
+
+
+def _frequency(batching: Batching, epoch: int) -> int:
+    """Return the number of micro-batches per update of a process."""
+    frequencies: list[int] = batching["update_freq"]
+    return frequencies[min(epoch, len(frequencies)) - 1]
 
 
 def _effective(batching: Batching, epoch: int) -> str:

@@ -82,6 +82,15 @@ def test_update_freq_of_the_epoch_counts() -> None:
     assert "32 sequences -> 64 sequences" in _told(epoch=1, update_freq=[1, 4])
 
 
+def test_update_freq_of_later_epochs_counts_too() -> None:
+    for schedule in ([2, 4], [2, 2, 4]):
+        told = _told(epoch=1, update_freq=schedule)
+        assert f"of an update in epoch {len(schedule)}, 128 sequences -> 64 sequences" in told
+    assert _told(epoch=1, update_freq=[2, 2]) == _told(epoch=2, update_freq=[4, 2]) == ""
+    told = _told(epoch=1, update_freq=[2, 2], batch_size=4)
+    assert "update_freq" not in told and "32 sequences -> 64 sequences" in told
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("change", [{}, {"dataset.batch_size": 4}, {"optimization.update_freq": [2]}])
 def test_a_resumed_trainer_compares(
