@@ -138,7 +138,8 @@ class LinformerRobertaModel(RobertaModel):
         """As in fairseq, which leaves out the layers that are not in ``encoder_layers_to_keep`` of ``model_cfg``.
 
         fairseq then takes that option away, and the config goes into the next checkpoint: it gets the number of layers
-        that are left. Weights of no more layers are those of a model that was pruned before.
+        that are left. Weights of no more layers are those of a model that was pruned before. Each layer uses the first
+        k rows of an E of all layers; it keeps those that are still used.
         """
         if getattr(model_cfg, "encoder_layers_to_keep", None):
             kept = self.encoder.settings.num_layers
@@ -146,6 +147,9 @@ class LinformerRobertaModel(RobertaModel):
                 model_cfg.encoder_layers = kept
                 if not any(name.startswith(f"{ENCODER}layers.{kept}.") for name in state_dict):
                     model_cfg.encoder_layers_to_keep = None
+            shared = f"{ENCODER}proj_k.weight"
+            if (own := self.state_dict().get(shared)) is not None and shared in state_dict:
+                state_dict[shared] = state_dict[shared][: own.size(0)]
         return super().load_state_dict(state_dict, strict, model_cfg, args)
 
     @classmethod

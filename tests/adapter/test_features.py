@@ -275,9 +275,16 @@ def test_the_first_position_alone_without_any_layer() -> None:
     assert features.shape == (2, 1, 24)
 
 
-def test_pruned_layers_are_the_ones_asked_for() -> None:
-    full = build(sharing="headwise", projected_dim=[3, 4, 5, 6]).eval()
-    pruned = build(sharing="headwise", projected_dim=[3, 5], encoder_layers_to_keep="0,2").eval()
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"sharing": "headwise"},
+        {"sharing": "layerwise", "projection": "linear", "short_inputs": "stretch", "row_weights": "affine"},
+    ],
+)
+def test_pruned_layers_are_the_ones_asked_for(options: dict[str, Any]) -> None:
+    full = build(**options, projected_dim=[3, 4, 5, 6]).eval()
+    pruned = build(**options, projected_dim=[3, 5], encoder_layers_to_keep="0,2").eval()
     cfg = OmegaConf.create(
         {"_name": "linformer_roberta", "encoder_layers_to_keep": "0,2", "decoder_layers_to_keep": None}
     )
