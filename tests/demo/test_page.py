@@ -341,6 +341,39 @@ def test_phones_and_dark_windows(browser: Browser, small: Server) -> None:
         picture(browser, name)
 
 
+def contrast(one: list[float], other: list[float]) -> float:
+    """Of two colours, by WCAG 2."""
+
+    def luminance(colour: list[float]) -> float:
+        parts = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in (c / 255 for c in colour)]
+        return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_borders_of_fields_are_seen(browser: Browser, classifier: tuple[Server, Answers], dark: bool) -> None:
+    opened(browser, classifier[0])
+    browser.size(1200, 900, dark=dark)
+    of = "getComputedStyle(document.querySelector('{}')).{}.match(/\\d+/g).map(Number)"
+    around = browser.value(of.format("section", "backgroundColor"))
+    for field in ("#text", "#second", "#long", "#layer"):
+        border, inside = (browser.value(of.format(field, name)) for name in ("borderTopColor", "backgroundColor"))
+        assert min(contrast(border, around), contrast(border, inside)) >= 3, field
+
+
+def test_forced_colours_leave_bars_and_buttons(browser: Browser, small: Server) -> None:
+    opened(browser, small)
+    browser.call("Emulation.setEmulatedMedia", features=[{"name": "forced-colors", "value": "active"}])
+    browser.click("#fill-mask button")
+    browser.wait("document.querySelectorAll('#candidates tbody tr').length === 5")
+    style = "getComputedStyle(document.querySelector('{}')).{}"
+    assert browser.value(style.format(".bar", "backgroundColor")) == "rgb(31, 95, 174)"
+    assert browser.value(style.format("#fill-mask button", "borderTopWidth")) == "1px"
+    picture(browser, "forced_colours")
+
+
 def test_every_field_has_a_label(browser: Browser, classifier: tuple[Server, Answers]) -> None:
     opened(browser, classifier[0])
     without = browser.value(
