@@ -16,7 +16,7 @@ from linformer_fairseq.files.atomic import atomic_open, check_output
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.progress import Progress
 from linformer_fairseq.prediction.inputs import open_source
-from linformer_fairseq.prediction.items import Text
+from linformer_fairseq.prediction.items import Text, unlike_training
 from linformer_fairseq.prediction.options import WINDOWS
 
 Run = Callable[[Iterable[Text | ValueError]], Iterator[Any]]
@@ -106,11 +106,8 @@ class TextStream:
                 "chooses columns by name",
                 file=sys.stderr,
             )
-        if wrong := {1: self._pairs, 2: self._singles}.get(expected or 0, 0):
-            what = "pairs, but the model was finetuned on single texts"
-            if expected == 2:
-                what = "single texts, but the model was finetuned on pairs"
-            print(f"{wrong:,} of {self._texts:,} texts are {what}: their classes mean nothing", file=sys.stderr)
+        if remark := unlike_training(self._texts, self._singles, self._pairs, expected):
+            print(remark, file=sys.stderr)
         if self._long:
             what = "divided into windows" if long == WINDOWS else f"truncated ({long}); --long windows divides them"
             print(f"{self._long:,} of {self._texts:,} texts have more than {n} tokens and were {what}", file=sys.stderr)

@@ -13,7 +13,7 @@ from linformer_fairseq.files.dictionary import MASK
 from linformer_fairseq.files.json_records import load
 from linformer_fairseq.models import LinformerHubInterface, count_parameters
 from linformer_fairseq.prediction.inputs import open_source
-from linformer_fairseq.prediction.items import Item, Text, one_line
+from linformer_fairseq.prediction.items import Item, Text, one_line, unlike_training
 from linformer_fairseq.prediction.options import LONG
 
 TEXTS = 1000
@@ -45,10 +45,11 @@ class Classify:
 
 @dataclass(frozen=True)
 class Attention:
-    """What is P of a text or pair, from token number ``first`` on?"""
+    """What is P of a text or pair, or of the first of ``lines``, from token number ``first`` on?"""
 
     text: str
     second: str = ""
+    lines: bool = False
     long: str | None = None
     layer: int = 0
     head: int = 0
@@ -128,15 +129,22 @@ class Answers:
         return {"candidates": [{"token": token, "probability": probability} for _, probability, token in found]}
 
     def classify(self, value: Any) -> object:
-        """The class of each text, with the probabilities of all classes in the order of ``labels``; or its error.
+        """The class of each text, with the probabilities of all classes in the order of ``labels``, or its error; and a
+        remark on texts that are not as those of the training were.
 
         Raises:
             ValueError: ``value`` is no `Classify`, there is no text, or there are too many.
         """
         asked: Classify = load(Classify, value)
-        items = _lines(asked) if asked.lines else [Item("1", _text(asked.text, asked.second), 1)]
+        items = _lines(asked, TEXTS + 1) if asked.lines else [Item("1", _text(asked.text, asked.second), 1)]
+        if len(items) > TEXTS:
+            raise ValueError(f"more than {TEXTS:,} lines; `linformer predict` takes files of any size")
         results = self._hub.classify([item.text for item in items], head=self._head, long=asked.long, keep_errors=True)
-        return {"texts": [_result(item, found) for item, found in zip(items, results, strict=True)]}
+        singles, pairs = (sum(isinstance(item.text, kind) for item in items) for kind in (str, tuple))
+        return {
+            "texts": [_result(item, found) for item, found in zip(items, results, strict=True)],
+            "unlike": unlike_training(len(items), singles, pairs, self._hub.inputs.texts),
+        }
 
     def attention(self, value: Any) -> object:
         """Rows of P, of the tokens from ``first`` on, as many as fit.
@@ -146,7 +154,10 @@ class Answers:
                 masks.
         """
         asked: Attention = load(Attention, value)
-        found = self._hub.attention(_text(asked.text, asked.second), asked.layer, asked.head, asked.long)
+        text = _lines(asked, 1)[0].text if asked.lines else _text(asked.text, asked.second)
+        if isinstance(text, ValueError):
+            raise text
+        found = self._hub.attention(text, asked.layer, asked.head, asked.long)
         if not 0 <= asked.first < len(found.tokens):
             raise ValueError(f"first={asked.first}: expected the number of a token, 0 to {len(found.tokens) - 1}")
         weights = found.probabilities
@@ -170,14 +181,17 @@ def _text(text: str, second: str = "") -> Text:
     return one_line((text, second) if second.strip() else text)
 
 
-def _lines(asked: Classify) -> list[Item]:
+def _lines(asked: Classify | Attention, most: int) -> list[Item]:
+    """The first lines as texts or pairs, at most so many.
+
+    Raises:
+        ValueError: there is none, or a second text beside them.
+    """
     if asked.second.strip():
         raise ValueError("a second text was given for lines; put it behind a tab in the line of the first one")
-    items = list(islice(open_source(None, io.BytesIO(asked.text.encode()), "tsv", []).items, TEXTS + 1))
+    items = list(islice(open_source(None, io.BytesIO(asked.text.encode()), "tsv", []).items, most))
     if not items:
         raise ValueError("no text")
-    if len(items) > TEXTS:
-        raise ValueError(f"more than {TEXTS:,} lines; `linformer predict` takes files of any size")
     return items
 
 

@@ -69,6 +69,22 @@ def one_line(text: Text) -> Text:
     return first, second
 
 
+def unlike_training(texts: int, singles: int, pairs: int, trained: int | None) -> str:
+    """A remark on pairs for a model of single texts, or the reverse; empty if there are none.
+
+    Args:
+        texts: the number of all inputs, with those that are errors.
+        singles: of these, single texts.
+        pairs: likewise.
+        trained: the number of texts of an input in the training, 2 for pairs; None: not known.
+    """
+    wrong, what = {
+        1: (pairs, "pairs, but the model was finetuned on single texts"),
+        2: (singles, "single texts, but the model was finetuned on pairs"),
+    }.get(trained or 0, (0, ""))
+    return f"{wrong:,} of {texts:,} texts are {what}: their classes mean nothing" if wrong else ""
+
+
 def _refuse_zero(text: str, where: str = "") -> None:
     if "\0" in text:
         raise ValueError(f"a zero character at character {text.index(chr(0)):,}{where}, which no text has")

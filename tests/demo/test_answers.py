@@ -10,6 +10,7 @@ import pytest
 
 from linformer_fairseq.demo.answers import ROWS, Answers
 from linformer_fairseq.demo.answers import TEXTS as MOST
+from linformer_fairseq.files.task_inputs import TaskInputs
 from linformer_fairseq.models import LinformerRobertaModel
 from tests.messages import says
 from tests.models import LONG, TEXTS, K, N, make_classifier, make_pretrained
@@ -74,6 +75,19 @@ def test_classes(classifier: Answers) -> None:
     assert pair.probability != expected.probability, "this model would show nothing"
 
 
+def test_texts_unlike_those_of_the_training(classifier: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert answer(classifier, "classify", text="a", second="b")["unlike"] == ""
+    for task, value, words in [
+        ("sst2", {"second": "b"}, ["1 of 1 texts", "pairs"]),
+        ("sst2", {"text": "a\nb\tc\nd\te\n\n", "lines": True}, ["2 of 4 texts", "pairs"]),
+        ("qnli", {}, ["1 of 1 texts", "single texts"]),
+    ]:
+        monkeypatch.setattr(classifier._hub, "inputs", TaskInputs(task=task))
+        assert says(answer(classifier, "classify", **{"text": "a"} | value)["unlike"], *words, "mean nothing")
+    monkeypatch.setattr(classifier._hub, "inputs", TaskInputs(task="sst2"))
+    assert answer(classifier, "classify", text="a")["unlike"] == ""
+
+
 def test_long_texts(classifier: Answers) -> None:
     by_long = {}
     for long in ("head", "tail", "windows"):
@@ -111,6 +125,13 @@ def test_attention(classifier: Answers, text: str) -> None:
     assert other["tokens"] != found["tokens"] and other["tokens"].count("</s>") == 3
 
 
+def test_attention_of_the_first_line(classifier: Answers) -> None:
+    first = answer(classifier, "attention", text=TEXTS[0])
+    assert answer(classifier, "attention", text=f"{TEXTS[0]}\n" + "a\n" * MOST, lines=True) == first
+    pair = answer(classifier, "attention", text="a\tb\nc", lines=True)
+    assert pair == answer(classifier, "attention", text="a", second="b")
+
+
 @pytest.mark.parametrize(
     ("question", "value", "words"),
     [
@@ -133,6 +154,9 @@ def test_attention(classifier: Answers, text: str) -> None:
         ("attention", {"text": "a", "first": 99}, ["first=99"]),
         ("attention", {"text": "a", "first": -1}, ["first=-1"]),
         ("attention", {"text": " "}, ["no text"]),
+        ("attention", {"text": "\na", "lines": True}, ["no text"]),
+        ("attention", {"text": "", "lines": True}, ["no text"]),
+        ("attention", {"text": "a", "second": "b", "lines": True}, ["second text"]),
     ],
 )
 def test_errors(

@@ -120,6 +120,75 @@ def test_a_mask_is_filled(browser: Browser, small: Server) -> None:
     picture(browser, "fill_mask")
 
 
+def test_the_mask_can_be_taken_back(browser: Browser, small: Server) -> None:
+    opened(browser, small)
+    browser.type("#text", "one two")
+    browser.click("#insert-mask")
+    assert browser.value("document.querySelector('#text').value") == "one two<mask>"
+    browser.value("document.execCommand('undo')")
+    assert browser.value("document.querySelector('#text').value") == "one two"
+
+
+def test_an_answer_to_another_question_says_so(
+    browser: Browser, small: Server, classifier: tuple[Server, Answers], tmp_path: Path
+) -> None:
+    note = "text or the options have changed"
+    opened(browser, small)
+    for button, section in (("#fill-mask button", "fill-mask"), ("#attention button[type=submit]", "attention")):
+        browser.type("#text", "one <mask> here")
+        browser.click(button)
+        browser.wait(f"document.querySelector('#{section}-status').textContent === ''")
+        assert browser.text(f"#{section}-changed") == ""
+        browser.type("#text", "another <mask> here")
+        assert note in browser.text(f"#{section}-changed")
+    browser.type("#text", "one <mask> here")
+    assert browser.text("#fill-mask-changed") == browser.text("#attention-changed") == ""
+    browser.type("#text", "no mask")
+    browser.click("#fill-mask button")
+    browser.wait("document.querySelector('#fill-mask-error').textContent !== ''")
+    assert browser.text("#fill-mask-changed") == "", "the answer is gone"
+
+    (tmp_path / "file.txt").write_text("another", encoding="utf-8")
+    for change in (
+        lambda: browser.choose("#long", "tail"),
+        lambda: browser.click("#lines"),
+        lambda: browser.type("#second", TEXTS[1]),
+        lambda: browser.choose_file("#file", tmp_path / "file.txt"),
+    ):
+        opened(browser, classifier[0])
+        browser.type("#text", TEXTS[0])
+        browser.click("#classify button")
+        browser.wait("document.querySelectorAll('#classes tbody tr').length === 2")
+        assert browser.text("#classify-changed") == ""
+        change()
+        browser.wait(f"document.querySelector('#classify-changed').textContent.includes('{note}')")
+    assert browser.problems == []
+
+
+def test_bytes_of_a_character_are_named(browser: Browser, small: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = ["\\xd9", " \\xe6\\x9c", "x\\xd9"]
+    found = {"candidates": [{"token": token, "probability": 0.5} for token in tokens]}
+    monkeypatch.setattr(small, "answers", {**small.answers, "/api/fill-mask": lambda _: found})
+    opened(browser, small)
+    browser.click("#fill-mask button")
+    browser.wait("document.querySelectorAll('#candidates tbody tr').length === 3")
+    one, two, text = (row.split("\t") for row in browser.texts("#candidates tbody tr"))
+    assert (one[0], one[2]) == ("byte D9 of a character", "")
+    assert (two[0], two[2]) == ("bytes E6 9C of a character", "")
+    assert text[0] == tokens[2] and tokens[2] in text[2]
+
+
+def test_texts_from_right_to_left(browser: Browser, small: Server) -> None:
+    opened(browser, small)
+    browser.type("#text", "שלום <mask>")
+    browser.click("#fill-mask button")
+    browser.wait("document.querySelectorAll('#candidates tbody tr').length === 5")
+    for selector in ("#text", "#candidates td:last-child"):
+        assert browser.value(f"getComputedStyle(document.querySelector('{selector}')).direction") == "rtl", selector
+    browser.type("#text", "one <mask>")
+    assert browser.value("getComputedStyle(document.querySelector('#text')).direction") == "ltr"
+
+
 def test_errors_are_shown_and_go_away(browser: Browser, small: Server) -> None:
     opened(browser, small)
     browser.type("#text", "no mask here")
@@ -217,6 +286,21 @@ def test_a_text_is_classified(browser: Browser, classifier: tuple[Server, Answer
     assert browser.problems == []
 
 
+def test_what_the_model_was_not_finetuned_on_is_said(
+    browser: Browser, classifier: tuple[Server, Answers], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, answers = classifier
+    monkeypatch.setattr(answers._hub, "inputs", TaskInputs(task="sst2"))
+    opened(browser, server)
+    browser.type("#text", TEXTS[0])
+    browser.type("#second", TEXTS[1])
+    browser.click("#classify button")
+    browser.wait("document.querySelector('#classify-status').textContent.includes('finetuned on single texts')")
+    browser.type("#second", "")
+    browser.click("#classify button")
+    browser.wait("document.querySelector('#classify-status').textContent === ''")
+
+
 def test_a_long_text_says_what_was_cut(browser: Browser, classifier: tuple[Server, Answers]) -> None:
     server, answers = classifier
     opened(browser, server)
@@ -268,6 +352,10 @@ def test_lines_of_a_file(browser: Browser, classifier: tuple[Server, Answers], t
     assert browser.value("document.querySelectorAll('main img, main b').length") == 0, "text became HTML"
     assert "hurt" not in browser.value("document.title")
     assert browser.problems == []
+    browser.click("#attention button[type=submit]")
+    browser.wait("document.querySelector('#attention-status').textContent.includes('first line')")
+    found = answers._hub.attention(texts[0], layer=0, head=0)
+    assert browser.text("#largest") == f"{found.probabilities.max():.4f}"
     picture(browser, "lines")
 
 

@@ -13,9 +13,23 @@ const CONTEXT = 60; // characters
 const number = (value) => value.toLocaleString("en");
 const percent = (value) => `${(100 * value).toFixed(1)} %`;
 
+const CHANGED = "The text or the options have changed since this answer.";
+const BYTES = /^ ?(?:\\x[0-9a-f]{2})+$/; // a token of bytes that are no whole character
+
 let model;
-let attended; // the text of the attention map, which the field may no longer have
+let attended; // the question of the attention map, for its other layers, heads and tokens
 let page = 0; // the first token of the attention map
+const answered = {}; // by section: the question whose answer it shows, which the fields may no longer have
+const questions = {
+  "fill-mask": () => ({ text: el("text").value, top: el("top").valueAsNumber }),
+  classify: () => ({ ...texts(), long: el("long").value }),
+  attention: () => ({ ...texts(), long: el("long").value }),
+};
+
+function texts() {
+  const lines = el("lines").checked;
+  return { text: el("text").value, second: lines ? "" : el("second").value, lines };
+}
 
 async function get(path, value) {
   const options = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(value) };
@@ -30,31 +44,47 @@ async function get(path, value) {
   return found;
 }
 
-// Runs one question of a section at a time, and shows its state and errors. The last question wins.
-function asker(section, ask, show, hide) {
+// Runs one question of a section at a time, and shows its state and errors. The last question wins. more(): what else the
+// server is asked for.
+function asker(section, show, hide, more = () => ({})) {
   let latest = 0;
-  return async () => {
+  return async (question) => {
     const mine = ++latest;
     el(`${section}-status`).textContent = "Computing…";
     el(`${section}-error`).textContent = "";
     try {
-      const found = await ask();
-      if (mine === latest) el(`${section}-status`).textContent = show(found);
+      const found = await get(`/api/${section}`, { ...question, ...more() });
+      if (mine !== latest) return;
+      el(`${section}-status`).textContent = show(found, question);
+      answered[section] = question;
     } catch (error) {
       if (mine !== latest) return;
       hide();
+      delete answered[section];
       el(`${section}-status`).textContent = "";
       el(`${section}-error`).textContent = error.message;
     }
+    compare();
   };
 }
 
-// Replaces the rows of a table; a cell is [text, class] or a node.
+// Says of each answer whether the fields still have its question.
+function compare() {
+  for (const [section, question] of Object.entries(questions)) {
+    const was = answered[section];
+    const said = was && JSON.stringify(was) !== JSON.stringify(question()) ? CHANGED : "";
+    const note = el(`${section}-changed`);
+    if (note.textContent !== said) note.textContent = said; // screen readers say what is written, also if it is the same
+  }
+}
+
+// Replaces the rows of a table; a cell is [text, class] or a node. A text may be written from right to left.
 function fill(table, rows) {
   table.tBodies[0].replaceChildren(...rows.map((cells) => {
     const row = document.createElement("tr");
     row.append(...cells.map((cell) => {
       const made = document.createElement("td");
+      made.dir = "auto";
       if (cell instanceof Node) made.append(cell);
       else [made.textContent, made.className] = [cell[0], cell[1] ?? ""];
       return made;
@@ -75,24 +105,29 @@ function probability(value) {
   return made;
 }
 
-const asked = () => ({ text: el("text").value, second: el("lines").checked ? "" : el("second").value });
-
 const cut = (how) => `The text has more than ${number(model.longest)} tokens: ${how}.`;
 
 const fillMask = asker(
   "fill-mask",
-  async () => {
-    const text = el("text").value;
-    return { text, ...await get("/api/fill-mask", { text, top: el("top").valueAsNumber }) };
-  },
-  ({ text, candidates }) => {
-    fill(el("candidates"), candidates.map((one) => [
-      [one.token, "token"], probability(one.probability), [inContext(text, one.token), "wide"],
-    ]));
+  ({ candidates }, { text }) => {
+    fill(el("candidates"), candidates.map((one) => {
+      const isText = !BYTES.test(one.token);
+      return [
+        isText ? [one.token, "token"] : [bytesOf(one.token), "quiet"],
+        probability(one.probability),
+        [isText ? inContext(text, one.token) : "", "wide"],
+      ];
+    }));
     return "";
   },
   () => { el("candidates").hidden = true; },
 );
+
+// "byte D9 of a character" for \xd9, as the server writes it.
+function bytesOf(token) {
+  const bytes = token.trim().split("\\x").slice(1);
+  return `${bytes.length > 1 ? "bytes" : "byte"} ${bytes.join(" ").toUpperCase()} of a character`;
+}
 
 // The token in place of the mask, with some of the text around it.
 function inContext(text, token) {
@@ -103,11 +138,10 @@ function inContext(text, token) {
 
 const classify = asker(
   "classify",
-  async () => {
-    const question = { ...asked(), lines: el("lines").checked, long: el("long").value };
-    return { ...question, ...await get("/api/classify", question) };
+  ({ texts, unlike }, { lines, long }) => {
+    const said = lines ? showLines(texts, long) : showClasses(texts[0], long);
+    return unlike ? `${said} ${unlike}.` : said;
   },
-  ({ texts, lines, long }) => (lines ? showLines(texts, long) : showClasses(texts[0], long)),
   () => { el("classes").hidden = el("lines-table").hidden = true; },
 );
 
@@ -137,7 +171,7 @@ function showLines(texts, how) {
   if (failed) counts.push(`without a class: ${number(failed)}`);
   const long = texts.filter((one) => one.long).length;
   if (long) counts.push(`longer than ${number(model.longest)} tokens (${LONG[how]}): ${number(long)}`);
-  return counts.join("; ");
+  return `${counts.join("; ")}.`;
 }
 
 const showMap = new HeatMap(el("heat-map"), el("legend"), {
@@ -147,10 +181,7 @@ const showMap = new HeatMap(el("heat-map"), el("legend"), {
 
 const attend = asker(
   "attention",
-  () => get("/api/attention", {
-    ...attended, layer: Number(el("layer").value), head: Number(el("head").value), first: page,
-  }),
-  (found) => {
+  (found, question) => {
     const shown = found.weights.length, total = found.tokens.length;
     el("map").hidden = false;
     el("map-about").textContent = about(found);
@@ -163,10 +194,14 @@ const attend = asker(
     el("largest").textContent = found.largest.toFixed(4);
     el("cell").textContent = "Point at a cell for its value.";
     showMap.show(found);
-    if (!found.long) return "";
-    return cut(found.parts > 1 ? `this is the first of ${found.parts} windows` : `truncated (${LONG[attended.long]})`);
+    const said = question.lines ? ["This is the map of the first line."] : [];
+    if (found.long) {
+      said.push(cut(found.parts > 1 ? `this is the first of ${found.parts} windows` : `truncated (${LONG[question.long]})`));
+    }
+    return said.join(" ");
   },
   () => { el("map").hidden = true; },
+  () => ({ layer: Number(el("layer").value), head: Number(el("head").value), first: page }),
 );
 
 function about({ window, weights }) {
@@ -180,14 +215,14 @@ function about({ window, weights }) {
     + "Each row of the map sums to 1.";
 }
 
-function begin() {
-  attended = { ...asked(), long: el("long").value };
+function begin(question) {
+  attended = question;
   turn(0);
 }
 
 function turn(first) {
   page = first;
-  attend();
+  attend(attended);
 }
 
 async function readFile() {
@@ -203,12 +238,15 @@ async function readFile() {
     el("file").value = "";
     el("file-error").textContent = error instanceof TypeError ? `${file.name} is not UTF-8 text.` : error.message;
   }
+  compare();
 }
 
 function insertMask() {
   const text = el("text");
-  text.setRangeText(model.mask, text.selectionStart, text.selectionEnd, "end");
   text.focus();
+  if (document.execCommand("insertText", false, model.mask)) return; // the only way that can be undone
+  text.setRangeText(model.mask, text.selectionStart, text.selectionEnd, "end");
+  compare();
 }
 
 function options(select, entries) {
@@ -245,11 +283,17 @@ function present() {
 }
 
 function listen() {
-  const first = (ask) => (event) => { event.preventDefault(); ask(); };
-  el("fill-mask-form").addEventListener("submit", first(fillMask));
-  el("classify-form").addEventListener("submit", first(classify));
-  el("attention-form").addEventListener("submit", first(begin));
-  for (const id of ["layer", "head"]) el(id).addEventListener("change", () => { if (!el("map").hidden) attend(); });
+  const asks = { "fill-mask": fillMask, classify, attention: begin };
+  for (const [section, ask] of Object.entries(asks)) {
+    el(`${section}-form`).addEventListener("submit", (event) => {
+      event.preventDefault();
+      ask(questions[section]());
+    });
+  }
+  for (const id of ["layer", "head"]) {
+    el(id).addEventListener("change", () => { if (!el("map").hidden) attend(attended); });
+  }
+  for (const kind of ["input", "change"]) addEventListener(kind, compare);
   el("file").addEventListener("change", readFile);
   el("insert-mask").addEventListener("click", insertMask);
   el("lines").addEventListener("change", () => { el("second-field").hidden = el("lines").checked; });
