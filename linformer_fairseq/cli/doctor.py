@@ -6,6 +6,7 @@ import argparse
 
 from linformer_fairseq.cli.findings import Component, Finding, State, examine_all, is_fatal
 
+COLUMNS = ("component", "version", "state", "remark")
 STYLES = {State.OK: "green", State.MISSING: "dim", State.WARNING: "yellow", State.WRONG: "bold red"}
 
 
@@ -40,20 +41,25 @@ def show(results: list[tuple[Component, Finding]]) -> None:
     """Print the table and a summary line."""
     broken = [component.name for component, finding in results if is_fatal(component, finding)]
     summary = f"Fix first: {', '.join(broken)}." if broken else "Everything that is required is here."
+    found = rows(results)
     try:
         from rich.console import Console
         from rich.markup import escape
         from rich.table import Table
-    except ModuleNotFoundError:
-        # A broken environment may lack rich as well.
-        for row in rows(results):
-            print("\t".join(row))
-        print(summary)
+
+        console = Console(highlight=False)
+        on_terminal = console.is_terminal
+    except ModuleNotFoundError:  # a broken environment may lack rich as well
+        on_terminal = False
+    if not on_terminal:  # a pipe has no width: lines are whole
+        widths = [max(map(len, column)) for column in zip(COLUMNS, *found, strict=True)]
+        for row in (COLUMNS, *found):
+            print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        print(f"\n{summary}")
         return
-    table = Table("component", "version", "state", box=None, pad_edge=False)
-    table.add_column("remark", overflow="fold")
-    for row, (_, finding) in zip(rows(results), results, strict=True):
+    table = Table(*COLUMNS[:-1], box=None, pad_edge=False)
+    table.add_column(COLUMNS[-1], overflow="fold")
+    for row, (_, finding) in zip(found, results, strict=True):
         table.add_row(*map(escape, row), style=STYLES[finding.state])
-    console = Console(highlight=False)
     console.print(table)
     console.print(f"\n{escape(summary)}", style="bold red" if broken else "green")

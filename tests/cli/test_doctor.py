@@ -5,6 +5,8 @@ the real look-up of distributions and modules is tested and what is installed he
 """
 
 import os
+import platform
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -39,7 +41,7 @@ class FakeEnvironment:
     def python(self, code: str) -> subprocess.CompletedProcess[str]:
         """Run code in an interpreter that sees the standard library, this folder and the repository only."""
         setup = f"import sys; sys.path[:0] = [{str(self.folder)!r}, {str(REPOSITORY)!r}]\n"
-        environment = {**os.environ, "COLUMNS": "400"}
+        environment = {**os.environ, "COLUMNS": "80"}
         environment.pop("PYTHONPATH", None)
         command = [sys.executable, "-S", "-B", "-c", setup + code]
         return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
@@ -48,8 +50,8 @@ class FakeEnvironment:
         """Run `linformer doctor`: exit status, the rows by component, and all of the output."""
         done = self.python("from linformer_fairseq.cli import main; sys.exit(main(['doctor']))")
         assert "Traceback" not in done.stderr and "was imported" not in done.stderr, done.stderr
-        rows = {line.split("\t")[0]: line.split("\t")[1:] for line in done.stdout.splitlines() if "\t" in line}
-        return done.returncode, rows, done.stdout
+        cells = [re.split(" {2,}", line) for line in done.stdout.splitlines() if "  " in line]
+        return done.returncode, {name: [*rest, ""][:3] for name, *rest in cells}, done.stdout
 
 
 @pytest.fixture
@@ -229,10 +231,14 @@ def test_release_compares_as_numbers(text, numbers):
 
 @pytest.mark.usefixtures("fairseq")
 def test_this_environment(capsys, monkeypatch):
-    """The environment that runs the tests has everything required, and rich prints the table."""
+    """The environment that runs the tests has everything required; on a terminal, rich prints the table."""
     from linformer_fairseq.cli import main
 
-    monkeypatch.setenv("COLUMNS", "200")
-    assert main(["doctor"]) == 0
-    out = capsys.readouterr().out
-    assert "fairseq-fixed" in out and "Everything that is required is here." in out
+    monkeypatch.setenv("COLUMNS", "80")
+    for colour in ("", "1"):
+        monkeypatch.setenv("FORCE_COLOR", colour)
+        assert main(["doctor"]) == 0
+        out = capsys.readouterr().out
+        assert "fairseq-fixed" in out and "Everything that is required is here." in out
+        assert ("\x1b[" in out) == bool(colour)
+        assert colour or platform.platform() in out, "a word is broken"
