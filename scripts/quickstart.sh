@@ -10,6 +10,8 @@ source "$repo/scripts/quickstart_tools/steps.sh"
 
 vocab_size=4000 updates=1600 finetune_updates=800
 shipped=linformer-small
+shipped_folder="linformer_fairseq/weights/$shipped" # in the repository
+duration="about 10 minutes on two idle cores"
 
 usage() {
     cat <<EOF
@@ -20,7 +22,7 @@ Linformer and a RoBERTa of the same size, and finetunes both on a classification
 $shipped, which comes with the package, on the same task, prints a table, and fills masks.
 The text is part of every CPython: pydoc_data.topics and the docstrings of the standard library. The task is
 to predict which package of the standard library a docstring belongs to. Nothing but PyPI packages is
-downloaded. After set-up it takes about 10 minutes on two idle cores.
+downloaded. After set-up it takes $duration.
 
 It can be stopped with Ctrl-C or SIGTERM at any time: the same command continues where it stopped. Finished
 steps are not repeated unless their input, options or program changed.
@@ -79,6 +81,10 @@ open_output "${output:-$repo/quickstart}"
 for file in "${text[@]}"; do # a step empties its folder before it is done again
     [[ $file != "$out"/* ]] || die "--text $file: is in the output folder $out; move it to another one"
 done
+
+steps=12
+[[ -f $repo/$shipped_folder/model.safetensors ]] || steps=10
+printf '%d steps; after set-up, with the default options, they take %s.\n' "$steps" "$duration"
 
 if [[ -z $environment ]]; then
     stoppable "$repo/scripts/setup.sh"
@@ -156,7 +162,7 @@ finetune_own roberta RoBERTa
 
 # ---- 6: the model that comes with the package, on the same docstrings with its own vocabulary. It has 6 layers x 256,
 # so that an update and a validation take longer: it is validated less often.
-shipped_folder="linformer_fairseq/weights/$shipped" report_options=() report_inputs=()
+report_options=() report_inputs=()
 if [[ -f $shipped_folder/model.safetensors ]]; then
     task_step task_bin_shipped "labelled text in the pieces of $shipped" "$shipped_folder"
     finetune shipped "$shipped" "$shipped" "$shipped_folder/model.safetensors" "$out/task_bin_shipped" \

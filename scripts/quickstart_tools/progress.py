@@ -2,10 +2,39 @@
 
 import argparse
 import json
+import re
 import signal
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+_LOADED = re.compile(r"Loaded checkpoint .* @ (\d+) updates\)")
+
+
+class Pace:
+    """The time left, by all updates since the first that was seen.
+
+    fairseq's own rate is that of the last interval, and differs with whether there was a validation in it.
+
+    Args:
+        total: number of updates.
+        clock: tells the seconds.
+    """
+
+    def __init__(self, total: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._total = total
+        self._clock = clock
+        self._first: tuple[int, float] | None = None
+
+    def left(self, update: int) -> float | None:
+        """Seconds from this update to the last; None for the first one that is seen."""
+        now = self._clock()
+        if self._first is None:
+            self._first = update, now
+        first, began = self._first
+        return (self._total - update) * (now - began) / (update - first) if update > first else None
 
 
 def parse(line: str) -> dict[str, Any] | None:
@@ -20,7 +49,13 @@ def parse(line: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def describe(stats: dict[str, Any], total: int) -> str | None:
+def resumed_at(line: str) -> int | None:
+    """The update from which a run continues, where a log line says so; None for one that begins."""
+    found = _LOADED.search(line)
+    return (int(found[1]) or None) if found else None
+
+
+def describe(stats: dict[str, Any], total: int, pace: Pace) -> str | None:
     """One line for a logged object: training progress or a validation; None for anything else."""
     if "valid_loss" in stats:
         update = int(float(stats["valid_num_updates"]))
@@ -31,11 +66,11 @@ def describe(stats: dict[str, Any], total: int) -> str | None:
         return f"  update {update:>5}/{total}  validation: {value}"
     if "num_updates" not in stats or "ups" not in stats:
         return None
-    update, rate = int(float(stats["num_updates"])), float(stats["ups"])
+    update = int(float(stats["num_updates"]))
     text = f"  update {update:>5}/{total}  loss {float(stats['loss']):.2f} bits"
     text += f"  {float(stats['wps']):,.0f} tokens/s"
-    if rate > 0:
-        left = round((total - update) / rate)
+    if (seconds := pace.left(update)) is not None:
+        left = round(seconds)
         text += f"  {left // 60}:{left % 60:02d} left"
     return text
 
@@ -51,21 +86,26 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     terminal = sys.stdout.isatty()
     moving = False
+
+    def show(text: str, stays: bool) -> None:
+        """A line that does not stay is overwritten by the next one, and is for a terminal only."""
+        nonlocal moving
+        if terminal:
+            print("\r\033[K" + text, end="\n" if stays else "", flush=True)
+            moving = not stays
+        elif stays:
+            print(text, flush=True)
+
+    pace = Pace(args.total)
+    show("  loading", stays=False)
     with args.log.open("a", encoding="utf-8") as log:
         for line in sys.stdin:
             log.write(line)
             log.flush()
-            stats = parse(line)
-            text = describe(stats, args.total) if stats else None
-            if text is None:
-                continue
-            is_training = stats is not None and "valid_loss" not in stats
-            if terminal:
-                # A line of training is overwritten by the next; lines of validation stay.
-                print("\r\033[K" + text, end="" if is_training else "\n", flush=True)
-                moving = is_training
-            elif not is_training:
-                print(text, flush=True)
+            if resumed := resumed_at(line):
+                show(f"  continuing at update {resumed} of {args.total}", stays=True)
+            elif (stats := parse(line)) and (text := describe(stats, args.total, pace)):
+                show(text, stays="valid_loss" in stats)
     if moving:
         print()
 

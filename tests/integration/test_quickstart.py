@@ -75,6 +75,7 @@ def test_interrupted_twice_and_carried_on(tmp_path: Path) -> None:
     assert (out / "text" / "train" / "00000.txt").stat().st_mtime_ns == text_written
     console = (out / "pretrain_linformer" / "output.log").read_text()
     assert "(epoch 1 @ 10 updates)" in console or "(epoch 1 @ 20 updates)" in console, console[-3000:]
+    assert re.findall("continuing at update ([12]0) of 30\n", output)
     assert console.count("num_updates: 30 >= max_update: 30") == 1
 
     # So short a training learns too little, and that is said; the table and the figures are there all the same.
@@ -173,7 +174,9 @@ def test_what_a_change_of_the_code_touches_is_done_again(tmp_path: Path) -> None
         environment = os.environ | {"QUICKSTART_OUT": str(out)}
         result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
         assert result.returncode == 0, result.stderr
-        return re.findall("^==> (.+)$", result.stdout, re.MULTILINE), result.stderr
+        found = re.findall("^==> (.+)$", result.stdout, re.MULTILINE)
+        assert result.stdout.startswith(f"{len(found)} steps; ")
+        return found, result.stderr
 
     def done_again() -> set[str]:
         found, warnings = steps()

@@ -1,6 +1,8 @@
 """What the quickstart shows: progress lines, figures read from logs, the verdict, the figure."""
 
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ pytest.importorskip("matplotlib")
 from linformer_fairseq.models import LinformerRobertaModel
 from scripts.quickstart_tools import report
 from scripts.quickstart_tools.plot import plot_perplexity
-from scripts.quickstart_tools.progress import describe, parse
+from scripts.quickstart_tools.progress import Pace, describe, parse, resumed_at
 from scripts.quickstart_tools.report import Result, measure, measure_finetuning, shortcomings, table
 from tests.conftest import REPOSITORY
 from tests.models import make_pretrained
@@ -63,13 +65,36 @@ def test_a_log_without_results_is_named(tmp_path: Path) -> None:
 
 
 def test_progress_says_how_far_and_how_long() -> None:
-    stats = parse('INFO | {"num_updates": "30", "ups": "0.5", "wps": "2048.4", "loss": "9.5"}')
-    assert stats is not None
-    text = describe(stats, total=100)
-    assert text is not None and "30/100" in text and "2,048 tokens/s" in text and "2:20 left" in text
+    times = iter([1000.0, 1010.0, 1100.0])  # a validation before the last, in which updates are as fast as before
+    pace = Pace(100, lambda: next(times))
+    said = []
+    for update in (20, 30, 40):
+        stats = parse(f'INFO | {{"num_updates": "{update}", "ups": "1", "wps": "2048.4", "loss": "9.5"}}')
+        assert stats is not None
+        said.append(describe(stats, 100, pace) or "")
+    assert "20/100" in said[0] and "2,048 tokens/s" in said[0] and "left" not in said[0]
+    assert said[1].endswith("  1:10 left") and said[2].endswith("  5:00 left")
     stats = parse('{"valid_loss": "2", "valid_accuracy": "41.5", "valid_num_updates": "50"}')
-    assert stats is not None and "accuracy 41.5 %" in (describe(stats, 100) or "")
-    assert parse("no braces") is None and describe({"other": 1}, 100) is None
+    assert stats is not None and "accuracy 41.5 %" in (describe(stats, 100, pace) or "")
+    assert parse("no braces") is None and describe({"other": 1}, 100, pace) is None
+
+
+def test_progress_says_where_a_run_continues() -> None:
+    line = "INFO | fairseq.trainer | Loaded checkpoint /a (b)/checkpoint_last.pt (epoch 3 @ {} updates)"
+    assert (resumed_at(line.format(643)), resumed_at(line.format(0)), resumed_at("another")) == (643, None, None)
+    command = [sys.executable, "-m", "scripts.quickstart_tools.progress", "--log", "/dev/null", "--total", "800"]
+    ran = subprocess.run(command, input=line.format(643), capture_output=True, text=True, cwd=REPOSITORY)
+    assert ran.stdout == "  continuing at update 643 of 800\n"
+
+
+def test_progress_on_a_terminal_begins_at_once() -> None:
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "scripts.quickstart_tools.progress", "--log", "/dev/null", "--total", "800"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=theirs, cwd=REPOSITORY) as process:
+        assert b"loading" in os.read(ours, 100), "before there is a line"
+        process.communicate()
+    os.close(theirs)
+    os.close(ours)
 
 
 def test_a_step_that_cannot_say_that_it_begins_fails(tmp_path: Path) -> None:
