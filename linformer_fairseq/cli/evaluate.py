@@ -24,7 +24,7 @@ from linformer_fairseq.evaluation import (
     write_predictions,
     write_submission,
 )
-from linformer_fairseq.files import provenance
+from linformer_fairseq.files import dictionary, provenance
 from linformer_fairseq.files.atomic import check_output
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.evaluation_record import SCHEMA, EvaluationRecord, write_evaluation
@@ -39,6 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     # GLUE's server expects predictions for the test set and cannot detect those of another split.
     split = arguments.split or ("test" if arguments.submission else "valid")
     try:
+        _refuse_pretraining(arguments.data, arguments.checkpoint)
         data = read_task(arguments.data)
         data.require(split)
         submission = _submission_path(arguments.submission, data)
@@ -131,6 +132,17 @@ def _record(
         date=provenance.date(),
         versions=provenance.versions(),
     )
+
+
+def _refuse_pretraining(folder: Path, checkpoint: str) -> None:
+    """Raise for a folder of `linformer data binarize`, which is no task's."""
+    if (folder / dictionary.NAME).is_file() and not (folder / "input0").exists():
+        command = shlex.join(["fairseq-validate", str(folder), "--path", str(existing_weights(checkpoint))])
+        raise UserError(
+            f"{folder}: has the text of a pretraining; expected a task's folder, the --out of linformer data task. "
+            f'Perplexity is measured by: {command} --user-dir "$(linformer user-dir)" --task masked_lm --criterion '
+            "masked_lm --required-batch-size-multiple 1 --tokens-per-sample N, with the N of the training"
+        )
 
 
 def _check_outputs(given: Mapping[str, Path | None], inputs: Sequence[Path]) -> None:

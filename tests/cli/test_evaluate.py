@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import resource
+import shlex
 import shutil
 import subprocess
 import sys
@@ -416,6 +417,11 @@ def test_data_that_does_not_fit(
     data: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert "input0/dict.txt: no such file; expected a task" in fails(capsys, checkpoint, tmp_path)
+    text = tmp_path / "some text"  # of a pretraining
+    text.mkdir()
+    shutil.copy(data / "input0" / "dict.txt", text)
+    command = shlex.join(["fairseq-validate", str(text), "--path", str(checkpoint)])
+    assert says(fails(capsys, checkpoint, text), f"{text}:", "linformer data task", f"{command} --user-dir")
     message = fails(capsys, checkpoint, data, "--split", "dev")
     assert "no split 'dev'; it has: test, train, valid" in message
     short = write_checkpoint(data, tmp_path / "short.pt", "--max-positions", "16")
