@@ -10,6 +10,7 @@ package and was finetuned here; it has no figures of pretraining.
 import argparse
 import logging
 import platform
+import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
@@ -131,12 +132,24 @@ def table(results: dict[str, Result], majority: float) -> list[list[str]]:
     rows.append(["parameters", *(f"{r.parameters:,}" for r in values)])
     rows.append(["validation perplexity, untrained", *(_number(r.perplexity_before, ".1f") for r in values)])
     rows.append(["validation perplexity, pretrained", *(_number(r.perplexity_after, ".1f") for r in values)])
-    rows.append([f"accuracy (majority class: {majority:.1f} %)", *(f"{r.accuracy:.1f} %" for r in values)])
+    title = f"accuracy of the last checkpoint (majority class: {majority:.1f} %)"
+    rows.append([title, *(f"{r.accuracy:.1f} %" for r in values)])
     rows.append(["tokens per second in pretraining", *(_number(r.tokens_per_second, ".0f") for r in values)])
     rows.append(["finetuning updates", *(f"{r.finetuning_updates:,}" for r in values)])
     for step, title in (("pretrain", "pretraining"), ("finetune", "finetuning")):
         rows.append([f"{title}, wall time", *(_number(r.seconds.get(step), "d", " s") for r in values)])
     return rows
+
+
+def accuracy_note(run: Path) -> str:
+    """What the row of accuracies is, and the command that gives one of them again."""
+    task, last = run / "task_bin", run / "finetune_linformer" / "checkpoint_last.pt"
+    command = shlex.join(["linformer", "evaluate", str(last), str(task)])
+    return (
+        f"The Linformer's accuracy is that of: {command}\n"
+        "A run folder in its place means the best checkpoint, which was selected on the same examples. The majority "
+        "class is the most frequent one of train; its share is that in valid."
+    )
 
 
 def _number(value: float | None, form: str, unit: str = "") -> str:
@@ -199,6 +212,7 @@ def write_report(run: Path, shipped: str | None = None) -> list[str]:
     missed = shortcomings(results, majority)
     parts = [
         "\n".join(markdown_table(table(results, majority), padded=True)),
+        accuracy_note(run),
         *remarks,
         *(_as_text(model, filled) for model, filled in masks.items()),
         "\n".join(f"{name}: {value}" for name, value in origin.items()),

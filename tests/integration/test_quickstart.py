@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -92,6 +93,13 @@ def test_interrupted_twice_and_carried_on(tmp_path: Path) -> None:
         assert 900 < figures["perplexity_before"] < 2500  # the size of the vocabulary or worse: it knows nothing
         assert figures["perplexity_after"] < figures["perplexity_before"]
     assert (out / "report" / "perplexity.png").stat().st_size > 5000
+
+    command = re.search("^The Linformer's accuracy is that of: (.+)$", output, re.MULTILINE)
+    assert command is not None
+    evaluated = subprocess.run(shlex.split(command[1]), capture_output=True, text=True, check=True, timeout=120)
+    accuracy = re.search(r"accuracy (\S+) %", evaluated.stdout)
+    assert accuracy is not None
+    assert float(accuracy[1]) == pytest.approx(report["models"]["Linformer"]["accuracy"], abs=0.06)
 
     # The model of the package has learned nothing either, but it was finetuned, and is the third column.
     assert re.search(r"^\| +\| +Linformer \| +RoBERTa \| +linformer-small \|$", output, re.MULTILINE), output

@@ -43,6 +43,7 @@ def test_a_model_that_was_only_finetuned_has_no_figures_of_a_pretraining(tmp_pat
     rows = {name: cells for name, *cells in table({"A": _result(), "B": result}, 14.0)}
     assert rows["validation perplexity, pretrained"] == ["800.0", "-"]
     assert rows["tokens per second in pretraining"] == ["5", "-"]
+    assert rows["accuracy of the last checkpoint (majority class: 14.0 %)"] == ["28.0 %", "40.0 %"]
     assert rows["parameters"] == ["10", "1,234"] and rows["finetuning updates"] == ["20", "10"]
     assert rows["pretraining, wall time"] == ["-", "-"] and rows["finetuning, wall time"] == ["-", "40 s"]
 
