@@ -41,6 +41,8 @@ class Figure:
     title: str
     caption: str
     panels: list[Panel]
+    one_scale: bool = False
+    """Whether the panels have the same vertical axis."""
 
 
 def diverged(row: Row) -> str:

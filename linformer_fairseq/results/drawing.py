@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib
@@ -53,14 +54,15 @@ def draw(figure: Figure, folder: Path) -> list[Path]:
         try:
             canvas.suptitle(figure.title, fontsize=11)
             for axes, panel in zip(grid.flat, figure.panels, strict=True):
-                _draw_panel(axes, panel)
+                _draw_panel(axes, panel, figure.panels if figure.one_scale else [panel])
             canvas.supxlabel("\n".join(textwrap.wrap(figure.caption, _CAPTION_WIDTH)), fontsize=8)
             return [save(canvas, folder / f"{figure.stem}{ending}") for ending in (".png", ".svg")]
         finally:
             plt.close(canvas)
 
 
-def _draw_panel(axes: Axes, panel: Panel) -> None:
+def _draw_panel(axes: Axes, panel: Panel, scale: Sequence[Panel]) -> None:
+    """Draw the curves of a panel, on a vertical axis that fits those of ``scale``."""
     axes.set_title(panel.title, fontsize=10)
     if not panel.curves:
         axes.set_axis_off()
@@ -86,7 +88,7 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
             linestyle=line,
             label=textwrap.fill(curve.label, _LEGEND_WIDTH) if curve.label else None,
         )
-    label_axes(axes, _shown(panel))
+    label_axes(axes, [perplexity for each in scale for perplexity in _shown(each)])
     axes.set_xlabel(panel.along)
     axes.set_ylabel("validation perplexity")
     axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.15))
@@ -98,7 +100,7 @@ def _legend_lines(panel: Panel) -> int:
 
 def _shown(panel: Panel) -> list[float]:
     """Perplexities that determine the limits: the initial decrease would compress the rest."""
-    last = max(update for curve in panel.curves for update, _ in curve.points)
+    last = max((update for curve in panel.curves for update, _ in curve.points), default=0.0)
     return [p for curve in panel.curves for update, p in curve.points if update >= FIRST_SHARE * last]
 
 

@@ -1,4 +1,4 @@
-"""Perplexity of any pretrainings: a table of medians over seeds, and curves over tokens and hours."""
+"""Perplexity of any pretrainings: a table of medians over seeds, and curves over tokens and time."""
 
 from __future__ import annotations
 
@@ -91,17 +91,19 @@ def perplexity_table(rows: Iterable[Row]) -> tuple[list[Table], list[str]]:
 
 
 def perplexity_figure(rows: Iterable[Row]) -> tuple[Figure, list[str]]:
-    """Curves over tokens and over hours, and remarks."""
+    """Curves over tokens and over time, and remarks."""
     found, notes = groups(rows)
+    longest = max((x for curve in _curves(found, _hours) for x, _ in curve.points), default=0.0)
+    time, unit = (_minutes, "minutes") if longest < 1 else (_hours, "hours")
     panels = [
         Panel("by tokens", _curves(found, _tokens), "million tokens"),
-        Panel("by time in training", _curves(found, _hours), "hours"),
+        Panel("by time in training", _curves(found, time), unit),
     ]
     caption = (
         "Perplexity of masked validation tokens, logarithmic; in brackets the last value of each run. Curves may begin "
         f"above the axes. {_about(found)}"
     )
-    return Figure("perplexity", "Validation perplexity in pretraining", caption, panels), notes
+    return Figure("perplexity", "Validation perplexity in pretraining", caption, panels, one_scale=True), notes
 
 
 def _end(row: Row) -> float | None:
@@ -150,6 +152,11 @@ def _tokens(row: Row, update: float) -> float | None:
 def _hours(row: Row, update: float) -> float | None:
     hours = training_hours(row)
     return update / row.updates * hours if hours and row.updates else None
+
+
+def _minutes(row: Row, update: float) -> float | None:
+    hours = _hours(row, update)
+    return None if hours is None else 60 * hours
 
 
 def _after(row: Row, hours: float) -> float | None:

@@ -153,17 +153,40 @@ def test_runs_whose_log_has_no_speed_and_no_validation() -> None:
     assert [panel.curves for panel in figure.panels] == [[], []]
 
 
-def test_curves_over_tokens_and_hours() -> None:
+def test_curves_over_tokens_and_time() -> None:
     figure, _ = perplexity_figure(ROWS)
-    tokens, hours = figure.panels
-    assert (tokens.along, hours.along) == ("million tokens", "hours")
+    tokens, time = figure.panels
+    assert (tokens.along, time.along) == ("million tokens", "minutes")
     assert [curve.points for curve in tokens.curves[:2]] == [[(1.8, 600), (3.6, 200)], [(1.8, 300), (3.6, 100)]]
-    assert [at for at, _ in hours.curves[1].points] == [0.25, 0.5]
+    assert [at for at, _ in time.curves[1].points] == [15, 30]
     assert [curve.label for curve in tokens.curves] == [
         "RoBERTa, n = 256 (200)",
         "Linformer, n = 256, k = 64, layerwise (100, 140, 120)",
         *(None, None),
     ]
+
+
+def test_long_runs_have_hours() -> None:
+    figure, _ = perplexity_figure([*ROWS, pretrained("slow_s1", 100, 1000)])
+    time = figure.panels[1]
+    assert time.along == "hours" and time.curves[-1].points[-1] == (1.0, 100)
+
+
+def test_both_panels_have_the_same_vertical_axis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawing = pytest.importorskip("linformer_fairseq.results.drawing")
+    fast = pretrained("fast_s1", 10, 20_000, "roberta")  # so early on the axis of time that its beginning is left out
+    figure, _ = perplexity_figure([*ROWS, fast])
+    seen = []
+
+    def look(canvas: Any, path: Path) -> Path:
+        seen.append([axes.get_ylim() for axes in canvas.axes])
+        return path
+
+    monkeypatch.setattr(drawing, "save", look)
+    drawing.draw(figure, tmp_path)
+    drawing.draw(dataclasses.replace(figure, one_scale=False), tmp_path)
+    together, _, apart, _ = seen
+    assert together[0] == together[1] and apart[0] != apart[1]
 
 
 def test_a_long_name_in_the_legend_stays_in_its_panel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,6 +44,7 @@ def test_scale_limits_and_ticks(axes: Axes, perplexities: list[float], margin: f
 def test_a_curves_first_updates_may_leave_the_axes(axes: Axes) -> None:
     long = Curve("long", "a", False, [(10, 900.0), (19, 300.0), (20, 90.0), (100, 5.0)])
     short = Curve("short", "b", True, [(10, 800.0), (30, 70.0)])
-    drawing._draw_panel(axes, Panel("", [long, short]))
+    panel = Panel("", [long, short])
+    drawing._draw_panel(axes, panel, [panel])
     assert axes.get_ylim() == pytest.approx((5 / 18**0.05, 90 * 18**0.05))
     assert [len(line.get_xdata()) for line in axes.get_lines()] == [4, 2]

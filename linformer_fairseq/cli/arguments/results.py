@@ -111,7 +111,7 @@ def results(parser: argparse.ArgumentParser) -> None:
         "perplexity",
         help="perplexity of all pretrainings, and their curves",
         description="Print the perplexity of all pretrainings, summarized over seeds, with their speed and the "
-        "perplexity of a RoBERTa after the same time; with --figure, draw the curves over tokens and over hours as PNG "
+        "perplexity of a RoBERTa after the same time; with --figure, draw the curves over tokens and over time as PNG "
         "and SVG.",
     )
     perplexity.add_argument("--out", type=Path, metavar="FILE", help="write the table to a file instead of printing")
