@@ -126,17 +126,19 @@ def bars(result: Result, path: Path) -> None:
     lengths, dropouts = sorted({one[0] for one in panels}), sorted({one[1] for one in panels})
     names = dict.fromkeys((cell["model"], cell["k"]) for cell in result["cells"])
     several = len({k for _, k in names if k is not None}) > 1
+    loops = {"bare": "bare", "trainer": "through fairseq"}
     both = len({cell["path"] for cell in result["cells"]}) > 1
-    size = (1.5 + 4.5 * len(lengths), len(dropouts) * (1.6 + 0.7 * len(names)))
+    size = (2.8 + 3.2 * len(lengths), len(dropouts) * (1.6 + 0.7 * len(names)))
     figure, grid = plt.subplots(
-        len(dropouts), len(lengths), sharex=True, squeeze=False, figsize=size, layout="constrained"
+        len(dropouts), len(lengths), sharex=True, sharey=True, squeeze=False, figsize=size, layout="constrained"
     )
     for axes in grid.flat:
         axes.set_visible(False)  # one that was not measured
     for length, dropout in panels:
         axes = grid[dropouts.index(dropout)][lengths.index(length)]
         axes.set_visible(True)
-        axes.tick_params(labelbottom=True)
+        leftmost = length == min(other for other, of in panels if of == dropout)
+        axes.tick_params(labelbottom=True, labelleft=leftmost)
         cells = {"cells": cells_of(result, length=length, dropout=dropout)}
         for path_name, shade, shift in (("bare", 0.45, -0.2), ("trainer", 1.0, 0.2)):
             for row, (model, k) in enumerate(names):
@@ -149,7 +151,7 @@ def bars(result: Result, path: Path) -> None:
                     continue
                 speed = cell["tokens_per_second"]
                 axes.barh(place, speed, 0.36, color=_STYLES.get(model, ("#e69f00", "-"))[0], alpha=shade)
-                said = f" {speed:,.0f}" + (" through fairseq" if path_name == "trainer" else " bare")
+                said = f" {speed:,.0f}" + (f" {loops[path_name]}" if both else "")
                 axes.text(speed, place, said, va="center", fontsize=8)
         labels = [label(model) + (f", k = {k:,}" if several and k else "") for model, k in names]
         axes.set_yticks(range(len(names)), labels, fontsize=8)
@@ -157,7 +159,7 @@ def bars(result: Result, path: Path) -> None:
         axes.margins(x=0.45)
         axes.set_xlim(left=0)
         axes.set_title(f"T = {length:,}, dropout {dropout:g}", fontsize=10)
-        axes.set_xlabel("tokens per second")
+        axes.set_xlabel("tokens per second" + ("" if both else f", {loops[result['cells'][0]['path']]}"))
         axes.spines[["top", "right"]].set_visible(False)
     figure.suptitle(_caption(result) + f", {result['settings']['optimizer']}", fontsize=9)
     _save(plt, figure, path)

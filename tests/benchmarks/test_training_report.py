@@ -131,3 +131,37 @@ def test_the_report_has_a_plot_of_it(tmp_path):
     (tmp_path / "t.json").write_text(json.dumps(result(*cells)))
     assert main(["report", "--results", str(tmp_path)]) == 0
     assert "![t](t.png)" in (tmp_path / "README.md").read_text() and (tmp_path / "t.png").is_file()
+
+
+def drawn(monkeypatch, *cells):
+    """The visible panels of the plot: title, names of the rows that are shown, words at the bars, horizontal label."""
+    from benchmarks.efficiency import plots
+
+    seen = []
+
+    def look(_plt, figure, _path):
+        figure.draw_without_rendering()
+        for axes in filter(lambda axes: axes.get_visible(), figure.axes):
+            names = [tick.label1.get_text() for tick in axes.yaxis.get_major_ticks() if tick.label1.get_visible()]
+            words = [text.get_text().strip() for text in axes.texts]
+            seen.append((axes.get_title(), names, words, axes.get_xlabel()))
+
+    monkeypatch.setattr(plots, "_save", look)
+    plots.bars(result(*cells), None)
+    return seen
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("matplotlib"), reason="matplotlib is not installed")
+def test_the_plot_names_rows_once_and_loops_where_they_differ(monkeypatch):
+    bare = [
+        cell("linformer", [1.0] * 3),
+        cell("linformer", [1.0] * 3, length=1024),
+        cell("linformer", [1.0] * 3, length=1024, dropout=0.1),
+    ]
+    assert drawn(monkeypatch, *bare) == [
+        ("T = 512, dropout 0", ["ours"], ["512"], "tokens per second, bare"),
+        ("T = 1,024, dropout 0", [], ["512"], "tokens per second, bare"),
+        ("T = 1,024, dropout 0.1", ["ours"], ["512"], "tokens per second, bare"),
+    ]
+    (both,) = drawn(monkeypatch, bare[0], cell("linformer", [2.0] * 3, path="trainer"))
+    assert both[2:] == (["512 bare", "256 through fairseq"], "tokens per second")
