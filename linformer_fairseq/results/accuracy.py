@@ -11,12 +11,20 @@ from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import load, read_object
 from linformer_fairseq.results.paper import TASKS
 from linformer_fairseq.results.rows import Row
-from linformer_fairseq.results.selection import changed_settings, distinct_names, newest, provenance, training_hours
+from linformer_fairseq.results.selection import (
+    UNKNOWN_OPTIONS,
+    changed_settings,
+    distinct_names,
+    newest,
+    provenance,
+    training_hours,
+)
 from linformer_fairseq.results.tables import Table, spread
 
 _LEGEND = (
     "Best validation accuracy of each run in percent, which is chosen on the data that is reported: the median over "
     "runs; in brackets lowest to highest and number of runs, each with another seed of pretraining or finetuning. "
+    f"{UNKNOWN_OPTIONS} "
     "Minutes of training: tokens by the median speed of the log's intervals, the median over runs."
 )
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from linformer_fairseq.results.curves import Curve, Figure, Panel, diverged, points
 from linformer_fairseq.results.rows import Row
 from linformer_fairseq.results.selection import (
+    UNKNOWN_OPTIONS,
     changed_settings,
     distinct_names,
     is_untrained,
@@ -21,9 +22,9 @@ from linformer_fairseq.results.tables import Table, spread
 
 _LEGEND = (
     "Perplexity on masked validation tokens at the end of training, the median over seeds; in brackets lowest to "
-    "highest and number of seeds. Speed: the median of the log's intervals. Hours are the tokens by that speed: time "
-    "in training alone. The last column is the median RoBERTa of the same size and n after as many hours, in the "
-    "middle of its own schedule."
+    f"highest and number of seeds. {UNKNOWN_OPTIONS} Speed: the median of the log's intervals. Hours are the tokens by "
+    "that speed: time in training alone. The last column is the median RoBERTa of the same size and n after as many "
+    "hours, in the middle of its own schedule."
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -10,6 +11,11 @@ from linformer_fairseq.results.rows import Model, Row
 
 _BEFORE = {"kernel_strides": 1}
 """The values that models had before the option existed; names leave them out."""
+
+_SEED = re.compile(r"_s[0-9]+$")
+"""At the end of a run's name, where the configs write it."""
+UNKNOWN_OPTIONS = "Rows do not know every option: runs that differ in dropout alone, for example, count as seeds."
+"""For the legends of tables with `distinct_names`."""
 
 
 def newest(rows: Iterable[Row]) -> tuple[list[Row], list[str]]:
@@ -57,7 +63,7 @@ def distinct_names(rows: Sequence[Row]) -> list[str]:
     Rows do not have every option of a run. If several of one name have the same seed, the names of the runs are added.
     """
     names = [_distinct_name(row, rows) for row in rows]
-    for detail in (_heads, _architecture, _tokens_per_update):
+    for detail in (_heads, _architecture, _tokens_per_update, _start_without_seed):
         found: dict[str, set[str]] = {}
         for row, name in zip(rows, names, strict=True):
             found.setdefault(name, set()).add(detail(row))
@@ -87,6 +93,13 @@ def _tokens_per_update(row: Row) -> str:
 def _start(row: Row) -> str:
     """The model that a finetuning started from, if nothing else is known of it."""
     return row.pretrained.run if row.pretrained and row.scale.max_update is None else ""
+
+
+def _start_without_seed(row: Row) -> str:
+    """Of a finetuning, whose row does not have all options of the pretraining; a pretraining's name has its start."""
+    if row.stage != "finetuning" or row.pretrained is None:
+        return ""
+    return f"starting from {_SEED.sub('', row.pretrained.run)}"
 
 
 def _distinct_name(row: Row, rows: Sequence[Row]) -> str:

@@ -71,7 +71,7 @@ def test_an_option_that_came_later_is_named_beside_models_without_it() -> None:
     convolution = dataclasses.replace(SMALL["model"], projection="convolution")
     models = [dataclasses.replace(convolution, options={"kernel_strides": strides}) for strides in (1, 2.0)]
     rows = [
-        finetuned("sst2", 76.0, 1, run=f"r{i}", **{**SMALL, "model": m}) for i, m in enumerate([convolution, *models])
+        finetuned("sst2", 76.0, 1, run=f"r_s{i}", **{**SMALL, "model": m}) for i, m in enumerate([convolution, *models])
     ]
     (table,), _ = accuracy_table(rows)
     name = "Linformer, n = 256, k = 64, layerwise, convolution"
@@ -94,9 +94,17 @@ def test_models_of_unknown_pretraining_are_apart() -> None:
 
 
 def test_seeds_of_finetuning_are_counted_for_each_seed_of_pretraining() -> None:
-    rows = [finetuned("sst2", 70.0 + run + seed, seed, run=f"s{run}", **SMALL) for run in (1, 2) for seed in (1, 2)]
+    rows = [finetuned("sst2", 70.0 + run + seed, seed, run=f"r_s{run}", **SMALL) for run in (1, 2) for seed in (1, 2)]
     (table,), _ = accuracy_table(rows)
     assert [row[1] for row in table.rows[1:]] == ["73.0 (72.0 to 74.0, 4)"]
+
+
+def test_pretrainings_that_differ_in_more_than_the_seed_are_apart() -> None:
+    """Rows of finetunings do not have, for example, the learning rate of the pretraining."""
+    runs = [("slow_s1", 70.0, 1), ("slow_s1", 71.0, 3), ("slow_s2", 72.0, 2), ("fast_s2", 80.0, 4)]
+    (table,), _ = accuracy_table([finetuned("sst2", best, seed, run=run, **SMALL) for run, best, seed in runs])
+    name = "Linformer, n = 256, k = 64, layerwise, starting from"
+    assert [row[:2] for row in table.rows[1:]] == [[f"{name} fast", "80.0"], [f"{name} slow", "71.0 (70.0 to 72.0, 3)"]]
 
 
 def test_controls_stand_above_the_models() -> None:
