@@ -134,6 +134,11 @@ def _check_roberta(options: Mapping[str, Any], config: DictConfig) -> None:
     width, heads = options["encoder_embed_dim"], options["encoder_attention_heads"]
     if width % heads:
         raise UserError(f"model.encoder_attention_heads={heads}: expected a divisor of the width {width}")
+    if kept := options.get("encoder_layers_to_keep"):
+        raise UserError(
+            f"model.encoder_layers_to_keep={kept}: fairseq's RoBERTa cannot load the checkpoints that it saves with "
+            "this option; leave it out, and give the number of layers as model.encoder_layers"
+        )
     for name in ("activation_fn", "pooler_activation_fn"):
         if (given := options[name]) not in (known := get_available_activation_fns()):
             raise UserError(f"model.{name}={given}: expected one of {', '.join(known)}")

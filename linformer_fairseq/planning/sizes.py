@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 from dataclasses import dataclass
-from typing import Any
 
 from omegaconf import DictConfig
 
@@ -76,15 +75,15 @@ def sizes_of(config: DictConfig, vocabulary: int) -> Sizes:
         raise ValueError(f"model._name is {name!r}: costs are known only for the {MODEL} and {ROBERTA} models")
     classifies = config.task._name in SENTENCE_PREDICTION
     n = config.task.max_positions if classifies else config.task.tokens_per_sample
-    kept: Any = options.encoder_layers_to_keep
+    settings = attention_settings(options) if name == MODEL else None
     return Sizes(
-        layers=len(kept.split(",")) if kept else options.encoder_layers,
+        layers=settings.num_layers if settings else options.encoder_layers,
         width=options.encoder_embed_dim,
         ffn=options.encoder_ffn_embed_dim,
         heads=options.encoder_attention_heads,
         n=getattr(options, "max_positions", None) or n,
         vocabulary=vocabulary,
         classes=config.task.num_classes if classifies else 0,
-        settings=attention_settings(options) if name == MODEL else None,
+        settings=settings,
         options=options,
     )
