@@ -9,7 +9,7 @@ from pathlib import Path
 from linformer_fairseq.files import run_record
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.walking import walk
-from linformer_fairseq.results.rows import Row
+from linformer_fairseq.results.rows import Row, of_planned
 from linformer_fairseq.results.run_row import read_run
 
 
@@ -49,7 +49,7 @@ def collect(folders: Iterable[Path]) -> Collected:
         found.rows.append(row)
         if not row.finished:
             found.remarks.append(
-                f"{run}: counted as unfinished: {row.updates:,} of {row.max_update:,} updates "
+                f"{run}: counted as unfinished: {of_planned(row.updates, row.max_update)} updates "
                 f"({row.status}{', or killed' * (row.status == 'running')})"
             )
         if row.changed:

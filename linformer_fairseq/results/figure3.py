@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from linformer_fairseq.results.curves import FIRST_SHARE, Curve, Figure, Panel, diverged, points
 from linformer_fairseq.results.paper import PANELS, PAPER_LAYERS, PAPER_UPDATES, PAPER_WIDTH, SHARINGS, SOURCE
-from linformer_fairseq.results.rows import Row
+from linformer_fairseq.results.rows import Row, of_planned
 from linformer_fairseq.results.selection import changed_settings, distinct_names, model_name, newest, provenance
 
 
@@ -101,5 +101,5 @@ def _label(name: str, group: Sequence[Row]) -> str:
     """Name and last perplexity; also the number of seeds if there are several, and unfinished runs."""
     last = ", ".join(f"{points(row)[-1][1]:,.4g}{diverged(row)}" for row in group)
     seeds = f", {len(group)} seeds" * (len(group) > 1)
-    unfinished = ", ".join(f"{row.updates:,} of {row.max_update:,} updates" for row in group if not row.finished)
+    unfinished = ", ".join(f"{of_planned(row.updates, row.max_update)} updates" for row in group if not row.finished)
     return f"{name}{seeds} ({last}{'; unfinished: ' * bool(unfinished)}{unfinished})"

@@ -44,7 +44,7 @@ class Scale:
     layers: int
     width: int
     max_update: int | None
-    """Planned updates of the pretraining; None if the pretraining is not known."""
+    """Planned updates of the pretraining; 0 if their number is not known, None if the pretraining is not."""
     updates: int | None
     """Updates that were made."""
     tokens_per_update: int | None
@@ -111,6 +111,7 @@ class Row:
     """Status of the last attempt: running, finished, stopped or failed."""
     updates: int
     max_update: int
+    """Planned updates; 0 if their number is not known: those of epochs, before the run has finished."""
     tokens_per_update: int | None
     tokens: int | None
     """Tokens seen in training, without padding."""
@@ -141,6 +142,11 @@ class Row:
     def progress(self) -> tuple[int, bool, int]:
         """Of two states of a run, the later one has the larger value or an equal one."""
         return self.attempts, self.finished, self.updates
+
+
+def of_planned(updates: int, planned: int) -> str:
+    """Updates that were made, such as "9 of 20", or just "9" if it is not known how many are planned."""
+    return f"{updates:,} of {planned:,}" if planned else f"{updates:,}"
 
 
 def to_line(row: Row) -> str:

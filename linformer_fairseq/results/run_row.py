@@ -17,7 +17,17 @@ from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import load, parse, shortened
 from linformer_fairseq.files.run_record import Attempt, Record, read_record
 from linformer_fairseq.results.paper import PAPER_LAYERS, PAPER_UPDATES, PAPER_WIDTH
-from linformer_fairseq.results.rows import SCHEMA, Hardware, Model, Pretrained, ProjectedDim, Row, Scale, Score
+from linformer_fairseq.results.rows import (
+    SCHEMA,
+    Hardware,
+    Model,
+    Pretrained,
+    ProjectedDim,
+    Row,
+    Scale,
+    Score,
+    of_planned,
+)
 from linformer_fairseq.results.training_log import TrainingLog, read_log
 
 LOG = "train.log"
@@ -41,6 +51,7 @@ class Options:
     encoder_embed_dim: int
     encoder_attention_heads: int
     max_positions: int
+    encoder_layers_to_keep: str | None = None
     projected_dim: ProjectedDim | str | None = None
     sharing: str | None = None
     projection: str | None = None
@@ -135,6 +146,7 @@ def _identity(record: Record) -> str:
 
 def _model(record: Record) -> Model:
     options = load(Options, record.model, "model")
+    kept = options.encoder_layers_to_keep
     is_linformer = options._name.startswith("linformer")
     k = options.projected_dim if is_linformer else options.features or options.landmarks
     if isinstance(k, str):  # as on fairseq-train's command line
@@ -145,7 +157,7 @@ def _model(record: Record) -> Model:
     return Model(
         architecture=options._name,
         family="linformer" if is_linformer else options._name.partition("_")[0],
-        layers=options.encoder_layers,
+        layers=len(kept.split(",")) if kept else options.encoder_layers,
         width=options.encoder_embed_dim,
         heads=options.encoder_attention_heads,
         n=options.max_positions,
@@ -177,8 +189,9 @@ def _pretraining(folder: Path, record: Record, seen: dict[Path, Row]) -> tuple[R
 
 
 def _wanted(record: Record, updates: int, finished: bool) -> int:
-    """The number of updates of the whole run; with max_epoch alone, it is known when the run has finished."""
-    return record.max_update or (updates if finished else 0)
+    """The number of updates of the whole run, which may have made more than are wanted now; with max_epoch alone, it is
+    known when the run has finished, and 0 before."""
+    return max(record.max_update, updates) if record.max_update or finished else 0
 
 
 def _scale(record: Record, model: Model, updates: int, finished: bool) -> Scale:
@@ -186,7 +199,7 @@ def _scale(record: Record, model: Model, updates: int, finished: bool) -> Scale:
     if record.stage == "finetuning":
         return Scale(model.layers, model.width, None, None, None, False, f"{size}, pretraining unknown")
     wanted = _wanted(record, updates, finished)
-    done = "" if finished and updates >= wanted else f"{updates:,} of "
+    done = f"{wanted:,}" if finished and updates >= wanted else of_planned(updates, wanted)
     tokens = f" of {record.tokens_per_update:,} tokens" if record.tokens_per_update else ""
     return Scale(
         layers=model.layers,
@@ -195,7 +208,7 @@ def _scale(record: Record, model: Model, updates: int, finished: bool) -> Scale:
         updates=updates,
         tokens_per_update=record.tokens_per_update,
         paper=(model.layers, model.width) == (PAPER_LAYERS, PAPER_WIDTH) and finished and updates >= PAPER_UPDATES,
-        label=f"{size}, {done}{wanted:,} updates{tokens}",
+        label=f"{size}, {done} updates{tokens}",
     )
 
 

@@ -90,14 +90,18 @@ def _tokens_per_update(row: Row) -> str:
     return f"{tokens:,} tokens per update" if tokens else ""
 
 
-def _start(row: Row) -> str:
-    """The model that a finetuning started from, if nothing else is known of it."""
-    return row.pretrained.run if row.pretrained and row.scale.max_update is None else ""
+def _pretraining(row: Row) -> str:
+    """How long a model was pretrained; if that is not known, what a finetuning started from."""
+    if row.scale.max_update:
+        return f"{row.scale.max_update:,} updates"
+    if row.stage == "pretraining":
+        return "unknown number of updates"
+    return (row.pretrained and row.pretrained.run) or "pretraining unknown"
 
 
 def _start_without_seed(row: Row) -> str:
     """Of a finetuning, whose row does not have all options of the pretraining; a pretraining's name has its start."""
-    if row.stage != "finetuning" or row.pretrained is None:
+    if row.stage != "finetuning" or not (row.pretrained and row.pretrained.run):
         return ""
     return f"starting from {_SEED.sub('', row.pretrained.run)}"
 
@@ -119,9 +123,8 @@ def _distinct_name(row: Row, rows: Sequence[Row]) -> str:
         name += f", starting from {row.pretrained.run.removesuffix(f'_s{row.seed}')}"
     if is_untrained(row):
         name += ", no pretraining"
-    elif len({(other.scale.max_update, _start(other)) for other in rows if not is_untrained(other)}) > 1:
-        updates = row.scale.max_update
-        name += f", {updates:,} updates" if updates else f", {_start(row) or 'pretraining unknown'}"
+    elif len({_pretraining(other) for other in rows if not is_untrained(other)}) > 1:
+        name += f", {_pretraining(row)}"
     if len({other.lr for other in rows}) > 1 and row.lr is not None:
         name += f", learning rate {row.lr:g}"
     if row.stage == "finetuning":

@@ -23,12 +23,15 @@ from linformer_fairseq.checkpoints.releasing import release
 from linformer_fairseq.exporting.model_card import architecture, model_card, training
 from linformer_fairseq.exporting.model_card.data import Data, read_data
 from linformer_fairseq.exporting.model_card.front_matter import split
-from linformer_fairseq.exporting.model_card.history import Settings, Stage, read_history
+from linformer_fairseq.exporting.model_card.history import Run, Settings, Stage, read_history
 from linformer_fairseq.exporting.trained import CheckpointModel, read_model
 from linformer_fairseq.files.dictionary import embedding_rows
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import write_json
+from linformer_fairseq.files.run_record import read_record
 from linformer_fairseq.files.shipped import shipped_folder
+from linformer_fairseq.results.run_row import LOG, read_run
+from linformer_fairseq.results.training_log import read_log
 from tests.adapter.building import directly
 from tests.conversion.sources import make_fairseq
 from tests.core.cases import EVERY_CASE
@@ -36,7 +39,7 @@ from tests.data_prep.documents import make_documents, write
 from tests.messages import says
 from tests.models import write_checkpoint
 from tests.prepared_task import qqp
-from tests.results.examples import run_folder, validation
+from tests.results.examples import attempt, run_folder, validation
 from tests.results.examples import training as logged
 
 SIZES = ("--max-positions", "128", "--tokens-per-sample", "128")
@@ -402,6 +405,38 @@ def test_options_that_an_old_checkpoint_does_not_have_are_not_fairseqs_defaults(
         "precision": "fp32",
         "updates": "3",
     } == dict(training.rows(Stage(Path("x"), Settings(Path("x"), config), Data("x"), None, None, None, None), 3))
+
+
+def run_rows(folder: Path, **changes: Any) -> dict[str, str]:
+    """What a card says of a run, without its checkpoint."""
+    run_folder(folder, [logged(20)], **changes)
+    run = Run(read_record(folder), read_run(folder), read_log(folder / LOG))
+    path = folder / "checkpoint_best.pt"
+    return dict(training.rows(Stage(path, Settings(path, OmegaConf.create({})), Data("x"), run, None, None, None), 20))
+
+
+@pytest.mark.parametrize(
+    ("max_update", "status", "updates"),
+    [(0, "stopped", "20, stopped"), (0, "finished", "20 of 20, finished"), (15, "finished", "20 of 20, finished")],
+)
+def test_no_run_made_more_updates_than_were_planned(tmp_path: Path, max_update: int, status: str, updates: str) -> None:
+    found = run_rows(tmp_path / "run", max_update=max_update, attempts=[attempt(status=status)])
+    assert found["updates"] == updates
+
+
+@pytest.mark.parametrize(
+    ("word", "shown"),
+    [
+        ("task.data=/secret/bin", "task.data=bin"),
+        ("task.data=bin:/secret/bin", "task.data=bin:bin"),
+        ('task.data="/secret place/bin"', 'task.data="bin"'),
+        ("task.data='/secret place/one:/secret/two'", "task.data='one:two'"),
+        ('run.name="a"', 'run.name="a"'),
+    ],
+)
+def test_a_command_names_no_folder_of_the_machine(tmp_path: Path, word: str, shown: str) -> None:
+    command = run_rows(tmp_path / "run", overrides=[word])["command"]
+    assert shlex.split(command.strip("`")) == ["linformer", "pretrain", shown]
 
 
 @pytest.mark.parametrize("accumulated", [4, [4]])

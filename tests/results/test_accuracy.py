@@ -86,6 +86,16 @@ def test_a_pretraining_without_a_run_folder_is_named() -> None:
     assert [row[0].rpartition(", ")[2] for row in table.rows[1:]] == ["600 updates", "linformer-small"]
 
 
+def test_an_unfinished_pretraining_of_so_many_epochs_is_named() -> None:
+    scales = [dataclasses.replace(SMALL["scale"], max_update=planned) for planned in (600, 0)]
+    rows = [finetuned("sst2", 80.0, run=f"r{i}_s1", **{**SMALL, "scale": each}) for i, each in enumerate(scales)]
+    (table,), _ = accuracy_table(rows)
+    assert [row[0].rpartition(", ")[2] for row in table.rows[1:]] == ["600 updates", "r1_s1"]
+    rows = [row(f"r{i}_s1", **{**SMALL, "scale": each}) for i, each in enumerate(scales)]
+    names = [line[0].rpartition(", ")[2] for line in perplexity_table(rows)[0][0].rows[1:]]
+    assert names == ["600 updates", "unknown number of updates"]
+
+
 def test_models_of_unknown_pretraining_are_apart() -> None:
     unknown = {**SMALL, "scale": dataclasses.replace(SMALL["scale"], max_update=None)}
     (table,), _ = accuracy_table([finetuned("sst2", 80.0 + i, run=f"model-{x}", **unknown) for i, x in enumerate("ab")])

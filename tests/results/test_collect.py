@@ -25,6 +25,9 @@ def test_sound_damaged_and_unfinished_runs(tmp_path: Path) -> None:
     found = collect([tmp_path])
     assert [(row.name, row.finished) for row in found.rows] == [("open", False), ("tiny_s1", True)]
     assert found.remarks == [f"{tmp_path}/below/open: counted as unfinished: 7 of 20 updates (stopped)"]
+    run_folder(tmp_path / "below" / "open", LOG, name="open", attempts=[stopped], max_update=0)
+    (remark,) = collect([tmp_path / "below"]).remarks
+    assert "7 updates (stopped)" in remark, "how many make its epochs is not known"
     (left_out,) = found.left_out
     assert left_out.startswith(f"{tmp_path}/bad/run.json: not JSON")
 

@@ -23,6 +23,21 @@ def test_a_run_that_ends_by_its_epochs_wanted_what_it_made(tmp_path: Path) -> No
     assert ", 20 updates" in row.scale.label
 
 
+def test_of_an_unfinished_run_that_ends_by_its_epochs_only_what_it_made_is_known(tmp_path: Path) -> None:
+    row = read_run(run_folder(tmp_path / "run", LOG, max_update=0, attempts=[attempt(status="stopped")]))
+    assert (row.updates, row.max_update, row.scale.label) == (20, 0, "2 layers x 32, 20 updates of 256 tokens")
+
+
+def test_a_run_whose_end_was_moved_before_what_it_had_made(tmp_path: Path) -> None:
+    row = read_run(run_folder(tmp_path / "run", LOG, max_update=15))
+    assert (row.updates, row.max_update, row.scale.label) == (20, 20, "2 layers x 32, 20 updates of 256 tokens")
+
+
+def test_the_layers_are_those_that_are_kept(tmp_path: Path) -> None:
+    model = {**record()["model"], "encoder_layers": 4, "encoder_layers_to_keep": "0,2,3"}
+    assert read_run(run_folder(tmp_path / "run", LOG, model=model)).model.layers == 3
+
+
 @pytest.mark.slow
 def test_a_real_run(real_run: Path) -> None:
     row = read_run(real_run)

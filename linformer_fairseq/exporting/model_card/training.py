@@ -10,6 +10,7 @@ from typing import Any
 
 from linformer_fairseq.files.json_records import naming
 from linformer_fairseq.files.run_record import COMMANDS
+from linformer_fairseq.results.rows import of_planned
 
 from .history import WRONG_KIND, Run, Settings, Stage
 
@@ -78,13 +79,12 @@ def _start(run: Run | None) -> str:
 
 
 def _updates(run: Run | None, settings: Settings, update: int | None) -> str:
-    planned = run.record.max_update if run else settings.get("optimization.max_update")
     if run is not None:
-        made = f"{run.row.updates:,} of {planned:,}, {run.row.status}"
+        made = f"{of_planned(run.row.updates, run.row.max_update)}, {run.row.status}"
         return made if update in (None, run.row.updates) else f"{update:,}, of a run with {made}"
     if not update:
         return NOT_RECORDED
-    return f"{update:,} of {planned:,}" if planned else f"{update:,}"
+    return of_planned(update, settings.get("optimization.max_update") or 0)
 
 
 def _batch(run: Run | None, settings: Settings) -> str:
@@ -154,7 +154,9 @@ def _circumstances(run: Run | None) -> Iterator[tuple[str, str]]:
 def _without_folders(word: str) -> str:
     """An override with only the last part of each absolute path, which means nothing on another machine."""
     key, equals, value = word.partition("=")
-    return f"{key}{equals}{':'.join(_short(part) if part.startswith('/') else part for part in value.split(':'))}"
+    quote = value[:1] if value[:1] in ("'", '"') and value[:1] == value[-1:] else ""
+    parts = value.removeprefix(quote).removesuffix(quote).split(":")
+    return f"{key}{equals}{quote}{':'.join(_short(part) if part.startswith('/') else part for part in parts)}{quote}"
 
 
 def _short(path: str) -> str:
