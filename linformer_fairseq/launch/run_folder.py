@@ -2,10 +2,10 @@
 
 ``config.yaml`` is the config, ``console.log`` a copy of the log, ``run.json`` one object: properties of the run
 (schema, stage, name, experiment, seed, task, data, data_bytes, dictionaries, inputs, lr, pretrained,
-pretrained_weights, finetune_from_model, paper, overrides, model, parameters, max_update, stops, warmup_updates,
-tokens_per_update, commit, versions), and
-``attempts``, an entry for each start: start, end, status (running, finished, stopped, failed), updates_at_start,
-updates_at_end, world_size, hardware, slurm_job, error, changed (options with another value than at the start before).
+pretrained_weights, finetune_from_model, paper, overrides, model, max_update, stops, warmup_updates, tokens_per_update,
+commit, versions, parameters), and ``attempts``, an entry for each start: start, end, status (running, finished,
+stopped, failed), updates_at_start, updates_at_end, world_size, hardware, slurm_job, error, changed (options with
+another value than at the start before).
 """
 
 from __future__ import annotations
@@ -74,12 +74,14 @@ class RunFolder:
             logger.warning("%s: goes on with other options than before: %s", self.path, "; ".join(changed))
         write_file(self.path / CONFIG, text)
         started = {"start": now(), "end": None, "status": "running", "error": None, **attempt, "changed": changed}
-        self._record = {"schema": run_record.SCHEMA, **facts, "attempts": [*attempts, started]}
+        counted = {"parameters": self._record.get("parameters")}  # at an earlier start, of the same model
+        self._record = {"schema": run_record.SCHEMA, **facts, **counted, "attempts": [*attempts, started]}
         self._save()
 
     def end(self, status: str, progress: Progress, error: str | None = None) -> None:
         """End the attempt."""
-        self._record["parameters"] = progress.parameters
+        if progress.parameters is not None:
+            self._record["parameters"] = progress.parameters
         last = self._record["attempts"][-1]
         last.update(end=now(), status=status, error=error)
         if progress.first is not None:

@@ -286,7 +286,6 @@ def _facts(config: DictConfig, overrides: Sequence[str]) -> dict[str, Any]:
         "paper": OmegaConf.to_container(run.paper),
         "overrides": list(overrides),
         "model": _model(OmegaConf.to_container(config.model, enum_to_str=True)),
-        "parameters": None,
         "max_update": config.optimization.max_update,
         "stops": stops(config),
         "warmup_updates": config.lr_scheduler.get("warmup_updates"),

@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch.run_folder import RunFolder, has_finished, require_checkpoints
+from linformer_fairseq.training.run_report import Progress
 from tests.checkpoint_files import damage, save
 
 STOPS = {"max_epoch": 0, "stop_time_hours": 0, "stop_min_lr": -1.0, "patience": -1}
@@ -93,3 +94,14 @@ def test_a_resumed_run_names_the_options_that_changed(tmp_path: Path, caplog: py
         assert (changed[0] in caplog.text) == named
         assert json.loads((tmp_path / "run.json").read_text())["attempts"][-1]["changed"] == (changed if named else [])
         assert "seed" not in caplog.text
+
+
+def test_the_number_of_parameters_stays_known_when_a_run_starts_again(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    found = []
+    for parameters in (None, 7, None):
+        folder.begin(OmegaConf.create({}), {}, {})
+        found.append(json.loads((tmp_path / "run.json").read_text())["parameters"])
+        folder.end("failed", Progress(parameters))
+        found.append(json.loads((tmp_path / "run.json").read_text())["parameters"])
+    assert found == [None, None, None, 7, 7, 7]
