@@ -43,6 +43,14 @@ _PATHS = (
     "pretrained",
     "run.runs",
 )
+_OF_THE_OTHER_STAGE = {
+    "pretraining": (("sentences_per_update",), "for finetuning; in pretraining, set run.tokens_per_update"),
+    "finetuning": (
+        ("tokens_per_update", "tokens_per_batch"),
+        "for pretraining; in finetuning, set run.sentences_per_update or dataset.batch_size",
+    ),
+}
+"""Options under ``run`` from which a stage computes nothing, and what is said of them."""
 # fairseq interprets a colon as a separator of folders.
 _FORBIDDEN = ":"
 
@@ -67,8 +75,13 @@ def complete(config: DictConfig, to_come: Pretrained | None = None) -> DictConfi
     name = Path(str(config.run.name))
     if name == Path() or name.is_absolute() or ".." in name.parts:
         raise UserError(f"run.name={config.run.name}: expected the name of a folder in {config.run.runs}")
+    if any(part.startswith(".") for part in name.parts):
+        raise UserError(
+            f"run.name={name}: expected no dot at the beginning: `linformer results` reads no hidden folders"
+        )
     if not str(name).isprintable():  # it stands in tables
         raise UserError(f"run.name={str(name)!r}: expected a name without line breaks and other control characters")
+    _check_stage(config.run)
     if config.pretrained and to_come is None:
         config.pretrained = find_weights(config.pretrained)
     for key in _PATHS:
@@ -107,6 +120,14 @@ def complete(config: DictConfig, to_come: Pretrained | None = None) -> DictConfi
     if config.run.stage == "pretraining":
         check_sentences(Path(config.task.data.split(":")[0]), full)
     return config
+
+
+def _check_stage(run: DictConfig) -> None:
+    """Raise for an option that has no effect in this stage."""
+    names, instead = _OF_THE_OTHER_STAGE[run.stage]
+    for name in names:
+        if run[name] is not None:
+            raise UserError(f"run.{name}={run[name]}: is {instead}")
 
 
 def _check_model(config: DictConfig) -> None:

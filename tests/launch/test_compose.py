@@ -150,6 +150,8 @@ def test_what_is_wrong_is_said(monkeypatch: pytest.MonkeyPatch, words: list[str]
         ("run.name=''", "run.name=: expected the name of a folder in runs"),
         ("checkpoint.finetune_from_model=/no/model.pt", "checkpoint.finetune_from_model=/no/model.pt: no such file"),
         ("run.name=../../evil", "run.name=../../evil: expected the name of a folder in runs"),
+        ("run.name=.x", "run.name=.x: expected no dot at the beginning"),
+        ("run.name=a/.x", "run.name=a/.x: expected no dot at the beginning"),
         ("run.name=a\nb", "run.name='a\\nb': expected a name without line breaks"),
         ("run.name='a\tb'", "run.name='a\\tb': expected a name without line breaks"),
         ("checkpoint.best_checkpoint_metric=nope", "checkpoint.best_checkpoint_metric=nope: no metric of masked_lm; "),

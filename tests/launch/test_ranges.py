@@ -99,6 +99,10 @@ def test_updates_of_several_sizes_are_refused(own_data: Path) -> None:
             ["task.leave_unmasked_prob=0.6", "task.random_token_prob=0.5"],
             "task.leave_unmasked_prob=0.6 and task.random_token_prob=0.5: .* 1 together",
         ),
+        (
+            ["run.sentences_per_update=32"],
+            "run.sentences_per_update=32: .*; in pretraining, set run.tokens_per_update$",
+        ),
         (["task.tokens_per_sample=abc"], "task.tokens_per_sample: Value 'abc'"),
         (["task.mask_prob=null"], "task.mask_prob: .*'None'"),
     ],

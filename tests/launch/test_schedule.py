@@ -45,8 +45,22 @@ def test_options_that_give_no_learning_rate_are_refused(
 @pytest.mark.parametrize("scheduler", ["cosine", "inverse_sqrt", "fixed"])
 def test_a_warm_up_as_long_as_the_run_or_longer_is_refused(own_data: Path, scheduler: str) -> None:
     for updates in (250_000, 300_000):
-        with pytest.raises(UserError, match=f"^lr_scheduler.warmup_updates={updates}, .* 250,000 "):
+        with pytest.raises(UserError, match=f"^lr_scheduler.warmup_updates={updates}, .*max_update is 250,000:"):
             _complete(own_data, scheduler, f"warmup_updates={updates}")
+
+
+@pytest.mark.parametrize(
+    ("max_update", "total_num_update", "name"),
+    [(100, 1000, "optimization.max_update"), (1000, 100, "lr_scheduler.total_num_update")],
+)
+def test_a_warm_up_ends_before_the_run_and_the_schedule(
+    own_data: Path, max_update: int, total_num_update: int, name: str
+) -> None:
+    words = [f"optimization.max_update={max_update}", f"lr_scheduler.total_num_update={total_num_update}"]
+    words += [f"task.data={own_data}", "run_config=cpu"]
+    complete(compose("pretraining", [*words, "lr_scheduler.warmup_updates=99"]))
+    with pytest.raises(UserError, match=f"^lr_scheduler.warmup_updates=100, but {name} is 100:"):
+        complete(compose("pretraining", [*words, "lr_scheduler.warmup_updates=100"]))
 
 
 def test_a_missing_option_is_named(own_data: Path) -> None:
