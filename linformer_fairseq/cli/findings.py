@@ -190,13 +190,18 @@ def apex() -> Finding:
     return Finding(State.OK, version, "NVIDIA's")
 
 
-def distribution(name: str, fix: str | None = None, module: str | None = None) -> Callable[[], Finding]:
-    """A check that `name` is installed and its module can be imported; `fix` is the command that installs it."""
+def distribution(
+    name: str, fix: str | None = None, module: str | None = None, minimum: str = ""
+) -> Callable[[], Finding]:
+    """A check that `name` is installed, new enough, and can be imported; `fix` is the command that installs it."""
+    fix = fix or f"pip install {name}"
 
     def examine() -> Finding:
         version = installed(name)
         if version is None:
-            return Finding(State.MISSING, note=fix or f"pip install {name}")
+            return Finding(State.MISSING, note=fix)
+        if release(version) < release(minimum):
+            return Finding(State.WRONG, version, f"{minimum} or newer is needed: {fix}")
         if problem := failure(module or name):
             return Finding(State.WRONG, version, f"does not load: {problem}")
         return Finding(State.OK, version)
@@ -224,8 +229,16 @@ COMPONENTS = (
     Component("markdown-it-py", distribution("markdown-it-py", module="markdown_it"), "no linformer report"),
     Component("tensorboard", distribution("tensorboard"), "no --tensorboard-logdir"),
     *(
-        Component(name, distribution(name, "pip install '.[hf]' in the repository", module), "no transformers folders")
-        for name, module in (("transformers", None), ("tokenizers", None), ("protobuf", "google.protobuf"))
+        Component(
+            name,
+            distribution(name, "pip install '.[hf]' in the repository", module, minimum),
+            "no transformers folders",
+        )
+        for name, module, minimum in (
+            ("transformers", None, "5"),
+            ("tokenizers", None, "0.21"),
+            ("protobuf", "google.protobuf", "5"),
+        )
     ),
     *(
         Component(name, distribution(name, "pip install '.[onnx]' in the repository"), "no linformer export onnx")

@@ -80,6 +80,13 @@ def test_torch_version(bare, distribution, version, state):
     assert bare.doctor()[1]["torch"][:2] == [version, state]
 
 
+@pytest.mark.parametrize(("version", "state"), [("4.57.1", "wrong"), ("5.0.0", "ok")])
+def test_transformers_that_cannot_export(bare, version, state):
+    bare.add("transformers", version, {"transformers/__init__.py": ""})
+    row = bare.doctor()[1]["transformers"]
+    assert row[:2] == [version, state] and (".[hf]" in row[2]) == (state == "wrong")
+
+
 def test_torch_that_does_not_load(bare):
     bare.add("torch", "2.13.0", {"torch/__init__.py": "raise OSError('libcudart.so.13: cannot open')"})
     row = bare.doctor()[1]["torch"]
