@@ -17,7 +17,7 @@ from linformer_fairseq.core import parse_projected_dim
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.names import last_name
 from linformer_fairseq.files.shipped import shipped_models
-from linformer_fairseq.launch.explaining import in_quotes
+from linformer_fairseq.launch.explaining import with_path
 
 _HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 
@@ -89,13 +89,8 @@ def _report(record: dict[str, Any], out: Path) -> Iterator[str]:
     yield f"all of this is recorded in {out / RECORD}"
     folder = shlex.quote(str(out))
     yield f"to continue training, on data prepared with this tokenizer (linformer data binarize --tokenizer {folder}):"
+    start = shlex.quote(with_path("pretrained", out))
     yield (
-        f"  linformer pretrain experiment=converted/linformer {_override('pretrained', out)} task.data=work/bin "
+        f"  linformer pretrain experiment=converted/linformer {start} task.data=work/bin "
         f"task.tokens_per_sample={choices['max_positions']} run_config=gpu"
     )
-
-
-def _override(key: str, path: Path) -> str:
-    """``key=path`` for Hydra in a shell; Hydra reads only some characters without quotation marks."""
-    is_plain = re.fullmatch(r"[\w./-]+", str(path), re.ASCII)
-    return f"{key}={path}" if is_plain else in_quotes(key, str(path))

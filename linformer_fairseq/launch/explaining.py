@@ -109,6 +109,12 @@ def in_quotes(key: str, value: str) -> str:
     return shlex.quote(f"{key}={as_text(value)}")
 
 
+def with_path(key: str, path: Path) -> str:
+    """An override for a path; Hydra reads only some characters without quotation marks."""
+    is_plain = re.fullmatch(r"[\w./-]+", str(path), re.ASCII)
+    return f"{key}={path}" if is_plain else f"{key}={as_text(str(path))}"
+
+
 def as_text(value: str) -> str:
     """A value as Hydra takes it for text, whatever is in it except interpolations."""
     return '"' + re.sub(r'(\\*)("|$)', lambda found: found[1] * 2 + ('\\"' if found[2] else ""), value) + '"'

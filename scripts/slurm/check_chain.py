@@ -3,8 +3,9 @@
     python scripts/slurm/check_chain.py PROCESSES GPUS [KEY=VALUE...] -- TASK=DIR... [-- KEY=VALUE...]
 
 PROCESSES is the number of processes of the pretraining, GPUS that of GPUs on each node. The keys of the pretraining
-come first, those of every finetuning last. Prints the checkpoint that the finetunings will start from, then the folders
-that will contain all runs, each on a line. LINFORMER_LRS and LINFORMER_SEEDS have their learning rates and seeds.
+come first, those of every finetuning last. Prints the key of the checkpoint that the finetunings will start from, then
+the folders that will contain all runs, each on a line. LINFORMER_LRS and LINFORMER_SEEDS have their learning rates and
+seeds.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch import compose
 from linformer_fairseq.launch.application import require_own_folders
 from linformer_fairseq.launch.complete import complete
+from linformer_fairseq.launch.explaining import with_path
 from linformer_fairseq.launch.pretrained import Pretrained, all_options
 from linformer_fairseq.launch.train import check_run_folder
 
@@ -68,7 +70,7 @@ def check(
     pretrained = Pretrained(checkpoint, str(config.model._name), options, n, len(symbols))
     runs = [config]
     for task, data in (word.split("=", 1) for word in tasks):
-        own = ["run_config=srun", f"task={task}", f"task.data={data}", f"pretrained={checkpoint}", *finetuning]
+        own = ["run_config=srun", f"task={task}", f"task.data={data}", with_path("pretrained", checkpoint), *finetuning]
         configs = [complete(compose("finetuning", [*own, *keys]), pretrained) for keys in grid]
         for one in configs:
             if check_run_folder(one, own) and not pretraining_is_done:
@@ -105,7 +107,7 @@ def main(words: Sequence[str]) -> int:
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    print(checkpoint, *folders, sep="\n")
+    print(with_path("pretrained", checkpoint), *folders, sep="\n")
     return 0
 
 

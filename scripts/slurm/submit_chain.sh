@@ -114,7 +114,7 @@ find_python
 checked="$("${python[@]}" "$repo/scripts/slurm/check_chain.py" "$((nodes * tasks_per_node))" "$gpus_per_node" \
     "${pretrain_keys[@]}" -- "${tasks[@]}" -- "${finetune_keys[@]}")" || exit 1
 mapfile -t folders <<<"$checked"
-checkpoint="${folders[0]}" folders=("${folders[@]:1}")
+start="${folders[0]}" folders=("${folders[@]:1}")
 
 queued=()
 take_back() {
@@ -146,7 +146,7 @@ for task in "${tasks[@]}"; do
     submit --array="0-$((${#rates[@]} * ${#seeds[@]} - 1))" --job-name="finetune-$name" \
         --gpus-per-node="$finetune_gpus" "${all[@]}" "${finetune_options[@]}" \
         --dependency="afterok:$pretraining" --kill-on-invalid-dep=yes \
-        "$repo/scripts/slurm/finetune_array.sbatch" "task=$name" "task.data=${task#*=}" "pretrained=$checkpoint" \
+        "$repo/scripts/slurm/finetune_array.sbatch" "task=$name" "task.data=${task#*=}" "$start" \
         "${finetune_keys[@]}"
     report "finetune-$name" "$job"
     after+=":$job"

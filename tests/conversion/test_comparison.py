@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import pytest
 import torch
 
 from linformer_fairseq import cli
-from linformer_fairseq.cli.convert import _override
 from linformer_fairseq.conversion.comparison import perplexity
 from linformer_fairseq.core.reference import dense_attention
 from linformer_fairseq.launch import compose
@@ -66,13 +64,6 @@ def test_figures_are_those_of_the_two_models(
     command = re.search(r"linformer pretrain (.*)", said)
     assert command and f"pretrained={tmp_path / 'out'}" in command[1]
     assert compose("pretraining", command[1].split()).task.tokens_per_sample == n
-
-
-@pytest.mark.parametrize("name", ["out", "a folder", "x[8,16]", 'say "k"', "it's $k", r"a\"b", "ends in \\"])
-def test_the_command_that_goes_on_can_be_copied(name: str, tmp_path: Path) -> None:
-    (word,) = shlex.split(_override("pretrained", tmp_path / name))
-    config = compose("pretraining", ["experiment=converted/linformer", word, "task.data=bin"])
-    assert config.pretrained == str(tmp_path / name)
 
 
 def test_perplexity_is_that_of_masked_tokens(roberta: Path, tmp_path: Path) -> None:

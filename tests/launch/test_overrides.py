@@ -11,7 +11,7 @@ from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch import complete, compose, jobs, resolved
 from linformer_fairseq.launch.application import check
 from linformer_fairseq.launch.compose import overrides_for_hydra
-from linformer_fairseq.launch.explaining import in_quotes
+from linformer_fairseq.launch.explaining import in_quotes, with_path
 from tests.messages import says
 
 
@@ -69,6 +69,12 @@ def test_syntax_of_hydra_in_a_name_stays(own_data: Path) -> None:
 def test_the_advised_quotes_keep_the_value(value: str) -> None:
     (word,) = shlex.split(in_quotes("run.model", value))
     assert compose("pretraining", [word]).run.model == value
+
+
+@pytest.mark.parametrize("name", ["out", "a folder", "x[8,16]", 'say "k"', "it's $k", r"a\"b", "ends in \\"])
+def test_an_override_for_a_path_with_any_name(name: str, tmp_path: Path) -> None:
+    words = ["experiment=converted/linformer", with_path("pretrained", tmp_path / name), "task.data=bin"]
+    assert compose("pretraining", words).pretrained == str(tmp_path / name)
 
 
 @pytest.mark.parametrize("value", ["a'b", '"a', "a,b"])

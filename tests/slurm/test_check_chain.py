@@ -11,7 +11,8 @@ import pytest
 
 from linformer_fairseq.files import dictionary
 from linformer_fairseq.files.errors import UserError
-from scripts.slurm.check_chain import check
+from linformer_fairseq.launch import compose
+from scripts.slurm.check_chain import check, main
 
 
 @pytest.fixture(autouse=True)
@@ -25,6 +26,25 @@ def _grid(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_a_sound_chain_and_where_its_finetunings_start(keys: list[str], task_data: Path, tmp_path: Path) -> None:
     checkpoint, folders = check("2", "1", keys, [f"sst2={task_data}"], ["dataset.batch_size=8"])
     assert checkpoint == tmp_path / "runs" / "tiny" / "checkpoint_best.pt" and folders == [checkpoint.parent]
+
+
+@pytest.mark.parametrize("name", ["plain", "o'brien's \\ \"own\""])
+def test_the_key_of_the_checkpoint_in_a_folder_with_any_name(
+    name: str,
+    keys: list[str],
+    task_data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / name)
+    task = [f"sst2={task_data}"]
+    assert main(["2", "1", *keys, "--", *task, "--", "dataset.batch_size=8"]) == 0
+    key, folder = capsys.readouterr().out.splitlines()
+    assert folder == str(tmp_path / name / "runs" / "tiny")
+    config = compose("finetuning", ["task=sst2", f"task.data={task_data}", key])
+    assert config.pretrained == f"{folder}/checkpoint_best.pt"
 
 
 @pytest.mark.parametrize(

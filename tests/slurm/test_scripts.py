@@ -57,7 +57,7 @@ def chain(tmp_path: Path) -> Chain:
         "((n + 1 != FAILS_AT)) || exit 1\necho $((n + 101))",
         "scancel": f'echo "scancel $*" >>{log}',
         "python": f'echo "python $*" >>{log}; [[ $* != *bad* ]] && '
-        'printf "%s\\n" "/r u n/x/checkpoint_best.pt" "/r u n/x" "fine tuned"',
+        'printf "%s\\n" "pretrained=/r u n/x/checkpoint_best.pt" "/r u n/x" "fine tuned"',
     }
     log.touch()
     for name, body in stubs.items():
