@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from fairseq.data.token_block_utils_fast import _get_slice_indices_fast
 from omegaconf import DictConfig, OmegaConf
 
 from linformer_fairseq.files.dictionary import embedding_rows
@@ -15,6 +16,8 @@ from linformer_fairseq.launch.data import example_lengths
 from linformer_fairseq.models.architectures import MODEL
 from linformer_fairseq.tasks import SENTENCE_PREDICTION
 
+_SEPARATOR = 1
+"""Tokens of the empty line between documents: </s>."""
 ASSUMED_VOCABULARY = 50_265  # RoBERTa's: GPT-2's byte pairs, fairseq's special symbols and <mask>
 
 
@@ -28,7 +31,7 @@ class Data:
     tokens: int | None
     """Tokens of the training split; those of a task as fairseq reads it: truncated to n, with separators."""
     sequences: int | None
-    """Examples of a task, or lines for ``sample_break_mode=eos``; None if the text is cut into blocks."""
+    """Examples of a task, or blocks of whole lines; None if the text is cut into full blocks."""
     problem: str | None = None
     """Why the tokens could not be counted."""
 
@@ -53,11 +56,18 @@ def data_of(config: DictConfig) -> Data:
         if classifies:
             lengths = np.minimum(example_lengths(folders[0], split, config.task), config.task.max_positions)
             return Data(vocabulary, source, int(lengths.sum()), len(lengths))
-        if config.task.get("sample_break_mode") == "eos":
-            lengths = np.concatenate([open_dataset(folder / split).sizes + 1 for folder in folders])  # <s>
-            lengths = lengths[lengths <= config.task.tokens_per_sample]  # fairseq skips the others
+        if config.task.get("sample_break_mode") not in (None, "none"):
+            lengths = np.concatenate([_blocks(open_dataset(folder / split).sizes, config.task) for folder in folders])
             return Data(vocabulary, source, int(lengths.sum()), len(lengths))
         tokens = sum(int(open_dataset(folder / split).sizes.sum(dtype=np.int64)) for folder in folders)
         return Data(vocabulary, source, tokens, None)
     except UserError as error:
         return Data(vocabulary, source, None, None, str(error))
+
+
+def _blocks(lines: np.ndarray, task: DictConfig) -> np.ndarray:
+    """Tokens in each block of whole lines with these tokens, as fairseq's masked_lm puts them together."""
+    most = task.tokens_per_sample - 1  # one less for <s>
+    ends = _get_slice_indices_fast(lines.astype(np.int64), str(task.sample_break_mode), most, _SEPARATOR)
+    tokens = ends[:, 1] - ends[:, 0]
+    return tokens[tokens <= most] + 1  # fairseq skips the others: lines that are longer

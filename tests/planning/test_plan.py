@@ -77,6 +77,14 @@ def test_single_lines_are_counted_as_they_are(run, tmp_path):
     assert "20 examples" in text and found.epochs == 3
 
 
+@pytest.mark.parametrize(("mode", "tokens"), [("complete", [19, 10, 8]), ("complete_doc", [19, 10, 6])])
+def test_blocks_of_whole_lines_are_counted_as_they_are(run, tmp_path, mode, tokens):
+    write_split(tmp_path / "train", [9, 9, 9, N, 1, 5, 1])  # the fourth does not fit, with <s>
+    options = {"task.data": str(tmp_path), "task.sample_break_mode": mode, "dataset.batch_size": 1}
+    found, _ = run(**options, **{"optimization.update_freq": [1], "optimization.max_epoch": 2})
+    assert (found.data.tokens, found.data.sequences, found.updates) == (sum(tokens), len(tokens), 2 * len(tokens))
+
+
 def test_a_task_whose_cost_is_not_known_is_named(run):
     with pytest.raises(ValueError, match="task._name=language_modeling: .* masked_lm, sentence_prediction"):
         run(**{"task._name": "language_modeling"})
