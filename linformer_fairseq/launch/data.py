@@ -74,7 +74,7 @@ def check_pretraining_data(folders: Sequence[Path], splits: Splits) -> None:
             )
 
 
-def check_task_data(folder: Path, splits: Splits = _USUAL) -> list[str]:
+def check_task_data(folder: Path, splits: Splits) -> list[str]:
     """Raise unless fairseq's sentence_prediction can read the folder; returns the names of its classes.
 
     Raises:

@@ -16,7 +16,7 @@ from linformer_fairseq.launch.data import Splits, check_task_data
 PRECISIONS = ("fp16", "bf16", "fp32")
 
 
-def multiply(one: int, other: int, what: str = "multiply") -> int:
+def multiply(one: int, other: int, what: str) -> int:
     """The product.
 
     Raises:

@@ -126,11 +126,11 @@ def test_data_of_another_task_are_refused(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("split", ["train", "valid"])
 def test_pairs_without_their_second_texts_are_refused(tmp_path: Path, split: str) -> None:
     folder = task(tmp_path / "task", [3], [3], second=3)
-    assert check_task_data(folder) == ["one"]
+    assert check_task_data(folder, Splits()) == ["one"]
     for suffix in (".bin", ".idx"):
         (folder / "input1" / f"{split}{suffix}").unlink()
     with pytest.raises(UserError, match=f"^task.data: {folder}/input1/{split}.idx: no such file; "):
-        check_task_data(folder)
+        check_task_data(folder, Splits())
     with pytest.raises(UserError, match=f"^{folder}/input1/{split}.idx: missing$"):
         check_lengths(folder, options(), N)
 

@@ -141,8 +141,11 @@ def _state(folder: Path, config: Mapping[str, Any], weights: Mapping[str, Tensor
             "regression_target": is_number,
             "seed": 1,  # by default that of `common`, which this checkpoint does not have
         }
-        criterion = {"_name": "sentence_prediction", "classification_head_name": _HEAD}
-        criterion["regression_target"] = task["regression_target"]
+        criterion = {
+            "_name": "sentence_prediction",
+            "classification_head_name": _HEAD,
+            "regression_target": is_number,
+        }
     return {
         "args": None,
         "cfg": {"_name": None, "bpe": None, "model": vars(model), "task": task, "criterion": criterion},
