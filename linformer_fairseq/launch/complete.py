@@ -155,6 +155,8 @@ def _check_roberta(options: Mapping[str, Any], config: DictConfig) -> None:
     width, heads = options["encoder_embed_dim"], options["encoder_attention_heads"]
     if width % heads:
         raise UserError(f"model.encoder_attention_heads={heads}: expected a divisor of the width {width}")
+    if noise := options.get("quant_noise_scalar"):
+        raise UserError(f"model.quant_noise_scalar={noise}: fairseq cannot apply it to the embeddings; leave it out")
     if kept := options.get("encoder_layers_to_keep"):
         raise UserError(
             f"model.encoder_layers_to_keep={kept}: fairseq's RoBERTa cannot load the checkpoints that it saves with "

@@ -81,6 +81,7 @@ def test_updates_of_several_sizes_are_refused(own_data: Path) -> None:
     [
         (["model=roberta_base", "model.dropout=abc"], "model.dropout=abc: expected a number"),  # fairseq has no type
         (["model=roberta_base", "model.encoder_attention_heads=5"], "model.encoder_attention_heads=5: .* 768"),
+        (["model=roberta_base", "model.quant_noise_scalar=0.2"], "model.quant_noise_scalar=0.2: "),
         (["model=roberta_base", 'model.encoder_layers_to_keep="0,2"'], "model.encoder_layers_to_keep=0,2: "),
         (
             ["model=roberta_base", "model.untie_weights_roberta=maybe"],
