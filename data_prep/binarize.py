@@ -87,6 +87,10 @@ def binarize(
             return step.manifest
         names = [name for split in found.splits for name in dataset_names(split, shards)]
         store = Store(step, names, element_type(len(loaded)))
+        if store.text_bytes != sum(job.part.size for job in plan[: store.parts]):  # an earlier version cut elsewhere
+            print(f"{out}: the unfinished work there has other parts; starting afresh", flush=True)
+            step.clear()
+            store = Store(step, names, element_type(len(loaded)))
         if store.parts:
             print(f"{out}: carrying on after {store.parts:,} of {len(plan):,} parts", flush=True)
         rest = plan[store.parts :]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,6 +13,8 @@ from linformer_fairseq.files.dictionary import EOS, SPECIAL, read_symbols
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.tokenizers import files_of, find_tokenizer
 
+_PART = re.compile(r"[0-9]+|input[01]|label")
+"""The folders of shards, and of a task; others may be anything, such as a disk's lost+found."""
 _HINT = "copy the tokenizer that the data was made with there again"
 
 
@@ -22,7 +25,13 @@ def find_datasets(folder: Path) -> list[Path]:
         OSError: one of them cannot be read.
     """
     places = [folder, *sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))]
-    files = [path for place in places for path in place.iterdir()]  # not glob, which leaves out unreadable folders
+    files: list[Path] = []
+    for place in places:
+        try:
+            files += place.iterdir()  # not glob, which leaves out unreadable folders
+        except PermissionError:
+            if place == folder or _PART.fullmatch(place.name):
+                raise
     found = {path.with_suffix("") for path in files if path.suffix == ".idx"}
     # A .bin without .idx only counts if it is named like a split; others, such as pytorch_model.bin, are ignored.
     found |= {path.with_suffix("") for path in files if path.suffix == ".bin" and path.name.startswith(NAMES)}

@@ -96,5 +96,5 @@ def _corpus(folder: Path) -> Inputs:
     content = read_object(manifest, "build the corpus again")
     if is_manifest(manifest):
         changed = f"copy the corpus again, or remove {manifest} if the text is as you want it"
-        check_complete(folder, files_of(manifest, content), changed)
+        check_complete(folder, files_of(manifest, content, changed), changed)
     return Inputs(splits, {"sha256": sha256(manifest), MANIFEST: content})

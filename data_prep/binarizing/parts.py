@@ -16,9 +16,9 @@ from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.text import BYTE_ORDER_MARK
 
 _BLOCK = 1 << 16
-_EMPTY_LINE = re.compile(BLANK + rb"\n")
+_EMPTY_LINE = re.compile(rb"\n%b\n" % BLANK)
 """A line without text, including the line feed at the end of the previous line."""
-_BEGUN = re.compile(BEGUN + rb"\Z")
+_BEGUN = re.compile(rb"\n%b\Z" % BEGUN)
 """What may be the beginning of one."""
 DOCUMENT_SEARCH = 1 << 20
 """Number of bytes beyond the requested size in which the end of a document is searched."""

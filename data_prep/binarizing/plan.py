@@ -35,8 +35,10 @@ def check_folder(out: Path) -> None:
     """Raises:
     UserError: a name with a colon, which separates folders for fairseq.
     """
-    if ":" in str(out):
-        raise UserError(f"--out {out}: fairseq separates the folders of data by colons; choose a name without one")
+    if ":" in str(out.absolute()):
+        raise UserError(
+            f"--out {out.absolute()}: fairseq separates the folders of data by colons; choose a name without one"
+        )
 
 
 def check_shards(shards: int) -> None:

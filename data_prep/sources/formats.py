@@ -26,7 +26,7 @@ from data_prep.sources.streams import Readable
 from data_prep.support.white_space import BLANK
 from linformer_fairseq.files.errors import UserError
 
-_BLANK_LINES = re.compile(rb"(?:%b)+\n" % BLANK)
+_BLANK_LINES = re.compile(rb"\n(?:%b\n)+" % BLANK)  # a line feed first, which is found quickly
 _CLOSING_TAG = re.compile(rb"\n</doc>[ \t\r]*\n")
 # WikiExtractor leaves quotes and "&" in a title as they are; other tools of the same format escape them.
 _OPENING_TAG = re.compile(r"\s*<doc ([^\n]*)>[ \t]*(?:\n|$)")

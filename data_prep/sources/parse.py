@@ -1,5 +1,6 @@
 """Parses a source given by the user (``PATH``, ``hub:NAME`` or a name, with ``,key=value`` options) to units."""
 
+import functools
 import glob
 import math
 import os
@@ -152,8 +153,9 @@ def find_files(place: str, anything: bool = False) -> tuple[list[Path], tuple[st
 def _each_once(files: Iterable[Path]) -> list[Path]:
     """Files without those in folders that are there already: ``**`` follows links, also to a folder above them."""
     found: dict[tuple[str, str], Path] = {}
+    real = functools.cache(os.path.realpath)
     for file in sorted(files, key=lambda path: (len(path.parts), path.parts)):
-        found.setdefault((os.path.realpath(file.parent), file.name), file)
+        found.setdefault((real(file.parent), file.name), file)
     return list(found.values())
 
 

@@ -41,7 +41,7 @@ def is_manifest(path: Path) -> bool:
         return False
 
 
-def files_of(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
+def files_of(path: Path, manifest: dict[str, Any], hint: str = _HINT) -> dict[str, Any]:
     """The sizes of the outputs by name, as a manifest has them.
 
     Raises:
@@ -49,11 +49,11 @@ def files_of(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
     """
     files = manifest.get("files")
     if not isinstance(files, dict):
-        raise UserError(f"{path}: has no list of files; {_HINT}")
+        raise UserError(f"{path}: has no list of files; {hint}")
     for name in files:
         parts = Path(name).parts
         if not parts or Path(name).is_absolute() or ".." in parts or "\0" in name:
-            raise UserError(f"{path}: names {name!r}, which is no file in this folder; {_HINT}")
+            raise UserError(f"{path}: names {name!r}, which is no file in this folder; {hint}")
     return files
 
 

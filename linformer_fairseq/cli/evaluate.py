@@ -137,11 +137,14 @@ def _record(
 def _refuse_pretraining(folder: Path, checkpoint: str) -> None:
     """Raise for a folder of `linformer data binarize`, which is no task's."""
     if (folder / dictionary.NAME).is_file() and not (folder / "input0").exists():
-        command = shlex.join(["fairseq-validate", str(folder), "--path", str(existing_weights(checkpoint))])
+        shard = folder / "0"  # each has the other splits, too
+        data = shard if (shard / dictionary.NAME).is_file() else folder
+        command = shlex.join(["fairseq-validate", str(data), "--path", str(existing_weights(checkpoint))])
         raise UserError(
-            f"{folder}: has the text of a pretraining; expected a task's folder, the --out of linformer data task. "
-            f'Perplexity is measured by: {command} --user-dir "$(linformer user-dir)" --task masked_lm --criterion '
-            "masked_lm --required-batch-size-multiple 1 --tokens-per-sample N, with the N of the training"
+            f"{folder}: has the text of a pretraining; expected a task's folder, the --out of linformer data task. The "
+            f'perplexity of a pretrained model is measured by: {command} --user-dir "$(linformer user-dir)" --task '
+            "masked_lm --criterion masked_lm --batch-size 32 --required-batch-size-multiple 1 --tokens-per-sample N, "
+            "with the N of the training"
         )
 
 

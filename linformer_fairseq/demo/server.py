@@ -27,7 +27,7 @@ from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import parse
 
 LARGEST = 2 << 20
-"""Bytes of the longest text."""
+"""Bytes of the largest file that the page reads."""
 LARGEST_REQUEST = 2 * LARGEST + 4096
 """Bytes of the largest request: in JSON, a quotation mark or line feed is two."""
 _SECONDS = 30.0

@@ -36,16 +36,22 @@ def open_parquet(file: Path | IO[bytes], name: str, columns: Sequence[str], opti
         found = opened()
         for column in columns:
             check_column(found.schema_arrow, column, name, option)
-        return opened(metadata=found.metadata, read_dictionary=sorted(set(columns) - _incremental(found.metadata)))
+        return opened(
+            metadata=found.metadata, read_dictionary=sorted(set(columns) - _incremental(found.metadata, columns))
+        )
     except (pyarrow.ArrowException, OSError) as error:
         raise damaged_parquet(name, error) from None
 
 
-def _incremental(metadata: Any) -> set[str]:
-    """Columns with values that are stored as differences, which pyarrow does not make dictionaries of."""
-    groups = map(metadata.row_group, range(metadata.num_row_groups))
-    chunks = (group.column(number) for group in groups for number in range(group.num_columns))
-    return {chunk.path_in_schema for chunk in chunks if any(name.startswith("DELTA") for name in chunk.encodings)}
+def _incremental(metadata: Any, columns: Sequence[str]) -> set[str]:
+    """Those of ``columns`` with values that are stored as differences, which pyarrow does not make dictionaries of."""
+    numbers = {metadata.schema.column(number).path: number for number in range(metadata.num_columns)}
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    return {
+        name
+        for name in columns
+        if any(encoding.startswith("DELTA") for group in groups for encoding in group.column(numbers[name]).encodings)
+    }
 
 
 def damaged_parquet(where: str, error: Exception) -> UserError:

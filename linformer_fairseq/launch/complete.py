@@ -77,7 +77,8 @@ def complete(config: DictConfig, to_come: Pretrained | None = None) -> DictConfi
         raise UserError(f"run.name={config.run.name}: expected the name of a folder in {config.run.runs}")
     if any(part.startswith(".") for part in name.parts):
         raise UserError(
-            f"run.name={name}: expected no dot at the beginning: `linformer results` reads no hidden folders"
+            f"run.name={name}: expected no dot at the beginning, because `linformer results` reads no hidden folders; "
+            "rename the folder, too, if the run has one"
         )
     if not str(name).isprintable():  # it stands in tables
         raise UserError(f"run.name={str(name)!r}: expected a name without line breaks and other control characters")

@@ -70,13 +70,15 @@ def check_schedule(config: DictConfig) -> None:
             f"lr_scheduler.total_num_update={last}: expected the update at which the learning rate is 0; it is "
             "optimization.max_update unless it is set"
         )
-    ends = {"optimization.max_update": config.optimization.max_update, "lr_scheduler.total_num_update": last}
-    for name, end in ends.items():
-        if end and scheduler.get("warmup_updates", 0) >= float(end):
-            raise UserError(
-                f"lr_scheduler.warmup_updates={scheduler.warmup_updates}, but {name} is {float(end):,.0f}: the "
-                "learning rate would never be reached; use a smaller number"
-            )
+    # max_update may be less than an explicit total_num_update: the first part of a run that goes on later
+    name, end = (
+        ("lr_scheduler.total_num_update", last) if last else ("optimization.max_update", config.optimization.max_update)
+    )
+    if end and scheduler.get("warmup_updates", 0) >= float(end):
+        raise UserError(
+            f"lr_scheduler.warmup_updates={scheduler.warmup_updates}, but {name} is {float(end):,.0f}: the learning "
+            "rate would never be reached; use a smaller number"
+        )
     kind = LR_SCHEDULER_REGISTRY.get(scheduler._name)
     if kind is None or not kind.__module__.startswith("fairseq."):
         return

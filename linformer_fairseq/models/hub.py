@@ -104,7 +104,8 @@ class LinformerHubInterface(AttentionMaps, RobertaHubInterface):
         _require_tensors(tokens)
         for one in tokens:
             _require_ids(one, (1,), "(T,) in a list")
-        return collate_tokens(list(tokens), self._padding_idx).to(self.device, torch.long)
+        # each of them: the batch has the type of the first one
+        return collate_tokens([one.to(torch.long) for one in tokens], self._padding_idx).to(self.device)
 
     def decode(self, tokens: Tokens) -> str | list[Any]:
         """The text of tokens (T,), or a list of texts if there are several segments; a list of these for (B, T), or for

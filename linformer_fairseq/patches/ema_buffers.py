@@ -38,7 +38,8 @@ def _of_numbers_only(start: Callable[..., None]) -> Callable[..., None]:
 def _of_all(restore: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(restore)
     def restore_all(self: EMA, state_dict: dict[str, Any], build_fp32_params: bool = False) -> None:
-        restore(self, {**self.model.state_dict(), **state_dict}, build_fp32_params)
+        given = {name: value for name, value in state_dict.items() if "version" not in name}
+        restore(self, {**self.model.state_dict(), **given}, build_fp32_params)
 
     return restore_all
 
@@ -65,8 +66,10 @@ def _counting_on(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
             extra_state = load_checkpoint(self, *args, **kwargs)
         finally:
             checkpoint_utils.load_checkpoint_to_cpu = read
-        if extra_state is not None and not extra_state["ema"]:
-            self.ema.restore(self.get_model().state_dict(), build_fp32_params=settings.ema_fp32)
+        if extra_state is not None:
+            own, average = self.get_model().state_dict(), extra_state["ema"]
+            if own.keys() - average.keys():  # none, or one without its last layer norm
+                self.ema.restore({**own, **average}, build_fp32_params=settings.ema_fp32)
         self.ema.update_freq_counter = self.get_num_updates() % max(1, settings.ema_update_freq)
         return extra_state
 

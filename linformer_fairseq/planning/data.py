@@ -68,6 +68,9 @@ def data_of(config: DictConfig) -> Data:
 def _blocks(lines: np.ndarray, task: DictConfig) -> np.ndarray:
     """Tokens in each block of whole lines with these tokens, as fairseq's masked_lm puts them together."""
     most = task.tokens_per_sample - 1  # one less for <s>
-    ends = _get_slice_indices_fast(lines.astype(np.int64), str(task.sample_break_mode), most, _SEPARATOR)
+    try:
+        ends = _get_slice_indices_fast(lines.astype(np.int64), str(task.sample_break_mode), most, _SEPARATOR)
+    except ValueError:  # of no block, it cannot make an array
+        raise UserError("the text has no document of more than one token, and so fairseq no block") from None
     tokens = ends[:, 1] - ends[:, 0]
     return tokens[tokens <= most] + 1  # fairseq skips the others: lines that are longer

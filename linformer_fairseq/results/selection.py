@@ -12,8 +12,8 @@ from linformer_fairseq.results.rows import Model, Row
 _BEFORE = {"kernel_strides": 1}
 """The values that models had before the option existed; names leave them out."""
 
-_SEED = re.compile(r"_s[0-9]+$")
-"""At the end of a run's name, where the configs write it."""
+_SEED = re.compile(r"(^|[^A-Za-z0-9])s(eed)?[-_]?[0-9]+(?![A-Za-z0-9])")
+"""In the name of a run: ``_s1`` at its end, as the configs write it, or ``seed1`` anywhere."""
 UNKNOWN_OPTIONS = "Rows do not know every option: runs that differ in dropout alone, for example, count as seeds."
 """For the legends of tables with `distinct_names`."""
 
@@ -103,7 +103,7 @@ def _start_without_seed(row: Row) -> str:
     """Of a finetuning, whose row does not have all options of the pretraining; a pretraining's name has its start."""
     if row.stage != "finetuning" or not (row.pretrained and row.pretrained.run):
         return ""
-    return f"starting from {_SEED.sub('', row.pretrained.run)}"
+    return f"starting from {_SEED.sub('', row.pretrained.run).strip('/_-.')}"
 
 
 def _distinct_name(row: Row, rows: Sequence[Row]) -> str:

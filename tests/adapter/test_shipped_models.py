@@ -43,6 +43,11 @@ def test_it_fills_masks_with_words_that_fit(text: str, token: str) -> None:
     assert load(PRETRAINED).fill_mask(text, topk=1)[0][2] == token
 
 
+def test_tokens_of_several_types_keep_their_values() -> None:
+    short, long = torch.tensor([0, 5, 2], dtype=torch.uint8), torch.tensor([0, 1500, 300, 2])
+    assert load(PRETRAINED).batch([short, long])[1].tolist() == long.tolist()
+
+
 def test_a_copy_is_a_model_of_its_own() -> None:
     model = load(CLASSIFIER)
     text = ["a gorgeous film"]

@@ -422,6 +422,8 @@ def test_data_that_does_not_fit(
     shutil.copy(data / "input0" / "dict.txt", text)
     command = shlex.join(["fairseq-validate", str(text), "--path", str(checkpoint)])
     assert says(fails(capsys, checkpoint, text), f"{text}:", "linformer data task", f"{command} --user-dir")
+    shutil.copytree(data / "input0", text / "0")
+    assert f"fairseq-validate {shlex.quote(str(text / '0'))} --path " in fails(capsys, checkpoint, text)
     message = fails(capsys, checkpoint, data, "--split", "dev")
     assert "no split 'dev'; it has: test, train, valid" in message
     short = write_checkpoint(data, tmp_path / "short.pt", "--max-positions", "16")

@@ -79,7 +79,7 @@ def test_a_folder_with_the_name_of_a_model_is_passed_on_as_that(
         ("--tokenizer nowhere", "--tokenizer nowhere"),
         (f"--vocab-size {MINIMUM_VOCABULARY - 1}", "399"),
         (f"--vocab-size {MAXIMUM_VOCABULARY + 1}", "64001"),
-        ("--out a:b", "--out a:b"),
+        ("--out a:b", "a:b: "),
         ("--shards 0", "--shards 0"),
         ("--shards 1001", "--shards 1001"),
         ("--workers 0", "--workers 0"),

@@ -1,6 +1,7 @@
 """What the quickstart shows: progress lines, figures read from logs, the verdict, the figure."""
 
 import os
+import select
 import subprocess
 import sys
 from pathlib import Path
@@ -92,6 +93,7 @@ def test_progress_on_a_terminal_begins_at_once() -> None:
     ours, theirs = os.openpty()
     command = [sys.executable, "-m", "scripts.quickstart_tools.progress", "--log", "/dev/null", "--total", "800"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=theirs, cwd=REPOSITORY) as process:
+        assert select.select([ours], [], [], 60)[0], "nothing was printed"
         assert b"loading" in os.read(ours, 100), "before there is a line"
         process.communicate()
     os.close(theirs)

@@ -49,17 +49,12 @@ def test_a_warm_up_as_long_as_the_run_or_longer_is_refused(own_data: Path, sched
             _complete(own_data, scheduler, f"warmup_updates={updates}")
 
 
-@pytest.mark.parametrize(
-    ("max_update", "total_num_update", "name"),
-    [(100, 1000, "optimization.max_update"), (1000, 100, "lr_scheduler.total_num_update")],
-)
-def test_a_warm_up_ends_before_the_run_and_the_schedule(
-    own_data: Path, max_update: int, total_num_update: int, name: str
-) -> None:
-    words = [f"optimization.max_update={max_update}", f"lr_scheduler.total_num_update={total_num_update}"]
+@pytest.mark.parametrize("max_update", [10, 1000])
+def test_a_warm_up_ends_before_a_schedule_of_its_own(own_data: Path, max_update: int) -> None:
+    words = [f"optimization.max_update={max_update}", "lr_scheduler.total_num_update=100"]
     words += [f"task.data={own_data}", "run_config=cpu"]
     complete(compose("pretraining", [*words, "lr_scheduler.warmup_updates=99"]))
-    with pytest.raises(UserError, match=f"^lr_scheduler.warmup_updates=100, but {name} is 100:"):
+    with pytest.raises(UserError, match=r"^lr_scheduler.warmup_updates=100, but lr_scheduler.total_num_update is 100:"):
         complete(compose("pretraining", [*words, "lr_scheduler.warmup_updates=100"]))
 
 

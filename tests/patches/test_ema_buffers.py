@@ -62,6 +62,30 @@ def test_an_average_without_decay_is_the_model(make_trainer: Callable[..., Any],
     assert same(trainer.ema.get_model().state_dict(), trainer.model.state_dict())
 
 
+def test_an_average_that_lost_its_last_layer_norm_gets_the_models(
+    make_trainer: Callable[..., Any], tmp_path: Path
+) -> None:
+    """As checkpoints of an earlier version have it."""
+    settings = {"ema.store_ema": True, "ema.ema_decay": 0.5, "model.encoder_normalize_before": True}
+    trainer = make_trainer(tmp_path, settings)
+    norm = trainer.model.encoder.sentence_encoder.layer_norm
+    with torch.no_grad():
+        norm.weight.add_(1)
+    path, prefix = tmp_path / "checkpoint_last.pt", "encoder.sentence_encoder."
+    trainer.consolidate_optimizer()
+    trainer.save_checkpoint(str(path), {"train_iterator": {"epoch": 1, "iterations_in_epoch": 1}})
+    state = torch.load(path, weights_only=False)
+    average = state["extra_state"]["ema"]
+    for name in ("layer_norm.weight", "layer_norm.bias"):
+        del average[prefix + name]
+    average[prefix + "version"] = torch.Tensor([1])
+    torch.save({name: value for name, value in state.items() if name != "checksum"}, path)
+    resumed = make_trainer(tmp_path, settings)
+    resumed.load_checkpoint(str(path), reset_optimizer=True)
+    ours = resumed.ema.get_model().encoder.sentence_encoder.layer_norm
+    assert torch.equal(ours.weight, norm.weight)
+
+
 @pytest.mark.parametrize("kept", [None, "1"])
 @pytest.mark.parametrize("fp32", [False, True])
 def test_it_begins_with_the_weights_of_a_checkpoint_without_an_average(

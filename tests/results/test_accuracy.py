@@ -117,6 +117,12 @@ def test_pretrainings_that_differ_in_more_than_the_seed_are_apart() -> None:
     assert [row[:2] for row in table.rows[1:]] == [[f"{name} fast", "80.0"], [f"{name} slow", "71.0 (70.0 to 72.0, 3)"]]
 
 
+@pytest.mark.parametrize("runs", ["base-seed1 base-seed2", "seed1/base seed2/base", "base_s1 base_s12", "s1 s2"])
+def test_pretrainings_that_differ_in_the_seed_are_together(runs: str) -> None:
+    (table,), _ = accuracy_table([finetuned("sst2", 80.0, i, run=run, **SMALL) for i, run in enumerate(runs.split())])
+    assert [row[1] for row in table.rows[1:]] == ["80.0 (80.0 to 80.0, 2)"]
+
+
 def test_controls_stand_above_the_models() -> None:
     (table,), notes = accuracy_table(ROWS, [Control("sst2", 81.9, 50.1), Control("imdb", 88.0, 50.0)])
     assert table.rows[1:3] == [

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from data_prep.binarize import binarize
-from data_prep.binarizing import inputs, plan
+from data_prep.binarizing import inputs, parts, plan
 from linformer_fairseq.files.errors import UserError
 from tests.data_prep import processes
 from tests.data_prep.processes import bytes_of, kill_at_random, saved_state, wait_for, wait_for_empty_group
@@ -225,6 +225,22 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, parts: int, *arguments: Any) -> N
     with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr(Store, "append", stop)
         binarize(*arguments, workers=1)
+
+
+def test_parts_that_were_cut_elsewhere_are_not_carried_on(
+    tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As by an earlier version, with another rule for empty lines."""
+    source, out = tmp_path / "train.txt", tmp_path / "bin"
+    source.write_text(text(40), encoding="utf-8")
+    with monkeypatch.context() as patch:
+        patch.setattr(parts, "_EMPTY_LINE", re.compile(rb"never"))
+        patch.setattr(parts, "DOCUMENT_SEARCH", 1)
+        interrupt(monkeypatch, 5, [source], tokenizer, out)
+    binarize([source], tokenizer, out, workers=1)
+    assert "other parts; starting afresh" in capsys.readouterr().out
+    binarize([source], tokenizer, tmp_path / "new", workers=1)
+    assert bytes_of(out) == bytes_of(tmp_path / "new")
 
 
 def test_files_that_became_shorter_are_not_carried_on(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from data_prep.binarize import binarize
+from data_prep.binarizing import data_folder
 from data_prep.tokenizers import load_tokenizer
 from linformer_fairseq import cli
 from linformer_fairseq.files import mmap_check, mmap_dataset
@@ -134,9 +135,11 @@ def test_copies_of_the_valid_split_in_shards_count_once(tmp_path: Path, capsys: 
 
 
 def test_a_shard_that_cannot_be_read_is_an_error(
-    data: Path, capsys: pytest.CaptureFixture[str], unreadable: Path
+    data: Path, capsys: pytest.CaptureFixture[str], unreadable: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unreadable.rename(data / unreadable.name)
+    assert inspect(data) == 0, "no shard"
+    monkeypatch.setattr(data_folder, "_PART", re.compile(unreadable.name))
     assert inspect(data) == 1
     assert f"{data / unreadable.name}: Permission denied" in capsys.readouterr().err
 
