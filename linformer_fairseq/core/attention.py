@@ -243,7 +243,7 @@ class LinformerSelfAttention(nn.Module):
                     f"{name} is a {type(linear).__name__}, but a projection for each head uses the weight of a "
                     "torch.nn.Linear: leave k_proj and v_proj as they are, or use another sharing and one k per layer"
                 )
-            if "weight" not in linear._parameters:  # pruning and weight normalization set it in a hook
+            if "weight" in vars(linear):  # pruning and weight normalization set it in a hook; parametrizations do not
                 raise ValueError(
                     f"the weight of {name} is no parameter, as of a pruned layer, whose hook sets it, but a projection "
                     "for each head does not call the hook: remove it, or use another sharing and one k per layer"

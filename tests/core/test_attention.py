@@ -12,7 +12,7 @@ from unittest.mock import Mock
 import pytest
 import torch
 from torch._subclasses import FakeTensorMode
-from torch.nn.utils import prune
+from torch.nn.utils import parametrize, prune
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -239,6 +239,22 @@ def test_what_takes_the_place_of_the_linear_maps_is_not_left_out_in_silence(case
     layers[0].k_proj = _Doubled(WIDTH, WIDTH)
     with pytest.raises(ValueError, match="k_proj is a _Doubled"):
         layers[0](x)
+
+
+@pytest.mark.parametrize("case", ["layerwise-linear", "none-linear", "none-convolution"])
+def test_parametrized_linear_maps_are_used(case: str) -> None:
+    layers, _ = _layers(case)
+    x = torch.randn(2, 9, WIDTH)
+    before = layers[0](x)[0]
+    parametrize.register_parametrization(layers[0].v_proj, "weight", _Halves())
+    with torch.no_grad():
+        layers[0].v_proj.parametrizations.weight.original.mul_(2)
+    torch.testing.assert_close(layers[0](x)[0], before)
+
+
+class _Halves(torch.nn.Module):
+    def forward(self, weight: torch.Tensor) -> torch.Tensor:
+        return weight / 2
 
 
 class _Doubled(torch.nn.Linear):
