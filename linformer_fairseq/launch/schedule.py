@@ -70,10 +70,11 @@ def check_schedule(config: DictConfig) -> None:
             f"lr_scheduler.total_num_update={last}: expected the update at which the learning rate is 0; it is "
             "optimization.max_update unless it is set"
         )
-    # max_update may be less than an explicit total_num_update: the first part of a run that goes on later
-    name, end = (
-        ("lr_scheduler.total_num_update", last) if last else ("optimization.max_update", config.optimization.max_update)
-    )
+    # An explicit total_num_update may be more than max_update: the first part of a run that goes on later.
+    updates = config.optimization.max_update
+    name, end = "optimization.max_update", updates
+    if last and float(last) != updates:
+        name, end = "lr_scheduler.total_num_update", last
     if end and scheduler.get("warmup_updates", 0) >= float(end):
         raise UserError(
             f"lr_scheduler.warmup_updates={scheduler.warmup_updates}, but {name} is {float(end):,.0f}: the learning "
