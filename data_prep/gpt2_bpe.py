@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from data_prep.sources.hub_access import TIMEOUT_SECONDS, explained
 from data_prep.support.program import program_parser, run_program
-from data_prep.support.room import room_in, temporary_files
+from data_prep.support.room import room_for_temporary_files
 from data_prep.tokenizers.gpt2_bpe import GPT2Tokenizer
 from linformer_fairseq.files import dictionary
 from linformer_fairseq.files.atomic import atomic_open
@@ -134,7 +134,7 @@ def install(out: Path, source: Path | None = None) -> tuple[GPT2Tokenizer, list[
     ]
     with tempfile.TemporaryDirectory() as temporary:
         trial = Path(temporary)
-        with room_in(temporary_files()):
+        with room_for_temporary_files():
             for name, file in found.items():
                 (trial / name).write_bytes(file.data)
             try:

@@ -114,10 +114,10 @@ def _check_all(prefixes: list[Path], folder: Path) -> tuple[dict[Dataset, Counts
             f"{name:<{width}}  {documents}{counts.items:,} items, {counts.tokens:,} tokens{unknown}, {vocabulary}, "
             f"{dataset.dtype}"
         )
-    return good, problems + _missing_texts(prefixes, folder) + _uneven(good, folder)
+    return good, problems + _missing_parts(prefixes, folder) + _uneven(good, folder)
 
 
-def _missing_texts(prefixes: list[Path], folder: Path) -> list[str]:
+def _missing_parts(prefixes: list[Path], folder: Path) -> list[str]:
     """Find splits of a task of pairs that have the first texts only, and training data without labels."""
 
     def there(part: str) -> set[str]:

@@ -9,7 +9,7 @@ from typing import IO, Any
 from data_prep.sources.formats import ReadOptions
 from data_prep.sources.source import Errors, Record
 from data_prep.sources.streams import Readable
-from data_prep.support.room import room_in, temporary_files
+from data_prep.support.room import room_for_temporary_files
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.parquet import (
     batches_of,
@@ -28,7 +28,7 @@ _OPTION = "field=COLUMN"
 def spooled(stream: Readable) -> Iterator[IO[bytes]]:
     """``stream`` in a temporary file (in TMPDIR), for the block's time: parquet is read from its end."""
     with tempfile.TemporaryFile() as file:
-        with room_in(temporary_files()):
+        with room_for_temporary_files():
             shutil.copyfileobj(stream, file, 1 << 20)
             file.seek(0)
         yield file

@@ -1,18 +1,15 @@
 """The error of a disk that is full."""
 
-import errno
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from linformer_fairseq.files.errors import UserError
-
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+from linformer_fairseq.files.errors import NO_ROOM, UserError
 
 
 @contextmanager
-def room_in(folder: Path) -> Iterator[None]:
+def room_in(folder: Path, remedy: str = "make room") -> Iterator[None]:
     """Name ``folder`` if the disk becomes full in the block: an error of writing names no file.
 
     Raises:
@@ -21,13 +18,11 @@ def room_in(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in _NO_ROOM:
+        if error.errno not in NO_ROOM:
             raise
-        temporary = folder == temporary_files()
-        other = ", or set TMPDIR to a folder with more of it," if temporary else ""
-        raise UserError(f"{folder}: {error.strerror}; make room{other} and run the same command again") from None
+        raise UserError(f"{folder}: {error.strerror}; {remedy} and run the same command again") from None
 
 
-def temporary_files() -> Path:
-    """The folder for temporary files: the user's TMPDIR, otherwise the system's."""
-    return Path(tempfile.gettempdir())
+def room_for_temporary_files() -> AbstractContextManager[None]:
+    """The same for the folder of temporary files."""
+    return room_in(Path(tempfile.gettempdir()), "make room, or set TMPDIR to a folder with more of it,")

@@ -1,7 +1,11 @@
 """The error that every program prints as one line instead of a traceback; the name that a misspelled one may mean."""
 
 import difflib
+import errno
 from collections.abc import Iterable
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Numbers of the OSErrors of a disk, or a share of it, that is full."""
 
 
 class UserError(Exception):

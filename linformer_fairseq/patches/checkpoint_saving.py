@@ -20,13 +20,12 @@ from fairseq.file_io import PathManager
 
 from linformer_fairseq.checkpoints.folder import choose
 from linformer_fairseq.checkpoints.writing import write_checkpoint
-from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.errors import NO_ROOM, UserError
 from linformer_fairseq.training.resuming import command_to_resume
 from linformer_fairseq.training.run_report import LOG
 
 _ATTEMPTS, _PAUSE = 3, 2.5
 """Number of attempts, as in fairseq, and seconds between them."""
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class SavingError(UserError, RuntimeError):
@@ -68,7 +67,7 @@ def _explain(error: OSError, cfg: Any, suffix: str) -> str:
     what = error.filename2 or error.filename or cfg.save_dir
     name = errno.errorcode.get(error.errno or 0)
     reason = f"{error.strerror} ({name})" if name else str(error)
-    remedy = "make room" if error.errno in _NO_ROOM else "fix that"
+    remedy = "make room" if error.errno in NO_ROOM else "fix that"
     said = f"{what}: the checkpoint cannot be saved: {reason}. The run ends here. "
     try:
         chosen = choose(Path(cfg.save_dir), suffix).chosen
