@@ -101,24 +101,43 @@ def measure(
         The record, which is written to `NAME` in ``out``. ``lengths`` and ``shifts`` have a row for each T and s.
 
     Raises:
-        UserError: ``out`` has results of other settings, no token was masked, or memory is lacking.
+        UserError: ``out`` has results of other settings, no token of some inputs is masked, or memory is lacking.
         OSError: a file cannot be written.
     """
+
+    def choose_masked() -> Chosen:
+        chosen = choose()
+        _masked(encoder, settings, torch.from_numpy(chosen.rows))  # refused before anything is written
+        return chosen
 
     def compute(sums: Sums) -> dict[str, Any]:
         _accumulate(encoder, settings, sums, batch)
         return _found(encoder, settings, sums)
 
-    return measured("limits", settings, out, choose, compute, batch, command)
+    return measured("limits", settings, out, choose_masked, compute, batch, command)
+
+
+def _masked(encoder: FairseqEncoder, settings: Settings, blocks: Tensor) -> Tensor:
+    """Which tokens of the blocks (B, n) are masked; bool, of the same shape.
+
+    Raises:
+        UserError: there are none in the inputs of some T, or in the texts that are moved.
+    """
+    masked = encoder.is_word(blocks)
+    masked &= torch.rand(blocks.shape, generator=torch.Generator().manual_seed(settings.seed)) < MASKED
+    inputs = [masked[:, : settings.length - max(settings.shifts)]]
+    inputs += [_pieces(blocks, masked, length)[1] for length in settings.lengths]
+    if not all(bool(one.any()) for one in inputs):
+        raise UserError(
+            f"--sentences {len(blocks)}: at some of --lengths or --shifts, no token of them is masked; ask for more"
+        )
+    return masked
 
 
 def _accumulate(encoder: FairseqEncoder, settings: Settings, sums: Sums, batch: int) -> None:
     """Add all blocks that are not yet in the sums."""
     blocks = torch.from_numpy(sums.blocks)
-    masked = encoder.is_word(blocks)
-    masked &= torch.rand(blocks.shape, generator=torch.Generator().manual_seed(settings.seed)) < MASKED
-    if not bool(masked[:, : settings.length - max(settings.shifts)].any()):
-        raise UserError(f"--sentences {len(blocks)}: no token of them was masked; ask for more")
+    masked = _masked(encoder, settings, blocks)
     others = blocks.roll(1, 0)
     with Progress("predictions", len(blocks), sums.count(_SUMS), "blocks") as progress:
         while (start := sums.count(_SUMS)) < len(blocks):

@@ -183,6 +183,27 @@ def test_values_out_of_range(
     assert not (tmp_path / "out").exists()
 
 
+def without_masks(end: int) -> int:
+    """A seed with which no token of two blocks is masked before ``end``."""
+    for seed in range(1000):
+        drawn = torch.rand(2, N, generator=torch.Generator().manual_seed(seed)) < 0.15
+        if drawn.any() and not drawn[:, 1:end].any():
+            return seed
+    raise AssertionError
+
+
+@pytest.mark.parametrize("words", [["--lengths", 14, "--shifts", 0], ["--lengths", N, "--shifts", 10]])
+def test_inputs_without_a_masked_token_are_refused_before_anything_is_written(
+    words: list[object], source: tuple[Path, Any], sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The one piece of 14 tokens, or the 14 that are moved; tokens behind them are masked."""
+    words = [*words, "--seed", without_masks(14)]
+    analyse(source[0], sample, tmp_path / "out", *words, "--sentences", 2, status=1)
+    assert says(capsys.readouterr().err, "--sentences 2", "no token", "ask for more")
+    assert not (tmp_path / "out").exists()
+    analyse(source[0], sample, tmp_path / "out", *words, "--sentences", 20)
+
+
 def test_a_finetuned_model_and_prepared_data_are_refused(
     sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
