@@ -33,7 +33,7 @@ def draw_limits(record: dict[str, Any], folder: Path) -> list[Path]:
         lengths = [row["length"] for row in record["lengths"]]
         left.plot(lengths, [100 * row["accuracy"] for row in record["lengths"]], "o-", color="#0072b2")
         left.set_xscale("log", base=2)
-        left.set(xlabel="T, tokens of the input", ylabel="%", title="by length", ylim=(0, 100))
+        left.set(xlabel="T, tokens of the input", ylabel="%", title="by length")
         left.xaxis.set_major_formatter("{x:,.0f}")
         shifts = [row["shift"] for row in record["shifts"]]
         for place, style in zip(PLACES, ("o-", "s--"), strict=True):
@@ -43,6 +43,7 @@ def draw_limits(record: dict[str, Any], folder: Path) -> list[Path]:
         right.set_xscale("symlog", base=2, linthresh=1)
         right.xaxis.set_major_formatter("{x:,.0f}")
         right.set(xlabel="s, tokens in front of the text", title="by position")
+        right.set_ylim(0, max(100, right.get_ylim()[1]))  # features can change by more than their size
         right.legend(frameon=False)
         model, layers = record["settings"]["model"], record["encoder"]["layers"]
         canvas.suptitle(f"{model}, {layers} layers: masked tokens predicted", parse_math=False)
