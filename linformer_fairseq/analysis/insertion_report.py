@@ -8,7 +8,7 @@ from typing import Any
 
 from linformer_fairseq.analysis.insertion import PLACES
 from linformer_fairseq.analysis.record import origin_line
-from linformer_fairseq.files.markdown import markdown_table
+from linformer_fairseq.files.markdown import markdown_table, picture
 
 Record = dict[str, Any]
 FIGURE = "insertion"
@@ -30,7 +30,7 @@ def insertion_section(record: Record, where: Path) -> Iterator[str]:
     yield ""
     yield from insertion_table(record)
     yield ""
-    yield f"![{FIGURE}]({(where / FIGURE).as_posix()}.png)"
+    yield picture(FIGURE, where / f"{FIGURE}.png")
     yield ""
     yield origin_line(record["provenance"])
 

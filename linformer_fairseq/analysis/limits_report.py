@@ -9,7 +9,7 @@ from typing import Any
 
 from linformer_fairseq.analysis.limits import PLACES
 from linformer_fairseq.analysis.record import origin_line
-from linformer_fairseq.files.markdown import markdown_table
+from linformer_fairseq.files.markdown import markdown_table, picture
 
 Record = dict[str, Any]
 FIGURE = "limits"
@@ -18,7 +18,8 @@ FIGURE = "limits"
 def limits_section(record: Record, where: Path) -> Iterator[str]:
     """Both tables with their explanation and figure."""
     settings, encoder = record["settings"], record["encoder"]
-    yield f"## Length and position: {settings['model']} ({where.name})"
+    folder = f" ({where.name})" if where.name else ""
+    yield f"## Length and position: {settings['model']}{folder}"
     yield ""
     yield (
         f"{settings['model']} ({encoder['kind']}, {encoder['layers']} layers, {encoder['heads']} heads), masked tokens "
@@ -38,7 +39,7 @@ def limits_section(record: Record, where: Path) -> Iterator[str]:
     yield ""
     yield from shift_table(record)
     yield ""
-    yield f"![{FIGURE}]({(where / FIGURE).as_posix()}.png)"
+    yield picture(FIGURE, where / f"{FIGURE}.png")
     yield ""
     yield origin_line(record["provenance"])
 

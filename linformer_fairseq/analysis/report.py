@@ -23,7 +23,7 @@ from linformer_fairseq.analysis.theorem2 import METHODS
 from linformer_fairseq.analysis.theory_figure import METHOD_NAMES
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import naming
-from linformer_fairseq.files.markdown import markdown_table
+from linformer_fairseq.files.markdown import link, markdown_table, picture
 
 Record = dict[str, Any]
 MARK = "Made by `linformer analyse report`"
@@ -67,7 +67,7 @@ def spectrum_section(record: Record, where: Path) -> Iterator[str]:
     yield from layer_table(record)
     yield ""
     for name in ("spectrum_curves", "spectrum_heat_map"):
-        yield f"![{name}]({(where / name).as_posix()}.png)"
+        yield picture(name, where / f"{name}.png")
         yield ""
     yield from ("```", *needed_lines(record), "```", "")
     yield origin_line(record["provenance"])
@@ -118,13 +118,13 @@ def attention_section(record: Record, where: Path) -> Iterator[str]:
     name = matrix_name(record)
     yield f"## {name} for a text: {record['settings']['model']}"
     yield ""
-    page = (where / attention_page.NAME).as_posix()
-    yield f"{len(record['tokens'])} tokens. [A page to click]({page}) has the values by layer, head and token."
+    page = link("A page to click", where / attention_page.NAME)
+    yield f"{len(record['tokens'])} tokens. {page} has the values by layer, head and token."
     yield ""
-    yield f"![attention]({(where / 'attention.png').as_posix()})"
+    yield picture("attention", where / "attention.png")
     if not record["encoder"]["is_dense"]:
         yield ""
-        yield f"![projection]({(where / 'projection.png').as_posix()})"
+        yield picture("projection", where / "projection.png")
     yield ""
     yield origin_line(record["provenance"])
 
@@ -149,7 +149,7 @@ def theory_section(record: Record, where: Path) -> Iterator[str]:
     yield ""
     yield from theorem1_table(record)
     yield ""
-    yield f"![theorem1]({(where / 'theorem1').as_posix()}.png)"
+    yield picture("theorem1", where / "theorem1.png")
     yield ""
     yield (
         f"Theorem 2: the smallest k of those tried ({', '.join(map(str, settings['projected_dims']))}; below n) with "
@@ -163,7 +163,7 @@ def theory_section(record: Record, where: Path) -> Iterator[str]:
         yield ""
         yield from trained_table(record)
         yield ""
-    yield f"![theorem2]({(where / 'theorem2').as_posix()}.png)"
+    yield picture("theorem2", where / "theorem2.png")
     yield ""
     if record["approximations"]:
         yield from _approximations_section(record, where, text)
@@ -179,7 +179,7 @@ def _approximations_section(record: Record, where: Path, text: str) -> Iterator[
     yield ""
     yield from approximations_table(record)
     yield ""
-    yield f"![approximations]({(where / 'approximations').as_posix()}.png)"
+    yield picture("approximations", where / "approximations.png")
     yield ""
 
 

@@ -1,10 +1,12 @@
-"""Markdown tables.
+"""Markdown tables, and links to files.
 
-The package ``tabulate`` is not used because it pads every column to its longest cell, so that one new figure changes
-all lines of a stored table, and because it leaves a ``|`` inside a cell unescaped.
+The package ``tabulate`` is not used because it pads every column of a table to its longest cell, so that one new figure
+changes all lines of a stored table, and because it leaves a ``|`` inside a cell unescaped.
 """
 
 from collections.abc import Container, Sequence
+from pathlib import Path
+from urllib.parse import quote
 
 
 def markdown_table(
@@ -27,3 +29,13 @@ def markdown_table(
         rule = ["---" if i in left else "---:" for i in range(len(cells[0]))]
     head, *body = [f"| {' | '.join(row)} |" for row in cells]
     return [head, f"|{gap}{f'{gap}|{gap}'.join(rule)}{gap}|", *body]
+
+
+def link(text: str, path: Path) -> str:
+    """A link to a file, whose path may have spaces and brackets."""
+    return f"[{text}]({quote(path.as_posix())})"
+
+
+def picture(text: str, path: Path) -> str:
+    """A picture, likewise."""
+    return f"!{link(text, path)}"

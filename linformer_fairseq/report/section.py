@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from linformer_fairseq.files.json_records import naming
 
@@ -52,10 +54,10 @@ def shown(results: Path, lines: Iterable[str], command: str) -> Iterator[Part]:
     """
     for line in lines:
         picture = _PICTURE.fullmatch(line)
-        if picture is None or (results / picture[2]).is_file():
+        if picture is None or (results / (name := unquote(picture[2]))).is_file():
             yield line
         else:
-            yield Missing(f"the figure {picture[2]}", command)
+            yield Missing(f"the figure {name}", command)
 
 
 def recorded(
@@ -80,7 +82,8 @@ def recorded(
         with naming(path):
             record = read(path)
             lines = list(section(record, where))
-            command = f"{record['provenance']['command']} --out {results.name}/{where.as_posix()}"
+            out = shlex.quote(f"{results.name}/{where.as_posix()}")
+            command = f"{record['provenance']['command']} --out {out}"
         # with a finished result, the command that made it draws its figures
         yield from shown(results, lines, command)
         yield ""

@@ -156,7 +156,10 @@ def test_a_linformer_has_no_more_rows_than_k(sample: Path, tmp_path: Path, capsy
 
     assert cli.main(["analyse", "report", str(tmp_path)]) == 0
     page = (tmp_path / "README.md").read_text()
-    assert "## Length and position: model" in page and "](out/limits.png)" in page
+    assert "## Length and position: model (out)\n" in page and "](out/limits.png)" in page
+    assert cli.main(["analyse", "report", str(tmp_path / "out")]) == 0
+    page = (tmp_path / "out" / "README.md").read_text()
+    assert "## Length and position: model\n" in page and "](limits.png)" in page
 
 
 @pytest.mark.parametrize(

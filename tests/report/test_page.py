@@ -222,6 +222,15 @@ def test_a_figure_that_was_not_drawn_is_missing_with_its_command(small: Path) ->
     assert Page(page(small)).figures == [b"<svg/>", small_results.PNG]
 
 
+def test_a_folder_whose_name_has_spaces_and_brackets(small: Path) -> None:
+    (small / "analysis/one").rename(small / "analysis/one (of two)")
+    missing = Page(page(small)).missing["figure1"][0]
+    assert "the figure analysis/one (of two)/spectrum_curves.png" in missing
+    assert "--out 'results/analysis/one (of two)'" in missing
+    (small / "analysis/one (of two)/spectrum_curves.png").write_bytes(small_results.PNG)
+    assert Page(page(small)).figures == [small_results.PNG]
+
+
 def test_runs_of_the_papers_scale_are_not_missing(small: Path) -> None:
     (small / "runs.jsonl").write_text("".join(small_results.large()))
     found = Page(page(small))
