@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import functools
 import os
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from linformer_fairseq.checkpoints.folder import (
@@ -19,7 +20,9 @@ from linformer_fairseq.checkpoints.folder import (
 )
 from linformer_fairseq.checkpoints.released_folder import existing_weights
 from linformer_fairseq.checkpoints.releasing import release
+from linformer_fairseq.files import run_record
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.locks import Lock
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -44,8 +47,24 @@ def _verify(arguments: argparse.Namespace) -> int:
         if arguments.set_aside and not path.is_dir():
             raise UserError(f"--set-aside {path}: expected a run's folder, and this is a file")
     look = functools.cache(examine)  # each file is read once
-    good = [_folder(path, look, arguments.set_aside) if path.is_dir() else _line(path, look) for path in paths]
+    good = []
+    for path in paths:
+        with _without_run(path) if arguments.set_aside else nullcontext():
+            good.append(_folder(path, look, arguments.set_aside) if path.is_dir() else _line(path, look))
     return 0 if all(good) else 1
+
+
+def _without_run(folder: Path) -> AbstractContextManager[object]:
+    """Keep runs of `linformer` out of their folder: they write the same files. In others there is no lock.
+
+    Raises:
+        UserError: one is active there.
+    """
+    lock = folder / run_record.LOCK
+    try:
+        return Lock(lock, sign=True) if lock.is_file() else nullcontext()
+    except UserError as error:
+        raise UserError(f"--set-aside {error}") from None
 
 
 def _folder(folder: Path, look: Look, set_aside: bool) -> bool:

@@ -14,6 +14,8 @@ from linformer_fairseq.files.json_records import load, read_object, shortened
 from linformer_fairseq.files.task_inputs import TaskInputs
 
 NAME = "run.json"
+LOCK = ".lock"
+"""The file beside it that the run holds while it is active."""
 SCHEMA = 1
 COMMANDS = {"pretraining": "pretrain", "finetuning": "finetune"}
 """The two stages, each with the command of `linformer` that starts its runs."""

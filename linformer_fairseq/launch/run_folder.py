@@ -53,7 +53,7 @@ class RunFolder:
         self.path = path
         try:
             path.mkdir(parents=True, exist_ok=True)
-            self._lock = Lock(path / ".lock", sign=True)
+            self._lock = Lock(path / run_record.LOCK, sign=True)
         except UserError as error:
             raise UserError(f"checkpoint.save_dir: {error}") from None
         except OSError as error:

@@ -1,5 +1,6 @@
 """`linformer checkpoint verify`."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import torch
 from linformer_fairseq.checkpoints import folder as folder_module
 from linformer_fairseq.checkpoints.writing import write_checkpoint
 from linformer_fairseq.cli import main
+from linformer_fairseq.files import run_record
+from linformer_fairseq.files.locks import Lock
 from tests.checkpoint_files import damage, make_state
 from tests.messages import says
 
@@ -66,6 +69,16 @@ def test_set_aside(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _verify(capsys, folder)[0] == 0
     state = torch.load(folder / "checkpoint_last.pt", weights_only=True)
     assert state["optimizer_history"][-1]["num_updates"] == 700
+
+
+def test_a_folder_with_an_active_run_is_left_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    damage(folder / "checkpoint_last.pt")
+    with Lock(folder / run_record.LOCK, sign=True):
+        before = sorted(folder.iterdir())
+        status, output = _verify(capsys, "--set-aside", folder)
+        assert status == 1 and says(output, f"--set-aside {folder}", "another process", f"process {os.getpid()} on")
+        assert sorted(folder.iterdir()) == before
+    assert _verify(capsys, "--set-aside", folder, folder)[0] == 0
 
 
 def test_files_with_a_suffix(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

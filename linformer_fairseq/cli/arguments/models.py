@@ -92,7 +92,8 @@ def checkpoint(parser: argparse.ArgumentParser) -> None:
         "--set-aside",
         action="store_true",
         help="rename damaged files in DIR to NAME.damaged and copy the newest valid checkpoint to checkpoint_last.pt, "
-        "as resuming the run does; the exit status is then 0. If no checkpoint is valid, nothing is renamed",
+        "as resuming the run does; the exit status is then 0. If no checkpoint is valid, nothing is renamed; a folder "
+        "in which a run is active is refused",
     )
     release = actions.add_parser(
         "release",
