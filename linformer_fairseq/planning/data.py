@@ -32,6 +32,8 @@ class Data:
     """Tokens of the training split; those of a task as fairseq reads it: truncated to n, with separators."""
     sequences: int | None
     """Examples of a task, or blocks of whole lines; None if the text is cut into full blocks."""
+    longest: int | None = None
+    """Tokens of the longest of these."""
     problem: str | None = None
     """Why the tokens could not be counted."""
 
@@ -55,14 +57,19 @@ def data_of(config: DictConfig) -> Data:
     try:
         if classifies:
             lengths = np.minimum(example_lengths(folders[0], split, config.task), config.task.max_positions)
-            return Data(vocabulary, source, int(lengths.sum()), len(lengths))
+            return _sequences(vocabulary, source, lengths)
         if config.task.get("sample_break_mode") not in (None, "none"):
             lengths = np.concatenate([_blocks(open_dataset(folder / split).sizes, config.task) for folder in folders])
-            return Data(vocabulary, source, int(lengths.sum()), len(lengths))
+            return _sequences(vocabulary, source, lengths)
         tokens = sum(int(open_dataset(folder / split).sizes.sum(dtype=np.int64)) for folder in folders)
         return Data(vocabulary, source, tokens, None)
     except UserError as error:
-        return Data(vocabulary, source, None, None, str(error))
+        return Data(vocabulary, source, None, None, problem=str(error))
+
+
+def _sequences(vocabulary: int, source: str, lengths: np.ndarray) -> Data:
+    """The data of sequences with these numbers of tokens."""
+    return Data(vocabulary, source, int(lengths.sum()), len(lengths), int(lengths.max(initial=0)))
 
 
 def _blocks(lines: np.ndarray, task: DictConfig) -> np.ndarray:

@@ -90,7 +90,7 @@ def plan(config: DictConfig) -> Plan:
     if data.sequences:
         assert data.tokens is not None
         length = data.tokens / data.sequences
-    masked = config.task.mask_prob * length if pretraining else 0.0
+    share = config.task.mask_prob if pretraining else 0.0  # of the positions is masked
     world_size = config.distributed_training.distributed_world_size
     batch = _batch(config, length)
     sequences = int(batch * config.optimization.update_freq[0] * world_size)
@@ -99,13 +99,12 @@ def plan(config: DictConfig) -> Plan:
     in_epoch = _updates_in_epoch(data, length, sequences * shards)
     updates = _updates(config, in_epoch)
     passes = updates / in_epoch if in_epoch else None
-    flops = flops_of(sizes, length, masked)
+    flops = flops_of(sizes, length, share * length)
     # A batch of examples or lines is as long as its longest one.
-    longest = length if pretraining and not data.sequences else float(sizes.n)
-    memory = memory_of(config, sizes, batch, longest, masked)
+    longest = float(data.longest or (length if pretraining else sizes.n))
+    memory = memory_of(config, sizes, batch, longest, share * longest)
     tokens = config.dataset.max_tokens
     if tokens is not None and tokens < batch * longest:  # a batch has many short sequences, or few long ones
-        share = masked / length
         shapes = [(batch, tokens / batch), (max(1.0, tokens // longest), longest)]
         batches = [memory_of(config, sizes, count, size, share * size) for count, size in shapes]
         memory = max(batches, key=lambda one: one.total)

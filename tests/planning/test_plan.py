@@ -260,6 +260,27 @@ def test_a_batch_in_tokens_is_never_larger_than_they_are(run, tmp_path):
     assert memory(batch_size=10, max_tokens=20 * N) == memory(batch_size=10)
 
 
+def test_a_batch_is_as_long_as_its_longest_sequence(run, tmp_path):
+    """Of data with shorter ones than n it is not n; the longest line has as many masked tokens as it is long."""
+    (tmp_path / "dict.txt").write_text("a 3\n")
+    large = {"dataset.batch_size": 1000, "optimization.max_update": 10}  # so that activations are most of the memory
+    lines = {**large, "task.data": str(tmp_path), "task.sample_break_mode": "eos"}
+
+    def activations(*lengths):
+        write_split(tmp_path / "train", [length - 1 for length in lengths])
+        found, _ = run(**lines)
+        assert found.data.longest == max(lengths)
+        return found.memory.activations
+
+    assert activations(N // 4, N // 2) == activations(N // 2) < 0.7 * activations(N // 4, N)
+    for part in ("input0", "label"):
+        (tmp_path / part).mkdir()
+        (tmp_path / part / "dict.txt").write_text("a 3\n")
+    write_split(tmp_path / "input0" / "train", [N // 4, N // 2])
+    task, unknown = (run(num_classes=2, **large, **{"task.data": str(tmp_path / part)})[0] for part in ("", "none"))
+    assert task.data.longest == N // 2 and task.memory.activations < 0.7 * unknown.memory.activations
+
+
 def test_a_full_disk_is_said(run, monkeypatch, tmp_path):
     def usage(folder):
         assert folder == tmp_path
