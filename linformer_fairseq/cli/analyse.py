@@ -43,6 +43,7 @@ from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.names import last_name
 from linformer_fairseq.files.shipped import WEIGHTS, shipped_models
 from linformer_fairseq.files.task_data import read_task
+from linformer_fairseq.files.walking import walk
 from linformer_fairseq.prediction.inputs import open_source
 
 
@@ -257,7 +258,7 @@ def _choose(path: Path, encoder: Encoder, length: int, count: int, seed: int, op
 
 
 def _content(path: Path) -> str:
-    """SHA-256 of a file, or of the names and contents of all files in a folder.
+    """SHA-256 of a file, or of the names and contents of all files in a folder that are read as texts.
 
     Raises:
         UserError: there is nothing.
@@ -266,7 +267,7 @@ def _content(path: Path) -> str:
         raise UserError(f"{path}: no such file or folder")
     if path.is_file():
         return provenance.sha256(path)
-    files = sorted(file for file in path.rglob("*") if file.is_file())
+    files = (file for file in walk(path).files if file.is_file())  # a pipe is none, nor a link to nothing
     lines = "".join(f"{file.relative_to(path)}\0{provenance.sha256(file)}\n" for file in files)
     return hashlib.sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()
 

@@ -121,6 +121,22 @@ def test_a_folder_of_text_that_is_given_without_its_name(
     assert record["settings"]["data"] == "texts" and " texts " in record["provenance"]["command"]
 
 
+def test_a_text_behind_a_link_is_part_of_the_data(
+    roberta: Path, sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The texts of a folder are read through links, and hidden files are not among them."""
+    for name in ("texts", "linked"):
+        (tmp_path / name).mkdir()
+        shutil.copy(sample, tmp_path / name)
+    (tmp_path / "texts" / "more").symlink_to(tmp_path / "linked")
+    whole = analyse(roberta, tmp_path / "texts", tmp_path / "out")
+    (tmp_path / "texts" / ".hidden").write_text("notes")
+    assert analyse(roberta, tmp_path / "texts", tmp_path / "out") == whole
+    (tmp_path / "linked" / sample.name).write_text(sample.read_text().replace("e", "a"))
+    analyse(roberta, tmp_path / "texts", tmp_path / "out", status=1)
+    assert "the data has changed" in capsys.readouterr().err
+
+
 def test_a_linformer(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_pretrained(tmp_path, n=128)
     record = analyse(tmp_path / "model", sample, tmp_path / "out", "--sentences", 2, "--index", 3)
