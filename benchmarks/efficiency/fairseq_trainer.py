@@ -77,6 +77,7 @@ def train(words: list[str], batch: Batch, vocabulary: int, before_update: Callab
 
     Raises:
         UserError: the run failed, or ended before that.
+        RuntimeError: an update failed; the memory may not suffice for it.
     """
     from fairseq.trainer import Trainer
     from fairseq_cli import train as fairseq_train
@@ -88,13 +89,14 @@ def train(words: list[str], batch: Batch, vocabulary: int, before_update: Callab
     done = 0
     original = Trainer.train_step
 
-    def train_step(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def train_step(self: Any, samples: Any) -> Any:
         nonlocal done
         if before_update(done, self):
             trainers.append(self)
             raise _Enough
         done += 1
-        return original(self, *args, **kwargs)
+        # By default fairseq skips an update for which a GPU's memory does not suffice, and goes on.
+        return original(self, samples, raise_oom=True)
 
     with tempfile.TemporaryDirectory(prefix="training_benchmark_") as folder:
         log = Path(folder, "log")

@@ -113,6 +113,37 @@ def test_on_a_gpu_the_plain_loop_runs_in_this_process_and_leaves_nothing(monkeyp
     assert [one() for one in kept] == [None, None]
 
 
+@pytest.mark.usefixtures("fairseq")
+def test_an_update_that_fairseq_would_skip_for_lack_of_memory_has_no_time(monkeypatch):
+    from fairseq.models.roberta import RobertaModel
+
+    def forward(self, *args, **more):
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
+
+    monkeypatch.setattr(RobertaModel, "forward", forward)
+    sizes = Sizes(layers=1, width=16, ffn=32, heads=2, vocabulary=90)
+    job = stretch.Job(
+        "roberta_fairseq",
+        None,
+        "trainer",
+        16,
+        16,
+        4,
+        False,
+        0.0,
+        sizes,
+        "adam",
+        "float32",
+        "cpu",
+        1,
+        warm_up=1,
+        updates=2,
+    )
+    with pytest.raises(stretch.StretchError) as caught:
+        stretch._ran(job)
+    assert caught.value.status == "out_of_memory"
+
+
 @pytest.mark.slow
 def test_short_inputs_of_a_larger_model_are_padded(tmp_path):
     out = tmp_path / "t.json"
