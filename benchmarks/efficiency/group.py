@@ -178,8 +178,9 @@ class Group:
         batch = self.given.sequences or 1
         self._check_predicted(variant, batch)
         try:
-            model = build(variant.model, self.size, self.given.n, variant.k, self.dtype, self.device)
-            return self._warmed_up(variant, model, batch)
+            with memory.no_more_than_there_is(self.device):
+                model = build(variant.model, self.size, self.given.n, variant.k, self.dtype, self.device)
+                return self._warmed_up(variant, model, batch)
         except NotMeasured:
             raise
         except UserError as error:

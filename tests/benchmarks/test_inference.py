@@ -123,6 +123,19 @@ def test_out_of_memory_is_recorded_and_the_others_are_measured(inference, monkey
     assert statuses == {"roberta_materialised": "out_of_memory", "linformer_core": "ok", "roberta_sdpa_core": "ok"}
 
 
+def test_a_pass_that_takes_more_memory_than_there_is_does_not_end_the_program(inference, monkeypatch):
+    """Linux would kill it, since memory is promised before it is used."""
+
+    class Large(torch.nn.Module):
+        def forward(self, tokens):
+            return torch.empty(2**31, dtype=torch.uint8)
+
+    monkeypatch.setattr(group, "build", lambda *_: Large())
+    monkeypatch.setattr(memory, "available", lambda: 2**28)
+    (cell,) = inference("--lengths", "16", "--models", "roberta_sdpa_core")["cells"]
+    assert cell["status"] == "out_of_memory"
+
+
 def test_what_cannot_fit_is_not_tried(inference):
     words = ("--lengths", "64", "--models", "roberta_materialised", "--memory-limit", "1e-6")
     (cell,) = inference(*words)["cells"]
