@@ -147,6 +147,17 @@ def test_other_attention_approaches_dense_attention(name, k, tolerance):
     assert (second - first).norm() < tolerance * first.norm()
 
 
+@pytest.mark.usefixtures("fairseq")
+def test_the_examples_linformer_has_the_k_that_is_asked_for():
+    model = build("fairseq_linformer", TINY, 60, 30, torch.float32, torch.device("cpu"))
+    shapes = {
+        name: parameter.shape for name, parameter in model.named_parameters() if name.endswith("compress_k.weight")
+    }
+    assert set(shapes.values()) == {(30, 60)}
+    with pytest.raises(UserError, match="has k = 20 or 15, not 16"):
+        build("fairseq_linformer", TINY, 60, 16, torch.float32, torch.device("cpu"))
+
+
 def test_the_examples_linformer_leaves_ours_registered():
     if reason := missing("fairseq_linformer"):
         pytest.skip(reason)

@@ -13,6 +13,7 @@ from typing import Any
 from benchmarks.efficiency.models.fairseq_task import Features, Task, encoder_options
 from benchmarks.efficiency.sizes import Sizes
 from linformer_fairseq import register
+from linformer_fairseq.files.errors import UserError
 
 
 def full_model(sizes: Sizes, n: int, dropout: float = 0.0) -> Any:
@@ -33,9 +34,16 @@ def roberta(sizes: Sizes, n: int, k: int | None) -> Features:
 
 
 def linformer(sizes: Sizes, n: int, k: int | None) -> Features:
-    """fairseq's examples/linformer, E = F shared by all layers; its k is n divided by a whole number."""
+    """fairseq's examples/linformer, E = F shared by all layers.
+
+    Raises:
+        UserError: it cannot have this k; its option is how many positions there are for each of the rows.
+    """
     assert k is not None
-    shared = {"compressed": n // k, "shared_kv_compressed": 1, "shared_layer_kv_compressed": 1}
+    each = n // k
+    if n // each != k:
+        raise UserError(f"with n = {n} it has k = {n // each} or {n // (each + 1)}, not {k}; choose one of these")
+    shared = {"compressed": each, "shared_kv_compressed": 1, "shared_layer_kv_compressed": 1}
     options = Namespace(**encoder_options(sizes, n, 0.0), **shared)
     return Features(_example().LinformerModel.build_model(options, Task(sizes.vocabulary, n)))
 
