@@ -75,8 +75,15 @@ def _check(args: argparse.Namespace) -> None:
             f"--rounds {args.rounds} with --updates {args.updates} are too few; expected at least {LEAST_ROUNDS} "
             f"rounds and {LEAST_UPDATES} updates in all"
         )
+    if not any(_has_loop(name, path) for name in args.models for path in args.paths):
+        raise UserError(f"--paths trainer: fairseq's trainer trains none of {', '.join(args.models)}; add bare")
     if not all(0 <= dropout < 1 for dropout in args.dropouts):
         raise UserError(f"--dropouts {' '.join(map(str, args.dropouts))}: expected numbers from 0 to below 1")
+
+
+def _has_loop(model: str, path: str) -> bool:
+    """Whether a model can be trained in a loop."""
+    return path == "bare" or MODELS[model].needs == FAIRSEQ
 
 
 class Entry(NamedTuple):
@@ -123,7 +130,7 @@ class Group:
             for model in self.args.models
             for k in (self.args.projected_dims if MODELS[model].projects else [None])
             for path in self.args.paths
-            if path == "bare" or MODELS[model].needs == FAIRSEQ
+            if _has_loop(model, path)
         ]
 
     def job(self, entry: Entry) -> stretch.Job:

@@ -226,6 +226,9 @@ def test_mistakes_are_said_in_one_line(refused):
     assert "--positions is 8, but --lengths has 16" in refused(*TRAINING, *core, "--lengths", "16", "--positions", "8")
     assert "5 rounds and 10 updates" in refused(*TRAINING, *core, "--lengths", "16", "--updates", "1")
     assert "5 rounds and 10 updates" in refused(*TRAINING, *core, "--lengths", "16", "--rounds", "2", "--updates", "9")
+    assert "trains none of linformer_core; add bare" in refused(
+        *TRAINING, *core, "--lengths", "16", "--paths", "trainer"
+    )
     assert "--dropouts names something twice" in refused(*TRAINING, *core, "--lengths", "16", "--dropouts", "0", "0")
 
 
