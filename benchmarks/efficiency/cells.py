@@ -70,11 +70,13 @@ def faster(base: Cell | None, other: Cell | None) -> float | None:
 
 
 def less_memory(base: Cell | None, other: Cell | None, by_batch: bool) -> float | None:
-    """How many times larger the batch that fits is, or how many times less memory a token takes."""
+    """How many times larger the batch that fits is, or how many times less memory a token takes; None for batches that
+    other limits than memory ended."""
     if base is None or other is None or base["status"] != "ok" or other["status"] != "ok":
         return None
     if by_batch:
-        return float(other["batch"] / base["batch"])
+        by_memory = all(cell["batch_limited_by"].startswith("memory") for cell in (base, other))
+        return float(other["batch"] / base["batch"]) if by_memory else None
     if not base["peak_bytes"] or not other["peak_bytes"]:
         return None
     return float(base["peak_bytes_per_token"] / other["peak_bytes_per_token"])
@@ -99,6 +101,11 @@ def unique_inputs(result: Result) -> list[dict[str, Any]]:
         if same_input(cell) not in found:
             found.append(same_input(cell))
     return found
+
+
+def by_length_alone(result: Result) -> bool:
+    """Whether all models of a length had the same input: then a table or a plot by length shows all cells."""
+    return len(unique_inputs(result)) == len({cell["length"] for cell in result["cells"]})
 
 
 def same_input(cell: Cell) -> dict[str, Any]:

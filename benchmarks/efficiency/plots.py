@@ -89,7 +89,7 @@ def heat_maps(result: Result, path: Path) -> None:
     ours = ours_of(result)
     assert ours is not None
     by_batch = bool(result["settings"]["largest_batch"])
-    rows = sorted({cell["n"] for cell in cells_of(result, model=ours)})
+    rows = sorted({cell["length"] for cell in cells_of(result, model=ours)})
     columns = sorted({cell["k"] for cell in cells_of(result, model=ours)})
     dense, space = tuple(DENSE_FORMS), partial(less_memory, by_batch=by_batch)
     panels: list[tuple[str, tuple[str, ...], Ratio]] = [
@@ -104,7 +104,7 @@ def heat_maps(result: Result, path: Path) -> None:
     for axes, (title, models, ratio) in zip(grid[0], panels, strict=True):
         values, bases = [], {}
         for n in rows:
-            cells = [cell_of(result, model=ours, n=n, k=k) for k in columns]
+            cells = [cell_of(result, model=ours, length=n, k=k) for k in columns]
             found = [best_of(models, result, cell, ratio) for cell in cells]
             bases[n] = next((base for base in found if base is not None), None)
             ratios = [ratio(base, cell) for base, cell in zip(found, cells, strict=True)]
@@ -114,7 +114,7 @@ def heat_maps(result: Result, path: Path) -> None:
         axes.set_xticks(range(len(columns)), [f"{k:,}" for k in columns])
         axes.set_yticks(range(len(rows)), [_row_name(*row) for row in bases.items()])
         axes.set_xlabel("k")
-        axes.set_ylabel("n")
+        axes.set_ylabel("T" if result["settings"]["positions"] else "n")
     figure.suptitle(f"{label(ours)}; {_caption(result)}", fontsize=9)
     _save(plt, figure, path)
 

@@ -19,7 +19,7 @@ from benchmarks.efficiency import (
     selfcheck,
     tables,
 )
-from benchmarks.efficiency.cells import STORED, Result, cells_of, ours_of
+from benchmarks.efficiency.cells import STORED, Result, by_length_alone, cells_of, ours_of
 from benchmarks.efficiency.store import read
 from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.errors import UserError
@@ -95,17 +95,17 @@ def _inference(stem: str, result: Result, out: Path, draws: bool) -> list[str]:
     if preset == "short":
         lines += [*tables.short(result), ""]
         return lines + _all_measurements(result)
-    if preset == "table1":
+    if preset == "table1" and by_length_alone(result):
         lines += [*exponents.table1(result), ""]
         lines += _all_measurements(result)
-    elif preset == "table3" and ours_of(result):
+    elif preset == "table3" and ours_of(result) and by_length_alone(result):
         lines += [*tables.table3(result), ""]
         if draws and cells_of(result, model=STORED, status="ok"):
             lines += _plot("heat_maps", result, out, f"{stem}_ratios")
         lines += _all_measurements(result)
     else:
         lines += tables.by_model(result)
-    if draws and len({cell["length"] for cell in cells_of(result, status="ok")}) > 1:
+    if draws and by_length_alone(result) and len({cell["length"] for cell in cells_of(result, status="ok")}) > 1:
         lines += _plot("lines_by_length", result, out, stem)
     return lines
 

@@ -52,9 +52,13 @@ def table3(result: Result) -> list[str]:
     if ours is None:
         return []
     by_batch = bool(result["settings"]["largest_batch"])
-    memory = "largest batch that fits" if by_batch else "peak memory per token beyond the weights"
+    memory = "peak memory per token beyond the weights"
+    if by_batch:
+        memory = "largest batch that fits, where neither model's was limited by the time of a pass"
+    n = result["settings"]["positions"]
+    built = f", built for n = {n:,}" if n else ""
     lines = [
-        f"Ours, on {result['provenance']['hardware']}, in {result['settings']['dtype']}, {size_of(result)}; in "
+        f"Ours, on {result['provenance']['hardware']}, in {result['settings']['dtype']}, {size_of(result)}{built}; in "
         f"brackets the paper's, on {paper.HARDWARE}, 12 layers; in square brackets how many times fewer operations it "
         f"takes, which is the gain of the method. Batches are {batches(result)}. Memory is the {memory}; the paper's "
         f"is the largest batch that fits. The dense rival is the same layer with n x n attention, {forms_of(result)} "
@@ -80,10 +84,10 @@ def _by_n_and_k(
 ) -> list[str]:
     dims = sorted({cell["k"] for cell in cells_of(result, model=ours)})
     rows = []
-    for n in sorted({cell["n"] for cell in cells_of(result, model=ours)}):
+    for n in sorted({cell["length"] for cell in cells_of(result, model=ours)}):
         row = [f"{n:,}"]
         for k in dims:
-            other = cell_of(result, model=ours, n=n, k=k)
+            other = cell_of(result, model=ours, length=n, k=k)
             baseline = best_of(models, result, other, ratio)
             text = "" if other is None else _ratio_text(ratio(baseline, other), baseline, other)
             if ratio is faster and baseline and other and baseline["status"] == other["status"] == "ok":
@@ -91,7 +95,8 @@ def _by_n_and_k(
             there = paper.figure(printed, n, k) if printed and other else None
             row.append(text + (f" ({there:g})" if there is not None else ""))
         rows.append(row)
-    return markdown_table([["n", *(f"k = {k:,}" for k in dims)], *rows], left=())
+    first = "T" if result["settings"]["positions"] else "n"
+    return markdown_table([[first, *(f"k = {k:,}" for k in dims)], *rows], left=())
 
 
 def _ratio_text(value: float | None, base: Cell | None, other: Cell) -> str:

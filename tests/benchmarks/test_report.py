@@ -29,7 +29,14 @@ PROVENANCE = {
 def cell(model, n, k, seconds, peak, **more):
     """A measured cell with three rounds."""
     figures = {
-        **{"status": "ok", "batch": 1, "wanted_batch": 1, "batch_limited_by": "", "tokens": n, "seconds": seconds},
+        **{
+            "status": "ok",
+            "batch": 1,
+            "wanted_batch": 1,
+            "batch_limited_by": "memory: 17 GiB",
+            "tokens": n,
+            "seconds": seconds,
+        },
         **{"length": n, "padded": False, "outliers": 0, "limit_outliers": 0},
         **{"seconds_q1": seconds, "seconds_q3": seconds, "all_seconds": [seconds] * 3},
         **{"tokens_per_second": n / seconds, "operations": 1e9, "operations_per_second": 1e9 / seconds},
@@ -131,6 +138,17 @@ def test_the_largest_batch_is_what_memory_means_there(tmp_path):
     assert "Batches are the largest that fit in 16 GiB" in text
 
 
+def test_a_batch_that_time_limits_says_nothing_about_memory(tmp_path):
+    cells = [
+        cell("roberta_materialised", 512, None, 3.0, 4096, batch=10, tokens=5120),
+        cell("linformer", 512, 128, 3.0, 4096, batch=35, tokens=17920, batch_limited_by="time: 61 s predicted"),
+    ]
+    (tmp_path / "a.json").write_text(json.dumps(result(cells, largest_batch=True)))
+    assert main(["report", "--results", str(tmp_path)]) == 0
+    _, memory = (tmp_path / "README.md").read_text().split("**Times less memory than a Transformer that stores P**")
+    assert memory.splitlines()[4] == "| 512 | - (1.7) |"
+
+
 def test_the_speed_up_is_the_median_over_the_rounds(tmp_path):
     ours = cell("linformer", 512, 128, 2.0, 1, all_seconds=[1.0, 2.0, 4.0])
     other = cell("roberta_fairseq", 512, None, 6.0, 1, all_seconds=[5.0, 6.0, 8.0])
@@ -154,6 +172,32 @@ def test_the_faster_form_of_the_dense_rival_counts_and_leads(tmp_path):
     text = (tmp_path / "README.md").read_text()
     assert "| 512 | 2.5* [3] |" in text and "1.5 times the median" in text
     assert text.index("than the dense rival**") < text.index("than Hugging Face's RoBERTa**")
+
+
+def test_a_table_by_length_has_all_lengths_of_models_for_more_positions(tmp_path):
+    cells = []
+    for length, seconds in ((128, 3.0), (512, 4.0)):
+        cells.append(cell("roberta_sdpa_core", 1024, None, seconds, 1, length=length))
+        cells.append(cell("linformer", 1024, 128, 1.0, 1, length=length))
+    (tmp_path / "a.json").write_text(json.dumps(result(cells, positions=1024)))
+    assert main(["report", "--results", str(tmp_path)]) == 0
+    text = (tmp_path / "README.md").read_text()
+    assert "| T | k = 128 |" in text and "| 128 | 3 [1] |" in text and "| 512 | 4 [1] |" in text
+    assert "built for n = 1,024" in text
+
+
+@pytest.mark.parametrize("preset", ["table1", "table3", None])
+def test_several_inputs_of_a_length_are_listed_and_not_drawn_as_one(tmp_path, preset):
+    cells = []
+    for length in (512, 1024):
+        for batch in (1, 8):
+            cells.append(cell("roberta_sdpa_core", length, None, 1.0, 1, wanted_batch=batch, batch=batch))
+            cells.append(cell("linformer", length, 128, 1.0, 1, wanted_batch=batch, batch=batch))
+    (tmp_path / "a.json").write_text(json.dumps(result(cells, preset=preset, batches=[8])))
+    assert main(["report", "--results", str(tmp_path)]) == 0
+    text = (tmp_path / "README.md").read_text()
+    assert text.count("| ours |") == 4 and "Times faster than" not in text and "the paper's row" not in text
+    assert not list(tmp_path.glob("*.png"))
 
 
 def test_memory_is_held_against_the_dense_rival_that_needs_less(tmp_path):
