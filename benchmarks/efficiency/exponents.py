@@ -26,12 +26,11 @@ ROWS: Mapping[str, str] = {
 
 
 def exponent(values: Mapping[int, float]) -> float | None:
-    """a of the power law c n^a that fits values by n: the least-squares slope of log value against log n over the
-    `FITTED` largest n; None for fewer than two values or one of zero."""
-    points = sorted(values.items())[-FITTED:]
-    if len(points) < 2 or min(value for _, value in points) <= 0:
+    """a of the power law c n^a that fits values by n: the least-squares slope of log value against log n; None for
+    fewer than two values or one of zero."""
+    if len(values) < 2 or min(values.values()) <= 0:
         return None
-    return statistics.linear_regression(*([math.log(one) for one in column] for column in zip(*points, strict=True)))[0]
+    return statistics.linear_regression(*([math.log(one) for one in column] for column in (values, values.values())))[0]
 
 
 def table1(result: Result) -> list[str]:
@@ -40,7 +39,7 @@ def table1(result: Result) -> list[str]:
     variants = dict.fromkeys((cell["model"], cell["k"]) for cell in result["cells"])
     ranked = sorted(variants, key=lambda variant: order.index(ROWS[variant[0]]) if variant[0] in ROWS else len(order))
     lengths = sorted({cell["length"] for cell in result["cells"]})
-    ends = dict.fromkeys((lengths[0], lengths[-1]))
+    ends, fitted = dict.fromkeys((lengths[0], lengths[-1])), lengths[-FITTED:]
     head = ["the paper's row", "per layer", "sequential", "model", "operations", "time", "memory"]
     head += [f"{unit}, n = {n:,}" for unit in ("ms", "MiB") for n in ends]
     printed = {row.architecture: row for row in COMPLEXITIES}
@@ -48,7 +47,8 @@ def table1(result: Result) -> list[str]:
     for model, k in ranked:
         cells = {cell["length"]: cell for cell in cells_of(result, model=model, k=k)}
         name = label(model) + (f", k = {k:,}" if k else "")
-        rows.append([*_of_paper(printed.get(ROWS.get(model, ""))), name, *_exponents(cells), *_figures(cells, ends)])
+        exponents = _exponents({n: cells[n] for n in fitted if n in cells})
+        rows.append([*_of_paper(printed.get(ROWS.get(model, ""))), name, *exponents, *_figures(cells, ends)])
     measured = {ROWS[model] for model, _ in variants if model in ROWS}
     for row in COMPLEXITIES:
         if row.architecture not in measured:
@@ -58,7 +58,7 @@ def table1(result: Result) -> list[str]:
         f"On {result['provenance']['hardware']}, in {settings['dtype']}, {size_of(result)} and embeddings, threads: "
         f"{settings['threads']}; one sequence of n positions. The paper's columns are its Table 1: the complexity of a "
         "layer, and the least number of sequential operations. Operations (by formula), time and memory (peak beyond "
-        f"the weights) are the exponent a of c n^a, fitted to n = {', '.join(f'{n:,}' for n in lengths[-FITTED:])}. "
+        f"the weights) are the exponent a of c n^a, fitted to n = {', '.join(f'{n:,}' for n in fitted)}. "
         "A layer also has parts that are linear in n, with the width squared as factor, so exponents of n x n "
         "attention are below 2 for n of the size of the width. k is the number of projected rows, features "
         "(Performer) or landmarks (Nystrom). P stored: the n x n attention probabilities are written to memory, which "
@@ -76,7 +76,7 @@ def _of_paper(row: Complexity | None) -> list[str]:
 
 
 def _exponents(cells: Mapping[int, Cell]) -> list[str]:
-    """Of the operations, the time and the memory of a sequence, for the lengths that were measured."""
+    """Of the operations, the time and the memory of a sequence, fitted to the cells that have a time."""
     there = {n: cell for n, cell in cells.items() if cell["status"] == "ok"}
     found = [
         exponent({n: cell[key] / cell["batch"] for n, cell in there.items() if cell[key] is not None})
