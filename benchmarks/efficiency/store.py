@@ -34,6 +34,7 @@ class Store:
     ):
         self.path = path
         self._at_once = resume is not None
+        self._resumed_by: dict[str, Any] | None = None
         self.content: dict[str, Any] = {"kind": kind, "settings": settings, "provenance": provenance, "cells": []}
         if path.is_dir():
             raise UserError(f"{path} is a folder; --out names a file, such as {path / (kind + '.json')}")
@@ -60,8 +61,7 @@ class Store:
             if found["provenance"][name] != ours["provenance"][name]:
                 was, now = found["provenance"][name], ours["provenance"][name]
                 raise UserError(f"{self.path} was measured with {name} {was}, here it is {now}")
-        found.setdefault("resumed", []).append(ours["provenance"])
-        self.content = found
+        self._resumed_by, self.content = ours["provenance"], found
 
     @property
     def cells(self) -> list[Cell]:
@@ -71,6 +71,9 @@ class Store:
 
     def add(self, *cells: Cell) -> None:
         """Add cells, and write the file unless it is written at the end."""
+        if self._resumed_by is not None:  # only now: a run that finds all cells there has measured nothing
+            self.content.setdefault("resumed", []).append(self._resumed_by)
+            self._resumed_by = None
         self.content["cells"] += cells
         if self._at_once:
             self.write()

@@ -203,6 +203,7 @@ def test_a_run_goes_on_where_it_stopped(inference, out, monkeypatch, refused):
     assert resumed["cells"][:2] == whole["cells"][:2]
     assert [(c["n"], c["model"]) for c in resumed["cells"]] == [(c["n"], c["model"]) for c in whole["cells"]]
     assert len(resumed["resumed"]) == 1
+    assert inference(*words, "--resume") == resumed, "nothing was measured"
     other = [*words, "--tokens", "32", "--resume", "--out", str(out)]
     assert "was measured with tokens 64, not 32" in refused(*INFERENCE, *other)
 
