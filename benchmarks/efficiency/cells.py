@@ -84,14 +84,14 @@ def less_memory(base: Cell | None, other: Cell | None, by_batch: bool) -> float 
 
 def best_of(models: Iterable[str], result: Result, ours: Cell | None, ratio: Ratio = faster) -> Cell | None:
     """The baseline of one of our cells: of the cells of these models with the same input, the one over which ours gains
-    least by ``ratio``; one without a figure if none has one.
+    least by ``ratio``. One that was measured but has no ratio may be that one, and so comes first.
 
     The forms are compared by the ratio that is printed, since medians of seconds can order them otherwise.
     """
     if ours is None:
         return None
     cells = [cell for name in models for cell in cells_of(result, model=name, **same_input(ours))]
-    return min(cells, key=lambda cell: ratio(cell, ours) or math.inf, default=None)
+    return min(cells, key=lambda cell: (ratio(cell, ours) or 0) if cell["status"] == "ok" else math.inf, default=None)
 
 
 def unique_inputs(result: Result) -> list[dict[str, Any]]:

@@ -158,6 +158,18 @@ def test_a_batch_that_time_limits_says_nothing_about_memory(tmp_path):
     assert memory.splitlines()[4] == "| 512 | - (1.7) |"
 
 
+def test_a_form_of_the_dense_rival_whose_batch_time_limits_may_need_less_memory_than_the_other(tmp_path):
+    cells = [
+        cell("roberta_sdpa_core", 512, None, 3.0, 4096, batch=10, tokens=5120),
+        cell("roberta_sdpa_core_blocks", 512, None, 3.0, 4096, batch=30, tokens=15360, batch_limited_by="time: 61 s"),
+        cell("linformer", 512, 128, 3.0, 4096, batch=40, tokens=20480),
+    ]
+    (tmp_path / "a.json").write_text(json.dumps(result(cells, largest_batch=True)))
+    assert main(["report", "--results", str(tmp_path)]) == 0
+    _, memory = (tmp_path / "README.md").read_text().split("**Times less memory than the dense rival**")
+    assert memory.splitlines()[4] == "| 512 | - |"
+
+
 def test_the_speed_up_is_the_median_over_the_rounds(tmp_path):
     ours = cell("linformer", 512, 128, 2.0, 1, all_seconds=[1.0, 2.0, 4.0])
     other = cell("roberta_fairseq", 512, None, 6.0, 1, all_seconds=[5.0, 6.0, 8.0])
