@@ -62,10 +62,11 @@ class Group:
         return _median(_hours(row, update) for row in self.rows)
 
     def after(self, hours: float) -> float | None:
-        """The median perplexity after so many hours, interpolated linearly between validations. None unless all runs
-        have one then: those that do alone are the slower ones, or the faster ones."""
-        found = [perplexity for row in self.rows if (perplexity := _after(row, hours)) is not None]
-        return statistics.median(found) if len(found) == len(self.rows) else None
+        """The median perplexity after so many hours, interpolated linearly between validations, over the runs whose
+        perplexity counts and whose log has a speed. None unless all of these have one then: those that do alone are the
+        slower ones, or the faster ones."""
+        found = [_after(row, hours) for row in self.rows if _end(row) is not None and training_hours(row)]
+        return None if None in found else _median(found)
 
 
 def groups(rows: Iterable[Row]) -> tuple[list[Group], list[str]]:

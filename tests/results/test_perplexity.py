@@ -109,6 +109,15 @@ def test_robertas_of_which_one_has_ended_by_then_have_no_median() -> None:
         assert table.rows[-1][-1] == then
 
 
+def test_a_roberta_that_is_not_counted_does_not_take_the_figure_of_the_others() -> None:
+    other = pretrained("roberta_s2", 200, 1600, "roberta", seed=2)
+    begun = {"finished": False, "updates": 100, "tokens": 360_000, "curve": [[100, 900.0]], "perplexity": None}
+    diverged = {"curve": [[500, 900.0], [1000, None]], "perplexity": None}
+    for changes in (begun, diverged, {"tokens_per_second": None}):
+        (table,), _ = perplexity_table([*ROWS, dataclasses.replace(other, **changes)])
+        assert table.rows[-1][-1] == "360.0"
+
+
 def test_a_run_that_started_from_a_converted_model_says_so() -> None:
     rows = [
         pretrained("a", 100, 2000, pretrained=Pretrained("converted", "model.safetensors")),
