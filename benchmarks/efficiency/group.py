@@ -145,15 +145,16 @@ class Group:
     def measure(self) -> None:
         """Measure all variants and add their cells."""
         ready: dict[Variant, Ready] = {}
-        for variant in self.variants:
-            try:
-                ready[variant] = self._prepare(variant)
-            except NotMeasured as error:
-                self._add(variant, status=error.status, reason=error.reason)
-                self._say(variant, f"{error.status.replace('_', ' ')}: {error.reason}")
-            self._release()
-        if ready:
-            self._time(ready)
+        with memory.no_more_than_there_is(self.device):
+            for variant in self.variants:
+                try:
+                    ready[variant] = self._prepare(variant)
+                except NotMeasured as error:
+                    self._add(variant, status=error.status, reason=error.reason)
+                    self._say(variant, f"{error.status.replace('_', ' ')}: {error.reason}")
+                self._release()
+            if ready:
+                self._time(ready)
         ready.clear()
         self._release()
         if any(MODELS[variant.model].compiled for variant in self.variants):
@@ -178,9 +179,8 @@ class Group:
         batch = self.given.sequences or 1
         self._check_predicted(variant, batch)
         try:
-            with memory.no_more_than_there_is(self.device):
-                model = build(variant.model, self.size, self.given.n, variant.k, self.dtype, self.device)
-                return self._warmed_up(variant, model, batch)
+            model = build(variant.model, self.size, self.given.n, variant.k, self.dtype, self.device)
+            return self._warmed_up(variant, model, batch)
         except NotMeasured:
             raise
         except UserError as error:

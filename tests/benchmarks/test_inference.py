@@ -136,6 +136,28 @@ def test_a_pass_that_takes_more_memory_than_there_is_does_not_end_the_program(in
     assert cell["status"] == "out_of_memory"
 
 
+def test_nor_does_a_pass_that_takes_more_in_the_rounds_where_the_other_models_are_in_memory(inference, monkeypatch):
+    class Large(torch.nn.Module):
+        def forward(self, tokens):
+            return torch.empty(3 * 2**29, dtype=torch.uint8)
+
+    class Heavy(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weights = torch.empty(2**30, dtype=torch.uint8)
+
+        def forward(self, tokens):
+            return tokens
+
+    monkeypatch.setattr(group, "build", lambda name, *_: Large() if name == "roberta_sdpa_core" else Heavy())
+    monkeypatch.setattr(memory, "available", lambda: 2**31)
+    cells = inference("--lengths", "16", "--models", "roberta_sdpa_core", "roberta_materialised")["cells"]
+    found = {cell["model"]: (cell["status"], cell["reason"]) for cell in cells}
+    assert found["roberta_materialised"] == ("ok", None)
+    status, reason = found["roberta_sdpa_core"]
+    assert status == "out_of_memory" and reason.startswith("in a round: ")
+
+
 def test_what_cannot_fit_is_not_tried(inference):
     words = ("--lengths", "64", "--models", "roberta_materialised", "--memory-limit", "1e-6")
     (cell,) = inference(*words)["cells"]
