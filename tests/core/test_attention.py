@@ -371,6 +371,7 @@ def test_parameters_that_are_initialised_late_can_be_saved_and_loaded() -> None:
             module.reset_parameters()
     layers, _ = _layers("none-linear")
     layers.load_state_dict(late.state_dict())
+    assert torch.equal(late[1].signature, layers[1].signature)
     x = torch.randn(2, 9, WIDTH)
     assert torch.equal(layers[1](x)[0], late[1](x)[0]) and late[1](x)[0].isfinite().all()
     assert late[0].q_proj.weight.abs().max() < (6 / (2 * WIDTH) / 2) ** 0.5, "Xavier's, not that of nn.Linear"

@@ -74,6 +74,16 @@ def test_a_hook_on_a_part_of_the_layer_sees_all_of_its_output(
 
 
 @torch.no_grad()
+def test_a_hook_before_the_attention_sees_all_of_its_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = _layer("layerwise-linear")
+    monkeypatch.setattr(layers, "_block_size", lambda _: 7)
+    seen: list[torch.Size] = []
+    layer.self_attn.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0].shape))
+    layer(torch.randn(2, N, WIDTH))
+    assert seen == [(2, N, WIDTH)]
+
+
+@torch.no_grad()
 def test_a_hook_that_sets_weights_does_not_undo_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """As quantization noise and torch.nn.utils.prune have one."""
     layer = _layer("layerwise-convolution-affine-stretch", False)

@@ -101,6 +101,7 @@ def test_the_linear_layers_begin_as_in_fairseq() -> None:
         bound = (gain * 3 / width) ** 0.5
         assert 0.97 * bound < linear.weight.abs().amax().item() <= bound
         assert linear.weight.std().item() == pytest.approx(bound / 3**0.5, rel=0.1)
+    assert not layer.out_proj.bias.any()
 
 
 @pytest.mark.parametrize("step", [1.0, 0.1])

@@ -58,8 +58,10 @@ def test_standard_input_is_lines_unless_said_otherwise() -> None:
 def test_a_line_without_end_is_skipped_and_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inputs, "LONGEST", 8)
     monkeypatch.setattr(items, "LONGEST", 8)
-    found = read(opened(None, stdin=b"short\n" + b"x" * 100 + b"\nlast"))
-    assert found == [("1", "short"), ("2", "longer than 8 bytes"), ("3", "last")]
+    long = b"x" * 100 + b"\n"
+    found = read(opened(None, stdin=b"the end\n" + long + b"last"))
+    assert found == [("1", "the end"), ("2", "longer than 8 bytes"), ("3", "last")]
+    assert [item.size for item in opened(None, stdin=long + b"last").items] == [len(long), 4], "for the progress"
 
 
 def test_tsv_without_a_header_is_texts_or_pairs(tmp_path: Path) -> None:
@@ -76,9 +78,10 @@ def test_tsv_without_a_header_is_texts_or_pairs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_tsv_with_a_header_has_named_columns(tmp_path: Path, end: str) -> None:
-    lines = ["index\tquestion\tsentence", "7\twhy\tso", "8\twhy"]
-    path = write(tmp_path / "dev.tsv", "".join(line + end for line in lines))
-    assert read(opened(path, "sentence")) == [("2", "so"), ("3", "expected 3 columns as in the first line, found 2")]
+    lines = ["index\tquestion\tsentence", "7\twhy\tso", "8\twhy", "9\twhy\tso\tmore"]
+    path = write(tmp_path / "DEV.TSV", "".join(line + end for line in lines))
+    expected = "expected 3 columns as in the first line, found"
+    assert read(opened(path, "sentence")) == [("2", "so"), ("3", f"{expected} 2"), ("4", f"{expected} 4")]
     assert read(opened(path, "sentence", "question"))[0] == ("2", ("so", "why"))
     with pytest.raises(UserError, match=r"no column 'text' in its first line, which has: index, question, sentence"):
         opened(path, "text")
@@ -204,6 +207,7 @@ def test_what_cannot_be_opened_is_said(tmp_path: Path) -> None:
         (path, ("text",), None, "lines have no columns"),
         (path, ("a", "b", "c"), "tsv", "--field a, b, c: expected"),
         (tmp_path, (), "tsv", "is a folder of documents"),
+        (tmp_path, ("text",), None, "is a folder of documents"),
         (None, (), "parquet", "standard input"),
         (write(tmp_path / "empty.tsv", ""), ("text",), None, "the file is empty"),
     ]
