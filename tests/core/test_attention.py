@@ -209,6 +209,7 @@ def test_hooks_on_the_linear_maps_see_short_inputs_too(case: str, rows: int) -> 
         linear.register_forward_pre_hook(lambda module, args: seen.append(args[0].shape))
     torch.testing.assert_close(layers[0](x)[0], expected)
     assert seen == [(2, rows, WIDTH)] * 2, "quantisation noise is such a hook"
+    layers, _ = _layers(case)
     layers[0].k_proj = torch.nn.Sequential(layers[0].k_proj)  # as LoRA and others put a module in its place
     torch.testing.assert_close(layers[0](x)[0], expected)
 

@@ -159,7 +159,7 @@ def test_parquet(tmp_path: Path) -> None:
 
 def test_a_folder_of_documents(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
-    write(tmp_path / "b" / "1.txt", "two\n\nparagraphs\n")
+    write(tmp_path / "b" / "1.txt", "\ufefftwo\n\nparagraphs\n")
     write(tmp_path / "a.txt", b"\xff\xfe")
     write(tmp_path / ".hidden", "x")
     os.mkfifo(tmp_path / "c")  # a pipe that nobody writes to would be waited for
@@ -170,6 +170,14 @@ def test_a_folder_of_documents(tmp_path: Path) -> None:
         ("b/1.txt", "two paragraphs"),
         ("c", "not a regular file"),
     ]
+
+
+def test_a_document_may_be_as_long_as_a_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (inputs, items):
+        monkeypatch.setattr(module, "LONGEST", 8)
+    for length in (8, 9):
+        write(tmp_path / str(length), "x" * length)
+    assert read(opened(tmp_path)) == [("8", "x" * 8), ("9", "longer than 8 bytes")]
 
 
 def test_a_folder_that_cannot_be_read_is_reported(tmp_path: Path, unreadable: Path) -> None:
