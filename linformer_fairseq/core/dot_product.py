@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 _cudnn = threading.Lock()
 _were_enabled: list[bool] = []
-"""For each `without_cudnn` that has begun and not ended, in any thread: whether the kernel was enabled before them."""
+"""For each `without_cudnn` that has begun and not ended, in any thread: whether it found the kernel enabled."""
 _LARGEST_IN_TRAINING = 1 << 17
 """Largest number of scores per head and sequence for attention in steps in training without dropout."""
 _MOST_ROWS_IN_TRAINING = 256
@@ -72,8 +72,7 @@ def without_cudnn() -> Iterator[None]:
     """
     # The setting is the process's, not the thread's: the first to enter turns it off, the last to leave restores it.
     with _cudnn:
-        enabled: bool = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
-        _were_enabled.append(_were_enabled[0] if _were_enabled else enabled)
+        _were_enabled.append(torch.backends.cuda.cudnn_sdp_enabled())  # type: ignore[no-untyped-call]
         torch.backends.cuda.enable_cudnn_sdp(False)
     try:
         yield

@@ -160,6 +160,9 @@ def test_a_program_names_only_what_it_wants_otherwise() -> None:
     assert LinformerRobertaModel.build_model(shorter, task).max_positions() == 32
     old = SimpleNamespace(cfg=None, args=Namespace(tokens_per_sample=24), source_dictionary=dictionary)
     assert LinformerRobertaModel.build_model(given, old).max_positions() == 24  # as multilingual_masked_lm
+    without = SimpleNamespace(cfg=None, args=None, source_dictionary=dictionary, max_positions=lambda: None)
+    with pytest.raises(ValueError, match="the task has no length to take"):
+        LinformerRobertaModel.build_model(given, without)
 
 
 @pytest.mark.parametrize(
@@ -173,6 +176,10 @@ def test_a_program_names_only_what_it_wants_otherwise() -> None:
         ({"projected_dim": [[1, 2, 3, 4]] * 3}, "sharing=layerwise gives them one projection; use sharing=none"),
         ({"max_positions": 16}, "tokens_per_sample is 32, but model.max_positions .n. is 16"),
         ({"sharing": "none", "quant_noise_pq": 0.1}, "quant_noise_pq=0.1 does not work with sharing=none"),
+        (
+            {"projection": "mean_pool", "projected_dim": [[1, 2, 3, 4]] * 3, "quant_noise_pq": 0.1},
+            "quant_noise_pq=0.1 does not work with sharing=layerwise",
+        ),
         ({"quant_noise_scalar": 2.0}, "quant_noise_scalar=2.0: fairseq cannot"),
         ({"quant_noise_pq": 0.1, "checkpoint_activations": True}, "quant_noise_pq=0.1 with checkpoint_activations"),
         ({"quant_noise_pq": 0.1, "offload_activations": True}, "quant_noise_pq=0.1 with checkpoint_activations"),

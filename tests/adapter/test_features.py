@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.parallel import DistributedDataParallel
 
-from linformer_fairseq.core import PROJECTIONS, SHARINGS, compiling, convolution
+from linformer_fairseq.core import PROJECTIONS, SHARINGS, compiling, convolution, windows
 from linformer_fairseq.core import layer as core_layer
 from linformer_fairseq.modules import encoder as encoders
 from linformer_fairseq.modules import encoder_layer as encoder_layers
@@ -217,6 +217,7 @@ def test_offloading_moves_what_the_backward_pass_needs(monkeypatch: pytest.Monke
     gradients(build(offload_activations=True).train())
     inputs = moved.count(torch.Size([2, 12, OPTIONS["encoder_embed_dim"]]))
     assert inputs >= OPTIONS["encoder_layers"]
+    assert torch.Size([2, 12, OPTIONS["encoder_ffn_embed_dim"]]) not in moved, "computed again"
 
 
 @pytest.mark.parametrize("option", ["checkpoint_activations", "offload_activations"])
@@ -337,6 +338,10 @@ def test_full_blocks_are_projected_without_gathering_windows(monkeypatch: pytest
     assert not gathered
     encoder(padded)
     assert gathered
+    gathered.clear()
+    monkeypatch.setattr(windows, "depends_on_values", lambda _: False)  # as on a GPU, where sizes are not compared
+    encoder(full)
+    assert not gathered
 
 
 @pytest.mark.parametrize("capturing", [False, True])

@@ -26,6 +26,7 @@ from torch import nn
 from linformer_fairseq import register
 from linformer_fairseq.checkpoints.reading import CheckpointError
 from linformer_fairseq.models import LinformerRobertaModel
+from linformer_fairseq.models.legacy_checkpoint import complete_options
 from tests.adapter.building import from_command_line
 from tests.binarised import write_task
 from tests.checkpoint_files import save
@@ -202,11 +203,13 @@ def test_pre_norm_is_known_by_its_weights(data: Path) -> None:
     assert_features_of(example, model)
 
 
-@pytest.mark.parametrize("norm", [True, False])
-def test_a_norm_of_the_embeddings_is_known_by_its_weights(data: Path, norm: bool) -> None:
+@pytest.mark.parametrize(("norm", "name"), [(True, "layernorm_embedding"), (True, "emb_layer_norm"), (False, "none")])
+def test_a_norm_of_the_embeddings_is_known_by_its_weights(data: Path, norm: bool, name: str) -> None:
+    """Earlier versions of fairseq have another name for it."""
     example, path = example_checkpoint(data, "key_value", layernorm_embedding=norm)
     state = torch.load(path, weights_only=False)
     state["cfg"]["model"].layernorm_embedding = not norm
+    state["model"] = {key.replace("layernorm_embedding", name): weight for key, weight in state["model"].items()}
     torch.save(state, path)
     (model,), cfg, _ = checkpoint_utils.load_model_ensemble_and_task([str(path)], {"data": str(data)})
     assert cfg.model.layernorm_embedding == norm
@@ -246,6 +249,12 @@ def test_untied_output_weights_stay_untied(data: Path) -> None:
     (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(path)], {"data": str(data)})
     torch.testing.assert_close(model.encoder.lm_head.weight, state["model"][key])
     assert model.encoder.sentence_encoder.embed_tokens.weight is not model.encoder.lm_head.weight
+
+
+def test_a_damaged_signature_is_left_to_the_loading() -> None:
+    state = {"model": {"encoder.sentence_encoder.layers.0.self_attn.signature": torch.tensor([])}}
+    complete_options(state)
+    assert state.keys() == {"model"}
 
 
 def test_an_incomplete_one_is_refused_by_name(data: Path) -> None:

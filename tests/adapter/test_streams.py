@@ -243,14 +243,16 @@ def test_a_long_text_is_encoded_in_pieces_to_the_same_ids(tokenized: Any, monkey
     encoder = TextEncoder(tokenized.bpe, tokenized.task.source_dictionary)
     line = f"{LONG}  two blanks   three naïve " + "漢" * 12 + " end"
     expected = tokenized.encode(line)[1:-1].tolist()
-    for size in (40, 100, 10_000):
+    for size in (*range(30, 60), 100, 10_000):
         monkeypatch.setattr(encoding, "_PIECE", size)
         assert encoder(line).tolist() == expected
     assert encoder("").tolist() == []
     monkeypatch.setattr(encoding, "_PIECE", 40)
     some = encoder(line, at_most=20).tolist()
     assert 20 <= len(some) < 60 and some == expected[: len(some)]
+    assert 20 <= len(masked_pieces(line, tokenized.bpe, at_most=20)) < 60
     assert len(encoder("x" * 1000)) > 0, "a word longer than a piece ends, too"
+    assert encoding._end_of_piece("a " + "x" * 1000, 1) == 41, "and behind a space"
 
 
 @pytest.mark.parametrize("strips", [False, True])
@@ -284,6 +286,11 @@ def test_words_are_not_cached_for_ever(tmp_path: Path, monkeypatch: pytest.Monke
     assert len(list(hub.embed(texts()))) == 500
     hub.bpe.bpe.cache.clear()
     assert len(list(hub.fill_masks((f"{text} <mask>" for text in texts()), topk=1))) == 500
+
+
+def test_the_space_before_a_mask_is_that_of_its_token(tokenized: Any) -> None:
+    bpe = tokenized.bpe
+    assert masked_pieces("to the <mask> end", bpe) == [*pieces("to the", bpe), "<mask>", *pieces(" end", bpe)]
 
 
 @pytest.mark.parametrize("after", ["😀", "日本 and", "“and”", " 日本 and", "and"])

@@ -50,6 +50,19 @@ def test_sound(checkpoint: Path) -> None:
     assert check_bytes(checkpoint) == (Bytes.SOUND, "")
 
 
+@pytest.mark.parametrize("size", [1, 21, 22, 23])
+def test_it_is_written_in_any_pieces(tmp_path: Path, size: int) -> None:
+    plain = io.BytesIO()
+    torch.save(make_state(7), plain)
+    with (tmp_path / "pieces.pt").open("wb") as file:
+        writer = ChecksumWriter(file)
+        plain.seek(0)
+        while piece := plain.read(size):
+            writer.write(piece)
+        writer.finish()
+    assert check_bytes(tmp_path / "pieces.pt") == (Bytes.SOUND, "")
+
+
 @pytest.mark.slow
 def test_every_flipped_bit_is_seen(checkpoint: Path) -> None:
     content, generator = checkpoint.read_bytes(), random.Random(1)
@@ -84,12 +97,26 @@ def test_without_a_checksum(tmp_path: Path) -> None:
     content = path.read_bytes()
     assert [length for length in range(len(content)) if _found(path, content[:length]) is not Bytes.DAMAGED] == []
 
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.comment = bytes(65_535)
+    assert check_bytes(path) == (Bytes.NO_CHECKSUM, "")
+
     tensor = content.index(torch.full((5,), 7.0).numpy().tobytes())
     flipped = bytearray(content)
     flipped[tensor] ^= 1
     path.write_bytes(flipped)
     found, reason = check_bytes(path)
     assert found is Bytes.DAMAGED and "data/0" in reason
+
+
+def test_a_failing_disk_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_: zipfile.ZipFile) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    torch.save(make_state(7), tmp_path / "theirs.pt")
+    monkeypatch.setattr(zipfile.ZipFile, "testzip", fails)
+    with pytest.raises(OSError, match="Input/output error"):
+        check_bytes(tmp_path / "theirs.pt")
 
 
 def test_broken_archives_raise_nothing(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import errno
 import io
 import os
 import pickle
+import struct
 import sys
 import zipfile
 from collections.abc import Callable
@@ -87,6 +88,11 @@ def test_numbers_only() -> None:
         number(np.dtype("O"), b"12345678")
     with pytest.raises(ValueError, match="expected 8 bytes"):
         number(NumberType("f8"), b"1")
+    kind = NumberType("f8")
+    with pytest.raises(ValueError, match="byte order 'x'"):
+        kind.__setstate__((3, "x"))
+    kind.__setstate__((3, ">"))
+    assert number(kind, struct.pack(">d", 2.5)) == 2.5
 
 
 def test_omegaconf_containers_load(tmp_path: Path, state: dict[str, Any]) -> None:

@@ -424,7 +424,7 @@ def test_gradients_of_each_sequence_by_vmap(case: str, dtype: torch.dtype) -> No
         torch.testing.assert_close(rows[~mask], layer(x, mask)[0][~mask], atol=tolerance, rtol=tolerance)
 
 
-@pytest.mark.parametrize("signature", [[], [0, 9, N, K], [0, 0], [0.5, 0.0, float("nan"), 7.0]])
+@pytest.mark.parametrize("signature", [[], [0, 0, N], [0, 9, N, K], [0, 0], [0.5, 0.0, float("nan"), 7.0]])
 def test_a_damaged_signature_is_named(signature: list[float]) -> None:
     layers, _ = _layers("headwise-linear")
     state = layers.state_dict() | {"1.signature": torch.tensor(signature)}

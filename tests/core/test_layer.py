@@ -38,19 +38,24 @@ def _layer(case: str, normalize_before: bool = False) -> LinformerEncoderLayer:
     return made.eval()
 
 
+@pytest.mark.parametrize("before", [False, True])
 @torch.no_grad()
-def test_the_layer_in_plain_torch_is_post_norm_with_gelu() -> None:
-    settings = settings_of("none-linear")
-    layer = LinformerEncoderLayer(settings, 0, None, ffn_dim=40).eval()
-    randomise(layer)
+def test_the_layer_in_plain_torch_is_post_norm_or_pre_norm_with_gelu(before: bool) -> None:
+    layer = _layer("none-linear", normalize_before=before)
     x = torch.randn(2, N, WIDTH)
 
     def norm(x: torch.Tensor, module: torch.nn.LayerNorm) -> torch.Tensor:
         return F.layer_norm(x, (WIDTH,), module.weight, module.bias)
 
-    attended = norm(x + layer.self_attn(x)[0], layer.self_attn_layer_norm)
-    hidden = F.gelu(F.linear(attended, layer.fc1.weight, layer.fc1.bias))
-    expected = norm(attended + F.linear(hidden, layer.fc2.weight, layer.fc2.bias), layer.final_layer_norm)
+    def feed_forward(x: torch.Tensor) -> torch.Tensor:
+        return F.linear(F.gelu(F.linear(x, layer.fc1.weight, layer.fc1.bias)), layer.fc2.weight, layer.fc2.bias)
+
+    if before:
+        attended = x + layer.self_attn(norm(x, layer.self_attn_layer_norm))[0]
+        expected = attended + feed_forward(norm(attended, layer.final_layer_norm))
+    else:
+        attended = norm(x + layer.self_attn(x)[0], layer.self_attn_layer_norm)
+        expected = norm(attended + feed_forward(attended), layer.final_layer_norm)
     torch.testing.assert_close(layer(x), expected)
 
 
@@ -80,6 +85,19 @@ def test_a_hook_before_the_attention_sees_all_of_its_input(monkeypatch: pytest.M
     seen: list[torch.Size] = []
     layer.self_attn.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0].shape))
     layer(torch.randn(2, N, WIDTH))
+    assert seen == [(2, N, WIDTH)]
+
+
+@pytest.mark.parametrize("register", ["register_full_backward_hook", "register_full_backward_pre_hook"])
+def test_a_backward_hook_sees_all_gradients_of_a_recomputed_layer(
+    register: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer = _layer("layerwise-linear")
+    layer.recompute = True
+    monkeypatch.setattr(layers, "_block_size", lambda _: 7)
+    seen: list[torch.Size] = []
+    getattr(layer.fc2, register)(lambda module, *gradients: seen.append(gradients[-1][0].shape))
+    layer(torch.randn(2, N, WIDTH)).sum().backward()
     assert seen == [(2, N, WIDTH)]
 
 
@@ -116,6 +134,10 @@ def test_blocks_give_what_the_whole_gives(
         fresh = before.clone()
         layer(fresh, mask, overwrite=True)
         assert torch.equal(fresh, before), "gradients need the input as it was"
+        fresh.requires_grad_()
+        with torch.no_grad():
+            layer(fresh, mask, overwrite=True)
+        assert torch.equal(fresh, before), "and so does a checkpoint, which has saved it"
         same = before[:1].expand_as(before)  # all in the memory of the first
         with torch.no_grad():
             torch.testing.assert_close(layer(same, mask, overwrite=True), layer(same.clone(), mask))
@@ -246,6 +268,7 @@ def test_dropout_is_drawn_alike_with_and_without_gradients(monkeypatch: pytest.M
 def test_autocast_decides_the_dtype_of_blocks_too(monkeypatch: pytest.MonkeyPatch) -> None:
     layer = _layer("layerwise-linear", normalize_before=True)
     monkeypatch.setattr(layers, "_block_size", lambda _: 8)
+    layer.__dict__["dropout_module"] = torch.Tensor.float  # on a GPU, autocast computes layer norms in it
     x = torch.randn(2, N, WIDTH).bfloat16()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         whole = layer(x)

@@ -16,6 +16,7 @@ import pytest
 
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.prediction import inputs, items
+from linformer_fairseq.prediction import parquet as rows
 from linformer_fairseq.prediction.inputs import open_source
 from linformer_fairseq.prediction.items import Source
 
@@ -155,6 +156,16 @@ def test_parquet(tmp_path: Path) -> None:
     write(path, b"no such file")
     with pytest.raises(UserError, match="not a whole parquet file"):
         opened(path)
+
+
+def test_what_is_no_text_in_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    for module in (rows, items):
+        monkeypatch.setattr(module, "LONGEST", 8)
+    texts = pyarrow.array([b"a\xff", b"x" * 9, b"x" * 8]).view(pyarrow.string())
+    parquet.write_table(pyarrow.table({"text": texts}), tmp_path / "some.parquet")
+    expected = ["not UTF-8: byte 0xff at offset 1 of the text", "longer than 8 bytes", "x" * 8]
+    assert [text for _, text in read(opened(tmp_path / "some.parquet"))] == expected
 
 
 def test_a_folder_of_documents(tmp_path: Path) -> None:

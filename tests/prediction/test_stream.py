@@ -29,6 +29,12 @@ def sums(rows: list[Ids]) -> list[int]:
     return [int(row.sum()) for row in rows]
 
 
+def test_of_many_errors_the_first_are_there_before_all_are_read() -> None:
+    texts = iter([ValueError("no text")] * 1000)
+    next(compute_in_order(texts, encode, sums, Batching(20, 4)))
+    assert len(list(texts)) > 900
+
+
 @given(st.lists(st.lists(st.integers(1, 20), max_size=3), max_size=40), st.integers(1, 60), st.integers(1, 4))
 def test_results_come_in_order(texts: list[list[int]], tokens: int, batches: int) -> None:
     found = list(compute_in_order(texts, encode, sums, Batching(tokens, batches)))
