@@ -24,6 +24,7 @@ from benchmarks.efficiency.store import read
 from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import naming
+from linformer_fairseq.files.markdown import picture
 
 TITLES: dict[str | None, str] = {
     "table1": "Table 1 of the paper",
@@ -119,4 +120,4 @@ def _plot(function: str, result: Result, out: Path, stem: str) -> list[str]:
     from benchmarks.efficiency import plots
 
     getattr(plots, function)(result, out / f"{stem}.png")
-    return ["", f"![{stem}]({stem}.png)", ""]
+    return ["", picture(stem, Path(f"{stem}.png")), ""]

@@ -134,6 +134,14 @@ def test_the_same_results_give_the_same_files(table3, tmp_path):
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
 
 
+def test_a_plot_of_a_file_whose_name_has_spaces(tmp_path):
+    pytest.importorskip("matplotlib")
+    cells = [cell("roberta_sdpa_core", n, None, float(n), 1) for n in (512, 1024)]
+    (tmp_path / "my gpu.json").write_text(json.dumps(result(cells, preset="figure2")))
+    assert main(["report", "--results", str(tmp_path)]) == 0
+    assert "![my gpu](my%20gpu.png)" in (tmp_path / "README.md").read_text()
+
+
 def test_the_largest_batch_is_what_memory_means_there(tmp_path):
     cells = [
         cell("roberta_materialised", 512, None, 3.0, 4096, batch=10, tokens=5120),
