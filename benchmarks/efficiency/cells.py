@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from benchmarks.efficiency.models.registry import MODELS
 from benchmarks.efficiency.presets import FORMS
-from benchmarks.efficiency.store import Cell
+from benchmarks.efficiency.store import Cell, of_preset
 from benchmarks.efficiency.timing import times_faster
+from linformer_fairseq.files.json_records import naming
 
 STORED, FUSED, HUGGING_FACE = "roberta_materialised", "roberta_fairseq", "roberta_hf"
 DENSE_FORMS = dict(zip(FORMS, ("in one piece", "in our blocks"), strict=True))
@@ -106,6 +108,20 @@ def unique_inputs(result: Result) -> list[dict[str, Any]]:
 def by_length_alone(result: Result) -> bool:
     """Whether all models of a length had the same input: then a table or a plot by length shows all cells."""
     return len(unique_inputs(result)) == len({cell["length"] for cell in result["cells"]})
+
+
+def by_lengths(results: Path, preset: str) -> list[tuple[Path, Result]]:
+    """The files of a preset for the tables by length; `linformer benchmark report` lists the cells of the others.
+
+    Raises:
+        UserError: a file of results cannot be read.
+    """
+    found = []
+    for path, result in of_preset(results, preset):
+        with naming(path):
+            if by_length_alone(result):
+                found.append((path, result))
+    return found
 
 
 def same_input(cell: Cell) -> dict[str, Any]:

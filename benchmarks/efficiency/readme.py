@@ -16,6 +16,7 @@ from benchmarks.efficiency.cells import (
     Result,
     best_of,
     both_forms,
+    by_lengths,
     cell_of,
     label,
     ours_of,
@@ -26,7 +27,7 @@ from benchmarks.measuring import ROOT, said
 from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import naming, read_object
-from linformer_fairseq.files.markdown import markdown_table
+from linformer_fairseq.files.markdown import markdown_table, picture
 
 PAGES = ("README.md", "docs/performance.md", "benchmarks/NOTES.md")
 LONGEST_SHORT = 128
@@ -40,7 +41,7 @@ def speed(results: Path) -> list[str]:
     with both forms of the dense rival, and Figure 2 is of the same machine, if there is one."""
     trainings = [read(path) for path in files_of("training", results)]
     training = next((one for one in trainings if not one["settings"]["preset"] and both_forms(one)), None)
-    forwards = [result for _, result in of_preset(results, "figure2")]
+    forwards = [result for _, result in by_lengths(results, "figure2")]
     if not forwards:
         return []
     machine = training and training["provenance"]["hardware"]
@@ -75,7 +76,7 @@ def _ratio(result: Result, ours: str | None, model: str, **wanted: Any) -> str:
 def figure2(results: Path) -> list[str]:
     """Figure 2's models by length, for each file of that preset."""
     lines: list[str] = []
-    for path, result in of_preset(results, "figure2"):
+    for path, result in by_lengths(results, "figure2"):
         lines += [*tables.by_length(result), "", *tables.outliers_note(result), *tables.notes(result), ""]
         lines += _picture(results, path.stem, "time and memory against n")
     return lines
@@ -84,14 +85,14 @@ def figure2(results: Path) -> list[str]:
 def table1(results: Path) -> list[str]:
     """Table 1 of the paper, for each file of that preset."""
     lines: list[str] = []
-    for path, result in of_preset(results, "table1"):
+    for path, result in by_lengths(results, "table1"):
         lines += [*exponents.table1(result), "", *_picture(results, path.stem, "time and memory against n")]
     return lines
 
 
 def energy(results: Path) -> list[str]:
     """Energy of inference, for each file of Figure 2."""
-    found = of_preset(results, "figure2")
+    found = by_lengths(results, "figure2")
     return [line for _, result in found for line in [*energy_table(result, WATTS), ""]]
 
 
@@ -109,7 +110,7 @@ def short_ranges(results: Path) -> list[str]:
 def table3(results: Path) -> list[str]:
     """Table 3 of the paper, for each file of that preset."""
     lines: list[str] = []
-    for path, result in of_preset(results, "table3"):
+    for path, result in by_lengths(results, "table3"):
         lines += [*tables.table3(result), "", *_picture(results, f"{path.stem}_ratios", "Table 3")]
     return lines
 
@@ -131,7 +132,7 @@ def of_kind(kind: str, results: Path) -> list[str]:
 def _picture(results: Path, stem: str, text: str) -> list[str]:
     """A line that shows a plot of the report, if it exists, on a page in a folder next to results/."""
     there = (results / "efficiency" / f"{stem}.png").is_file()
-    return [f"![{text}](../results/efficiency/{stem}.png)", ""] if there else []
+    return [picture(text, Path("../results/efficiency", f"{stem}.png")), ""] if there else []
 
 
 PARTS: dict[str, Callable[[Path], list[str]]] = {

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.efficiency import exponents, paper, tables
-from benchmarks.efficiency.cells import STORED, Result, cells_of
+from benchmarks.efficiency.cells import STORED, Result, by_lengths, cells_of
 from benchmarks.efficiency.energy import WATTS, energy_table
 from benchmarks.efficiency.store import of_preset
 from linformer_fairseq.files.json_records import naming
-from linformer_fairseq.files.markdown import markdown_table
+from linformer_fairseq.files.markdown import markdown_table, picture
 from linformer_fairseq.report.section import Missing, Part, shown
 from linformer_fairseq.results.paper import SOURCE
 
@@ -19,7 +19,7 @@ _MEASURE = "linformer benchmark inference --preset"
 
 def table1(results: Path) -> Iterator[Part]:
     """The paper's orders of growth beside the exponents that were measured."""
-    found = of_preset(results, "table1")
+    found = by_lengths(results, "table1")
     for path, result in found:
         with naming(path):
             lines = [_title(result), *exponents.table1(result)]
@@ -35,7 +35,7 @@ def table1(results: Path) -> Iterator[Part]:
 def table3(results: Path) -> Iterator[Part]:
     """Ratios by n and k, the paper's in brackets."""
     lengths, devices = set[int](), set[str]()
-    for path, result in of_preset(results, "table3"):
+    for path, result in by_lengths(results, "table3"):
         with naming(path):
             lines = [_title(result, with_lengths=True), *tables.table3(result)]
             has_picture = bool(cells_of(result, model=STORED, status="ok"))
@@ -58,7 +58,7 @@ def table3(results: Path) -> Iterator[Part]:
 def figure2(results: Path) -> Iterator[Part]:
     """Tokens per second and memory of all models by length, and the plot."""
     devices = set[str]()
-    for path, result in of_preset(results, "figure2"):
+    for path, result in by_lengths(results, "figure2"):
         with naming(path):
             lines = [_title(result), *tables.by_length(result), ""]
             lines += [*tables.outliers_note(result), *tables.notes(result)]
@@ -84,7 +84,7 @@ def short_inputs(results: Path) -> Iterator[Part]:
 
 def energy(results: Path) -> Iterator[Part]:
     """Estimated energy of inference by length."""
-    for path, result in of_preset(results, "figure2"):
+    for path, result in by_lengths(results, "figure2"):
         with naming(path):
             lines = [_title(result), *energy_table(result, WATTS)]
         yield from lines
@@ -100,7 +100,7 @@ def _title(result: Result, with_lengths: bool = False) -> str:
 def _picture(results: Path, stem: str, text: str) -> Iterator[Part]:
     yield ""
     draw = f"linformer benchmark report --results {results.name}/efficiency"
-    yield from shown(results, [f"![{text}](efficiency/{stem}.png)"], draw)
+    yield from shown(results, [picture(text, Path("efficiency", f"{stem}.png"))], draw)
     yield ""
 
 

@@ -47,6 +47,21 @@ def test_what_stands_between_markers_is_made_anew(tmp_path):
     assert readme.filled(page, tmp_path) == page
 
 
+@pytest.mark.parametrize("part", ["table1", "table3", "figure2", "energy", "speed"])
+def test_several_inputs_of_a_length_are_in_no_table_by_length(tmp_path, part):
+    folder = tmp_path / "efficiency"
+    folder.mkdir()
+    cells = []
+    for batch in (1, 8):
+        cells.append(cell("roberta_sdpa_core", 512, None, 3.0, 1, wanted_batch=batch, batch=batch))
+        cells.append(cell("linformer", 512, 128, 1.0, 1, wanted_batch=batch, batch=batch))
+    preset = part if part in ("table1", "table3") else "figure2"
+    for count, shown in ((4, False), (2, True)):
+        content = result(cells[:count], preset=preset, projected_dims=[128])
+        (folder / "inference.json").write_text(json.dumps(content))
+        assert bool(readme.PARTS[part](tmp_path)) is shown
+
+
 def test_the_short_table_has_how_many_times_faster_ours_is(tmp_path):
     folder = tmp_path / "efficiency"
     folder.mkdir()

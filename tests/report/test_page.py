@@ -249,6 +249,16 @@ def test_two_files_of_a_table_have_two_titles(small: Path) -> None:
     assert titles == ["some machine, n = 512", "some machine, n = 1,024"]
 
 
+def test_several_inputs_of_a_length_are_not_shown_as_one(small: Path) -> None:
+    for name in ("table1", "table3", "figure2"):
+        path = small / f"efficiency/inference_{name}.json"
+        stored = json.loads(path.read_text())
+        stored["cells"] += [cell | {"wanted_batch": 8, "batch": 8} for cell in stored["cells"]]
+        path.write_text(json.dumps(stored))
+    found = Page(page(small))
+    assert not any("some machine" in found.sections[name] for name in ("table1", "table3", "figure2"))
+
+
 def test_a_measurement_on_a_gpu_is_not_missing(small: Path) -> None:
     for name in ("table3", "figure2"):
         path = small / f"efficiency/inference_{name}.json"
