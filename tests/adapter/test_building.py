@@ -19,6 +19,7 @@ import linformer_fairseq.models.roberta
 from linformer_fairseq.core import PROJECTIONS, SHARINGS, LinformerSettings, count_projection_parameters
 from linformer_fairseq.models import LinformerRobertaConfig, LinformerRobertaModel
 from linformer_fairseq.models.architectures import ARCHITECTURES
+from linformer_fairseq.models.options import attention_settings, fill_defaults
 from tests.adapter.building import WORDS, from_command_line, from_hydra, make_dictionary
 
 SIZES = {"encoder_layers": 3, "encoder_embed_dim": 16, "encoder_ffn_embed_dim": 24, "encoder_attention_heads": 4}
@@ -174,7 +175,7 @@ def test_a_program_names_only_what_it_wants_otherwise() -> None:
         ({"projected_dim": "eight"}, "projected_dim is 'eight'"),
         ({"projection": "max_pool", "freeze_projection": True}, "projection=max_pool has no parameters"),
         ({"projected_dim": [[1, 2, 3, 4]] * 3}, "sharing=layerwise gives them one projection; use sharing=none"),
-        ({"max_positions": 16}, "tokens_per_sample is 32, but model.max_positions .n. is 16"),
+        ({"max_positions": 31}, "tokens_per_sample is 32, but model.max_positions .n. is 31"),
         ({"sharing": "none", "quant_noise_pq": 0.1}, "quant_noise_pq=0.1 does not work with sharing=none"),
         (
             {"projection": "mean_pool", "projected_dim": [[1, 2, 3, 4]] * 3, "quant_noise_pq": 0.1},
@@ -191,6 +192,10 @@ def test_a_program_names_only_what_it_wants_otherwise() -> None:
         ({"quant_noise_pq": 2.0}, "quant_noise_pq=2.0: expected a number of at least 0 and at most 1"),
         ({"quant_noise_pq": 0.1, "quant_noise_pq_block_size": 7}, "block_size=7 does not divide encoder_embed_dim=16"),
         (
+            {"quant_noise_pq": 0.1, "quant_noise_pq_block_size": 16, "encoder_ffn_embed_dim": 24},
+            "block_size=16 does not divide encoder_ffn_embed_dim=24",
+        ),
+        (
             {"quant_noise_pq": 0.1, "quant_noise_pq_block_size": 0},
             "block_size=0: expected a whole number",
         ),
@@ -199,6 +204,19 @@ def test_a_program_names_only_what_it_wants_otherwise() -> None:
 def test_contradictions_are_refused_when_the_model_is_built(data: Path, changes: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         from_hydra(data, {"_name": "linformer_roberta", **TINY, **changes}, {"tokens_per_sample": 32})
+
+
+def test_noise_with_offloading_is_refused_before_the_model_is_built() -> None:
+    args = Namespace(**TINY, quant_noise_pq=0.1, offload_activations=True)
+    fill_defaults(args)
+    with pytest.raises(ValueError, match="offload_activations"):
+        attention_settings(args)
+
+
+def test_noise_goes_with_pooling_in_every_mode_of_sharing() -> None:
+    args = Namespace(**TINY, quant_noise_pq=0.1, projection="mean_pool", sharing="none")
+    fill_defaults(args)
+    assert attention_settings(args).is_pooling
 
 
 def test_an_unknown_choice_is_refused_by_both_entry_points(data: Path, capsys: pytest.CaptureFixture[str]) -> None:

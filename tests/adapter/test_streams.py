@@ -253,6 +253,7 @@ def test_a_long_text_is_encoded_in_pieces_to_the_same_ids(tokenized: Any, monkey
     assert 20 <= len(masked_pieces(line, tokenized.bpe, at_most=20)) < 60
     assert len(encoder("x" * 1000)) > 0, "a word longer than a piece ends, too"
     assert encoding._end_of_piece("a " + "x" * 1000, 1) == 41, "and behind a space"
+    assert encoding._end_of_piece("a" + " b" * 17 + " " * 7 + "c", 0) == 33, "not between spaces"
 
 
 @pytest.mark.parametrize("strips", [False, True])

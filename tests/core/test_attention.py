@@ -747,6 +747,13 @@ def test_long_windows_do_not_overflow_in_fp16(lengths: tuple[int, ...], strides:
     torch.testing.assert_close(rows, torch.full_like(rows, largest), rtol=2e-3, atol=0)
 
 
+def test_what_is_missing_to_one_is_computed_in_single_precision() -> None:
+    kernel = torch.full((1, 3), 1 / 3).bfloat16()
+    missing = convolution._missing(kernel, torch.ones(1, 1, 3, dtype=torch.bool))
+    torch.testing.assert_close(missing, 1 - kernel.float().sum().view(1, 1, 1))
+    assert missing.item() != 0, "as in bf16, where the sum rounds to one"
+
+
 def test_k_above_n_is_allowed_with_a_warning() -> None:
     for projection in PROJECTIONS:
         with pytest.warns(UserWarning, match="not below max_positions"):

@@ -125,7 +125,9 @@ def test_values_can_be_added_without_another_number_in_checkpoints(
         ({"projected_dim": 0}, "projected_dim (k) is 0 in layer 0; expected at least 1"),
         ({"projected_dim": [4, 4, -1]}, "projected_dim (k) is -1 in layer 2"),
         ({"projected_dim": [4, 4]}, "lists 2 layers ([4, 4]), but the encoder has 3"),
+        ({"projected_dim": [4, 4, 4, 4]}, "lists 4 layers ([4, 4, 4, 4]), but the encoder has 3"),
         ({"projected_dim": [[4, 4], [4], [4, 4]], "sharing": "none"}, "lists 1 heads for layer 1 ([4])"),
+        ({"projected_dim": [[4, 4], [4, 4], [4, 4, 4]], "sharing": "none"}, "lists 3 heads for layer 2 ([4, 4, 4])"),
         ({"projected_dim": "four"}, "projected_dim is 'four'; expected one integer k"),
         ({"projected_dim": 2.5}, "projected_dim is 2.5"),
         ({"projected_dim": True}, "projected_dim is True"),
@@ -144,11 +146,16 @@ def test_values_can_be_added_without_another_number_in_checkpoints(
         ({"kernel_strides": 0}, "kernel_strides is 0; expected an integer of at least 1"),
         ({"kernel_strides": 2}, "kernel_strides=2 is the size of a convolution's kernel, but projection=linear"),
         ({"projection": "convolution", "kernel_strides": 5}, "projected_dim (k) = 4; expected at most k"),
+        (
+            {"projection": "convolution", "kernel_strides": 3, "projected_dim": [[4, 2]] * 3, "sharing": "none"},
+            "projected_dim (k) = 2; expected at most k",
+        ),
         ({"row_weights": "convex"}, "row_weights is 'convex'; expected one of free, affine"),
         ({"short_inputs": "pad"}, "short_inputs is 'pad'; expected one of first_columns, stretch"),
         ({"projection_step": 0}, "projection_step is 0; expected a value from 0.0001 to 1"),
         ({"projection_step": None}, "projection_step is None"),
         ({"projection_step": 1e-5}, "projection_step is 1e-05; expected a value from 0.0001 to 1"),
+        ({"projection_step": 1.5}, "projection_step is 1.5; expected a value from 0.0001 to 1"),
         ({"projection_step": 0.1, "freeze_projection": True}, "freeze_projection keeps E"),
         ({"projection_step": 0.1, "projection": "max_pool"}, "projection=max_pool has no E"),
         (
@@ -231,6 +238,12 @@ def test_each_k_with_fewer_windows_is_said_once() -> None:
     with pytest.warns(UserWarning) as said:
         LinformerSettings(**{**GOOD, "max_positions": 512, "projected_dim": [200, 128, 200], "projection": "max_pool"})
     assert len(said) == 1 and "= 200 " in str(said[0].message)
+
+
+def test_a_k_above_n_is_not_called_too_few_windows() -> None:
+    with pytest.warns(UserWarning) as said:
+        LinformerSettings(**{**GOOD, "max_positions": 8, "projected_dim": 9, "projection": "mean_pool"})
+    assert len(said) == 1 and "is not below max_positions" in str(said[0].message)
 
 
 def test_layers_that_would_see_only_the_beginning_are_said() -> None:

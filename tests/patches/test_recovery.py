@@ -115,6 +115,15 @@ def test_damaged_ones_on_the_way_are_put_aside_too(folder: Path) -> None:
     }
 
 
+def test_damaged_ones_that_do_not_say_their_updates_are_put_aside_too(folder: Path) -> None:
+    damage(folder / "checkpoint_last.pt")
+    for name in ("checkpoint_1_6.pt", "checkpoint_best.pt"):
+        (folder / name).write_bytes(b"PK")
+    prepare(_options(folder), "")
+    assert _last(folder) == 4
+    assert {"checkpoint_1_6.pt.damaged", "checkpoint_best.pt.damaged"} <= _names(folder)
+
+
 def test_one_kept_aside_is_never_overwritten(folder: Path) -> None:
     (folder / "checkpoint_last.pt.damaged").write_text("the first")
     (folder / "checkpoint_last.pt.damaged.2").symlink_to("nowhere")

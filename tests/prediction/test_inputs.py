@@ -39,16 +39,20 @@ def write(path: Path, content: bytes | str) -> Path:
 
 
 def test_lines(tmp_path: Path) -> None:
-    path = write(tmp_path / "some.txt", b"\xef\xbb\xbf one\ttext \r\n\n\xe9t\xe9\na\0\nlast\x0cline\xc2\x85")
+    path = write(tmp_path / "some.txt", b"\xef\xbb\xbf one\ttext \r\n\n\xe9t\xe9\n\0a\nlast\x0cline\xc2\x85")
     source = opened(path)
     assert (source.name, source.place, source.total) == (str(path), "line", path.stat().st_size)
     assert read(source) == [
         ("1", "one\ttext"),
         ("2", "no text"),
         ("3", "not UTF-8: byte 0xe9 at offset 0 of the text"),
-        ("4", "a zero byte at offset 1 of the text: binary data or UTF-16, expected UTF-8"),
+        ("4", "a zero byte at offset 0 of the text: binary data or UTF-16, expected UTF-8"),
         ("5", "last\x0cline\x85"),
     ]
+
+
+def test_the_size_of_an_empty_file_is_unknown(tmp_path: Path) -> None:
+    assert opened(write(tmp_path / "empty.txt", "")).total is None
 
 
 def test_standard_input_is_lines_unless_said_otherwise() -> None:

@@ -68,14 +68,14 @@ def test_parquet(tmp_path: Path, rows: int, monkeypatch: pytest.MonkeyPatch) -> 
     ]
 
 
-@pytest.mark.parametrize(("rows", "values", "groups"), [(4, 2 * WIDTH, [2, 1, 1]), (3, 100, [3, 1])])
+@pytest.mark.parametrize(("rows", "values", "groups"), [(4, 2 * WIDTH, [2, 1, 2]), (3, 100, [3, 2])])
 def test_a_row_group_ends_after_so_many_rows_or_values(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, values: int, groups: list[int]
 ) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     monkeypatch.setattr(vectors, "_ROWS", rows)
     monkeypatch.setattr(vectors, "_VALUES", values)
-    found = [tokens(1), tokens(2), tokens(3, 4), tokens(5)]
+    found = [tokens(1), tokens(2), tokens(3, 4), tokens(5), tokens(6)]
     about = parquet.read_metadata(written(tmp_path / "t.parquet", *found, of_tokens=True))
     assert [about.row_group(number).num_rows for number in range(about.num_row_groups)] == groups
 
