@@ -206,6 +206,13 @@ def test_contradictions_are_refused_when_the_model_is_built(data: Path, changes:
         from_hydra(data, {"_name": "linformer_roberta", **TINY, **changes}, {"tokens_per_sample": 32})
 
 
+@pytest.mark.parametrize("projection", PROJECTIONS)
+def test_the_papers_model_starts_as_roberta_does(projection: str) -> None:
+    args = Namespace(projection=projection)
+    fill_defaults(args)
+    assert args.attention_start == ("random" if projection == "linear" else "neighbours")
+
+
 def test_noise_with_offloading_is_refused_before_the_model_is_built() -> None:
     args = Namespace(**TINY, quant_noise_pq=0.1, offload_activations=True)
     fill_defaults(args)

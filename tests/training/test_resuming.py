@@ -31,6 +31,10 @@ OPTIONS = {
             {"restore_file": "roberta.pt", "reset_optimizer": True, "reset_lr_scheduler": True},
             "the same command without --restore-file roberta.pt, --reset-optimizer, --reset-lr-scheduler",
         ),
+        (
+            {"reset_meters": True, "reset_dataloader": True},
+            "the same command without --reset-meters, --reset-dataloader",
+        ),
     ],
 )
 def test_without_the_options_that_begin_anew(changed: dict[str, Any], command: str) -> None:
