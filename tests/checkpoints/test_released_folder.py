@@ -61,13 +61,13 @@ def test_a_folder_has_all_that_is_needed_and_nothing_of_this_machine(folders: Fo
     assert len(content) < 2 * sum(parameters.values()) + 10_000, "half precision, and each tensor once"
 
 
-def test_the_folder_of_the_data_is_forgotten_and_the_name_of_the_head_kept(folders: Folders) -> None:
+def test_paths_are_forgotten_and_the_name_of_the_head_kept(folders: Folders) -> None:
     state = read_checkpoint(folders[1])
     task, criterion = state["cfg"]["task"], state["cfg"]["criterion"]
-    task["data"] = "task"
+    task["data"], criterion["other"] = "task", "made/here"
     task["classification_head_name"] = criterion["classification_head_name"] = "topic/a"
     cfg = read_released(io.BytesIO(released(state)))["cfg"]
-    assert cfg.task.data == "."
+    assert cfg.task.data == cfg.criterion.other == "."
     assert cfg.task.classification_head_name == cfg.criterion.classification_head_name == "topic/a"
 
 
@@ -176,10 +176,16 @@ def test_a_damaged_one_is_refused_by_name(folders: Folders, tmp_path: Path, numb
 def test_another_program_s_safetensors_are_refused(tmp_path: Path) -> None:
     from safetensors.torch import save_file
 
-    for number, facts in enumerate((None, {"format": "pt"}, {"format": "linformer-fairseq 2", "sha256": "0" * 64})):
+    for number, (facts, said) in enumerate(
+        (
+            (None, "was not written by"),
+            ({"format": "pt"}, "its format is 'pt'"),
+            ({"format": "linformer-fairseq 2", "sha256": "0" * 64}, "its format is 'linformer-fairseq 2'"),
+        )
+    ):
         path = tmp_path / f"{number}.safetensors"
         save_file({"weight": torch.zeros(2)}, path, facts)
-        with pytest.raises(CheckpointError, match=f"{number}.safetensors"):
+        with pytest.raises(CheckpointError, match=f"{number}.safetensors.*{said}"):
             read_checkpoint(path)
 
 
