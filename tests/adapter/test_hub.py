@@ -12,6 +12,7 @@ import pytest
 import torch
 from fairseq.data import Dictionary
 
+from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.models import LinformerRobertaModel
 from linformer_fairseq.models.encoding import pieces
 from tests.adapter.building import from_hydra
@@ -102,7 +103,8 @@ def test_features_of_a_batch_are_those_of_its_texts(hub: Any) -> None:
     torch.testing.assert_close(layers[-1], expected[0].unsqueeze(0))
     with pytest.raises(ValueError, match=r"65 tokens.* at most 64; shorten it"):
         hub.extract_features(torch.full((65,), 5))
-    with pytest.raises(ValueError, match="padded on the right"):
+    assert hub.extract_features(torch.full((64,), 5)).shape == (1, 64, 64)
+    with pytest.raises(ValueError, match="padded on the right.*pass a list of token tensors"):
         hub.extract_features(torch.tensor([[1, 0, 5, 2], [0, 5, 6, 2]]))
     for wrong in (-1, len(hub.task.source_dictionary)):
         with pytest.raises(
@@ -153,8 +155,8 @@ def test_fill_mask_asks_for_the_masked_token_of_the_whole_text(hub: Any) -> None
     ranked = sorted(words, key=lambda i: -expected[i])
     assert [token for _, _, token in found] == [words[i].replace("\u2581", " ") for i in ranked]
     torch.testing.assert_close(torch.tensor([p for _, p, _ in found]), expected[ranked], atol=1e-6, rtol=1e-5)
-    first = hub.fill_mask("<mask> dog reads.", topk=1)[0]
-    assert first[0] == f"{first[2].lstrip()} dog reads."
+    for text, _, token in hub.fill_mask("<mask> dog reads.", topk=hub.candidates):
+        assert text == f"{token.lstrip()} dog reads."
 
 
 def test_predict_with_loaded_and_new_heads(hub: Any) -> None:
@@ -166,6 +168,7 @@ def test_predict_with_loaded_and_new_heads(hub: Any) -> None:
         torch.testing.assert_close(hub.predict("topic", hub.encode(text))[0], together[i], atol=1e-5, rtol=1e-5)
     logits = hub.predict("topic", hub.encode(texts), return_logits=True)
     torch.testing.assert_close(logits.log_softmax(-1), together)
+    assert not torch.allclose(logits, together)
     hub.register_classification_head("other", num_classes=5)
     assert hub.predict("other", hub.encode(texts)).shape == (2, 5)
     for given, found in (("a text", "'a text', a str"), (["a", "b"], "'a', a str"), ([0, 5, 2], "'0', a int")):
@@ -234,6 +237,14 @@ def test_missing_files_are_named(folders: tuple[Path, Path], tmp_path: Path) -> 
         LinformerRobertaModel.from_pretrained(str(tmp_path / "a:b"))
     with pytest.raises(ValueError, match=r"linformer-small .* model.pt"):
         LinformerRobertaModel.from_pretrained("linformer-small", "model.pt")
+
+
+def test_a_damaged_dictionary_is_named_with_its_line(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    data = Path(shutil.copytree(folders[1], tmp_path / "data"))
+    with (data / "dict.txt").open("a") as stream:
+        stream.write("a symbol without count\n")
+    with pytest.raises(UserError, match=r"dict.txt, line \d+: expected a symbol, a blank and its count"):
+        LinformerRobertaModel.from_pretrained(folders[0], "model.pt", data)
 
 
 def test_an_unknown_tokenizer_is_refused(folders: tuple[Path, Path]) -> None:

@@ -14,6 +14,7 @@ from fairseq.data import encoders
 from sentencepiece import SentencePieceTrainer
 
 from linformer_fairseq.core import PROJECTIONS
+from linformer_fairseq.files.task_inputs import TaskInputs
 from linformer_fairseq.files.tokenizers import find_tokenizer
 from linformer_fairseq.models import LinformerRobertaModel, count_parameters, encoding, quantize
 from linformer_fairseq.models.encoding import TextEncoder, masked_pieces, pieces
@@ -77,6 +78,27 @@ def test_long_texts_are_truncated_or_divided(hub: Any) -> None:
     assert not short.long and short.windows == 1
 
 
+def test_a_text_is_read_until_the_input_is_full(hub: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoding, "_PIECE", 40)
+    (found,) = hub.classify([LONG], long="head")
+    expected = one_by_one(hub, torch.tensor([*hub.encode(LONG)[: N - 1], 2]))[0]
+    np.testing.assert_allclose(found.probabilities, expected, atol=1e-5)
+
+
+def test_a_model_without_classes_reads_texts_as_no_task_does(tmp_path: Path) -> None:
+    folder = make_pretrained(tmp_path)
+    TaskInputs("imdb", 32, "tail").write(folder)
+    assert LinformerRobertaModel.from_pretrained(folder).inputs == TaskInputs()
+
+
+def test_results_of_half_precision_are_in_single(tmp_path: Path) -> None:
+    model = LinformerRobertaModel.from_pretrained(make_classifier(tmp_path)).bfloat16()
+    (found,) = model.classify(TEXTS[:1])
+    assert found.probabilities.dtype == np.float32 and found.probabilities.sum() == pytest.approx(1, abs=1e-6)
+    for pooling in POOLINGS:
+        assert next(model.embed(TEXTS[:1], pooling=pooling)).vectors.dtype == np.float32
+
+
 @pytest.mark.parametrize("long", ["tail", "head+tail", "windows"])
 def test_no_end_of_a_text_is_lost(hub: Any, long: str) -> None:
     """Texts are encoded in pieces of 10,000 characters."""
@@ -131,6 +153,13 @@ def test_errors_are_raised_or_kept(hub: Any) -> None:
         list(hub.fill_masks(texts))
     with pytest.raises(ValueError, match="3 texts"):
         list(hub.classify([("a", "b", "c")]))
+
+
+def test_a_text_with_a_mask_may_have_n_tokens(hub: Any) -> None:
+    longest = "<mask>" + " the" * (N - 3)  # and <s> and </s>
+    assert len(next(hub.fill_masks([longest]))) == 5
+    with pytest.raises(ValueError, match=f"more tokens than the model was built for, at most {N}"):
+        next(hub.fill_masks([f"{longest} the"]))
 
 
 def test_a_text_too_long_for_a_mask_is_refused_before_it_is_tokenized(

@@ -43,6 +43,7 @@ from linformer_fairseq.files.task_data import read_task
 from linformer_fairseq.launch.compose import compose
 from linformer_fairseq.launch.pretrained import read_pretrained
 from linformer_fairseq.models import LinformerRobertaModel
+from linformer_fairseq.models.stored import check_sizes
 from linformer_fairseq.prediction.parquet import open_parquet
 from tests.archives import tarred
 from tests.binarised import write_items
@@ -160,6 +161,36 @@ def test_a_size_beyond_the_weights_takes_no_memory(
     write_checkpoint(with_options(state, **{option: 10**9}), path)
     said = bounded(lambda: LOADERS[name](path, task_data))
     assert str(path) in said and option in said
+
+
+_E = "encoder.sentence_encoder.proj_k.weight"
+_WEIGHTS = {
+    "encoder.sentence_encoder.embed_tokens.weight": torch.empty(9, 16),
+    "encoder.sentence_encoder.embed_positions.weight": torch.empty(34, 16),
+    "encoder.sentence_encoder.layers.0.fc1.weight": torch.empty(24, 16),
+    _E: torch.empty(8, 32),
+}
+_OF_WEIGHTS = {"encoder_embed_dim": 16, "encoder_ffn_embed_dim": 24, "encoder_layers": 1, "max_positions": 32}
+
+
+def test_sizes_of_the_weights_are_accepted() -> None:
+    check_sizes({**_OF_WEIGHTS, "projected_dim": 32}, _WEIGHTS)
+    check_sizes({**_OF_WEIGHTS, "encoder_layers": 2, "encoder_layers_to_keep": "1"}, _WEIGHTS)
+    check_sizes({"projected_dim": 40, "projection": "max_pool"}, _WEIGHTS)  # no weight has k rows
+    check_sizes({"projected_dim": 40}, {**_WEIGHTS, _E: torch.empty(40, 32)})
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        *((option, size + 1) for option, size in _OF_WEIGHTS.items()),
+        *(("projected_dim", 33), ("projected_dim", [8, 33])),
+        *(("encoder_embed_dim", value) for value in (0, -1, 8.0, True, "16")),
+    ],
+)
+def test_a_size_beyond_the_weights_is_refused(option: str, value: object) -> None:
+    with pytest.raises(ValueError, match=f"its option {option} is "):
+        check_sizes({option: value}, _WEIGHTS)
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,13 @@ def _trainer(updates: int) -> Any:
 CFG = SimpleNamespace(optimization=SimpleNamespace(max_update=100, max_epoch=3))
 
 
+def test_the_first_signal_is_that_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signals, "_received", [])
+    assert signals.received() == 0
+    monkeypatch.setattr(signals, "_received", [signal.SIGUSR1, signal.SIGTERM])
+    assert signals.received() == signal.SIGUSR1
+
+
 def test_a_run_that_has_made_no_update_ends(program: Any) -> None:
     with pytest.raises(Stopped) as stopped:
         program.train(CFG, _trainer(7), None, None)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from linformer_fairseq.training.resuming import command_to_resume
+from linformer_fairseq.training.resuming import command_to_resume, resumed
 
 OPTIONS = {
     "save_dir": "runs/a",
@@ -39,3 +39,8 @@ OPTIONS = {
 )
 def test_without_the_options_that_begin_anew(changed: dict[str, Any], command: str) -> None:
     assert command_to_resume(SimpleNamespace(**{**OPTIONS, **changed})) == command
+
+
+@pytest.mark.parametrize(("state", "updates", "expected"), [({}, 7, True), ({}, 0, False), (None, 7, False)])
+def test_only_parameters_are_no_run(state: dict[str, Any] | None, updates: int, expected: bool) -> None:
+    assert resumed(state, SimpleNamespace(get_num_updates=lambda: updates)) == expected
