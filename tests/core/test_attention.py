@@ -752,6 +752,8 @@ def test_what_is_missing_to_one_is_computed_in_single_precision() -> None:
     missing = convolution._missing(kernel, torch.ones(1, 1, 3, dtype=torch.bool))
     torch.testing.assert_close(missing, 1 - kernel.float().sum().view(1, 1, 1))
     assert missing.item() != 0, "as in bf16, where the sum rounds to one"
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(convolution._missing(kernel, torch.ones(1, 1, 3, dtype=torch.bool)), missing)
 
 
 def test_k_above_n_is_allowed_with_a_warning() -> None:

@@ -28,7 +28,7 @@ CASES = [
     ),
     *((LINFORMER, {"projected_dim": [8, 6], "sharing": s, "projection": "linear"}) for s in ("headwise", "layerwise")),
     (LINFORMER, {"projected_dim": [[8, 7, 6, 5], [4, 3, 2, 1]], "sharing": "none", "projection": "linear"}),
-    (LINFORMER, {"projected_dim": [[8, 6, 4, 3], [4, 4, 4, 4]], "sharing": "none", "projection": "mean_pool"}),
+    (LINFORMER, {"projected_dim": [[3, 8, 6, 4], [4, 4, 4, 4]], "sharing": "none", "projection": "mean_pool"}),
     *((LINFORMER, {"projected_dim": 8, "sharing": s, "checkpoint_activations": True}) for s in SHARINGS),
     *(
         (LINFORMER, {"projected_dim": 8, "checkpoint_activations": True, "encoder_normalize_before": n, "dropout": d})
