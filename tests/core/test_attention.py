@@ -747,6 +747,12 @@ def test_long_windows_do_not_overflow_in_fp16(lengths: tuple[int, ...], strides:
     torch.testing.assert_close(rows, torch.full_like(rows, largest), rtol=2e-3, atol=0)
 
 
+def test_means_of_long_windows_do_not_overflow_in_fp16() -> None:
+    (layer,), _ = build_attention_layers(LinformerSettings(16, 2, 1, 8192, 2, projection="mean_pool"))
+    x = torch.full((1, 8000, 16), 40.0, dtype=torch.float16)
+    assert torch.equal(layer.proj_k(x), x[:, :2])
+
+
 def test_what_is_missing_to_one_is_computed_in_single_precision() -> None:
     kernel = torch.full((1, 3), 1 / 3).bfloat16()
     missing = convolution._missing(kernel, torch.ones(1, 1, 3, dtype=torch.bool))
