@@ -191,6 +191,8 @@ def test_sizes_of_the_weights_are_accepted() -> None:
 def test_a_size_beyond_the_weights_is_refused(option: str, value: object) -> None:
     with pytest.raises(ValueError, match=f"its option {option} is "):
         check_sizes({option: value}, _WEIGHTS)
+    with pytest.raises(ValueError, match=f"its option {option} is "):
+        check_sizes({option: value}, {name: weight for name, weight in _WEIGHTS.items() if name != _E})
 
 
 @pytest.mark.parametrize(
