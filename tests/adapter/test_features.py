@@ -304,7 +304,10 @@ class _Skip(torch.nn.Module):
 def test_quantisation_noise_acts_in_training_and_spares_e() -> None:
     model = build(quant_noise_pq=0.5)
     before = {name: p.clone() for name, p in model.named_parameters()}
+    embedded: list[torch.Size] = []
+    model.encoder.sentence_encoder.quant_noise.register_forward_hook(lambda *given: embedded.append(given[-1].shape))
     model.train()(batch(sentences(12)))
+    assert embedded == [(1, 12, OPTIONS["encoder_embed_dim"])], "the linear layer after the embeddings"
     after = dict(model.named_parameters())
     layer = "encoder.sentence_encoder.layers.0.self_attn."
     for name in ("q_proj", "k_proj", "v_proj", "out_proj"):

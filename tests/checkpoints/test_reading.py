@@ -180,7 +180,7 @@ def _weights(path: Path) -> None:
 
 
 def _only_model(path: Path) -> None:
-    torch.save({"model": {"weight": torch.zeros(2)}}, path)
+    torch.save({"model": {"weight": torch.zeros(2)}, "cfg": None}, path)
 
 
 @pytest.mark.parametrize(

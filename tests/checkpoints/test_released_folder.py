@@ -14,6 +14,8 @@ from linformer_fairseq.checkpoints import released_folder
 from linformer_fairseq.checkpoints.folder import State, examine
 from linformer_fairseq.checkpoints.reading import CheckpointError, read_checkpoint
 from linformer_fairseq.checkpoints.released_file import read_released, released
+from linformer_fairseq.checkpoints.released_folder import training_data
+from linformer_fairseq.checkpoints.releasing import release
 from linformer_fairseq.cli import main
 from linformer_fairseq.evaluation import load_classifier, predict, read_finetuned
 from linformer_fairseq.files import shipped as shipped_module
@@ -223,6 +225,17 @@ def test_what_cannot_be_released_is_named(folders: Folders, tmp_path: Path, caps
     with pytest.raises(ValueError, match=f"{name}.*half precision"):
         released(state)
     assert not (tmp_path / "new").exists()
+
+
+def test_of_several_folders_of_data_the_first_has_the_dictionary(tmp_path: Path) -> None:
+    torch.save({"cfg": {"task": {"data": "first:second"}}}, tmp_path / "model.pt")
+    assert training_data(tmp_path / "model.pt") == Path("first")
+
+
+def test_a_model_of_numbers_is_released_whatever_classes_the_data_have(folders: Folders, tmp_path: Path) -> None:
+    data = folders[0]
+    path = write_checkpoint(data, tmp_path / "numbers.pt", "--max-positions", "64", "--regression-target", classes=1)
+    assert tmp_path / "out" / "model.safetensors" in release(path, data, tmp_path / "out")
 
 
 def test_data_without_a_tokenizer_are_refused(
