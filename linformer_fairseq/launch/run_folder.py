@@ -60,6 +60,10 @@ class RunFolder:
             raise UserError(f"checkpoint.save_dir: {path}: {error.strerror}; it must be a writable folder") from None
         self._record = read_record(path) or {}
 
+    def release(self) -> None:
+        """Let other processes train in it."""
+        self._lock.release()
+
     def begin(self, config: DictConfig, facts: Mapping[str, Any], attempt: Mapping[str, Any]) -> None:
         """Write config.yaml and run.json, with a new attempt."""
         attempts = self._record.get("attempts", [])

@@ -107,7 +107,7 @@ def nothing_to_do(config: DictConfig, overrides: Sequence[str]) -> bool:
     check_device(config)
     config = with_defaults(config)
     path = Path(config.checkpoint.save_dir)
-    RunFolder(path)  # for its errors: it lets go of the folder at once
+    RunFolder(path).release()  # for its errors
     return _is_finished(read_record(path) or {}, config, _facts(config, overrides), first=True)
 
 

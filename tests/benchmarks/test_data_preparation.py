@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from pathlib import Path
 from typing import Any
 
@@ -135,9 +136,10 @@ def test_lines_are_stripped_and_as_many_as_asked_for(tmp_path: Path) -> None:
 @pytest.mark.skipif(
     not all(map(importlib.util.find_spec, ("fairseq", *binarizing.RIVALS))), reason="tokenizers or datasets is missing"
 )
-def test_hugging_face_gives_our_ids(tmp_path: Path) -> None:
+def test_hugging_face_gives_our_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from benchmarks import hugging_face_data
 
+    monkeypatch.setattr(os, "environ", os.environ)  # `datasets` replaces it by a copy, which others do not look at
     bpe = make_gpt2(tmp_path / "bpe")
     source = tmp_path / "train.txt"
     source.write_text(text(20) + "\nI'm  two blanks, naïve\u0085 ½²\u2028 🤖\n")

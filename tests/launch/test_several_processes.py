@@ -32,6 +32,7 @@ class Command:
         attempt = {"updates_at_start": 0, "world_size": 2, "hardware": hardware}
         folder = RunFolder(self.folder)
         folder.begin(config, _facts(config, self.words[1:]), attempt)
+        folder.release()
         return folder
 
     def end(self, updates: int | None, status: str = "finished") -> None:
@@ -71,6 +72,25 @@ def test_a_folder_that_another_process_holds(command: Command) -> None:
     held = RunFolder(command.folder)
     assert f"{command.folder}: another process" in command.said()
     del held
+
+
+def test_the_processes_that_are_started_find_the_folder_free(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once: exceptions that were caught may keep objects until garbage is collected."""
+    kept: list[RunFolder] = []
+    made = RunFolder.__init__
+
+    def make(self: RunFolder, path: Path) -> None:
+        made(self, path)
+        kept.append(self)
+
+    def child(*_: object, torchrun: bool) -> tuple[int, int]:
+        RunFolder(command.folder)
+        return 0, 0
+
+    monkeypatch.setattr(RunFolder, "__init__", make)
+    monkeypatch.setattr(application, "_child", child)
+    command.said(status=0)
+    assert len(kept) == 2
 
 
 def test_an_attempt_that_did_not_record_its_end_has_failed(command: Command) -> None:
