@@ -326,6 +326,17 @@ def test_upgrade_that_refuses_names_the_file(checkpoint: Path, monkeypatch: pyte
         load(str(checkpoint))
 
 
+def test_a_check_comes_after_the_upgrades_and_ends_with_its_block(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "_upgrades", [lambda state: state.update(upgraded=True)])
+    seen: list[bool] = []
+    with reading.checked_by(lambda state: seen.append(state["upgraded"])):
+        reading.read_checkpoint(checkpoint)
+    reading.read_checkpoint(checkpoint)
+    assert seen == [True]
+
+
 def test_the_list_is_not_left_behind(checkpoint: Path) -> None:
     torch.serialization.add_safe_globals([argparse.Namespace])  # as a user may have done
     try:

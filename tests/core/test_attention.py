@@ -747,6 +747,14 @@ def test_long_windows_do_not_overflow_in_fp16(lengths: tuple[int, ...], strides:
     torch.testing.assert_close(rows, torch.full_like(rows, largest), rtol=2e-3, atol=0)
 
 
+@pytest.mark.parametrize("case", ["layerwise-mean_pool-stretch", "none-max_pool-stretch"])
+def test_windows_end_with_their_sequence(case: str) -> None:
+    layers, _ = _layers(case)
+    x = torch.randn(2, N - 1, WIDTH)  # the last of the windows of three positions has one
+    together = layers[0](x, padding_mask([N - 1, 5], N - 1))[0]
+    torch.testing.assert_close(together[:1], layers[0](x[:1])[0])
+
+
 def test_means_of_long_windows_do_not_overflow_in_fp16() -> None:
     (layer,), _ = build_attention_layers(LinformerSettings(16, 2, 1, 8192, 2, projection="mean_pool"))
     x = torch.full((1, 8000, 16), 40.0, dtype=torch.float16)
