@@ -71,6 +71,7 @@ def test_a_run_whose_epochs_are_done_is_finished(program: Any) -> None:
 def test_a_run_without_updates_is_not(program: Any) -> None:
     program.load_checkpoint(None, _trainer(0))
     assert not PROGRESS.trained
+    assert not Progress(first=7, last=7).trained and Progress(first=7, last=8).trained
 
 
 def test_a_finished_run_makes_no_update(program: Any) -> None:
@@ -123,6 +124,7 @@ def test_why_a_job_was_not_requeued(monkeypatch: pytest.MonkeyPatch, error: Exce
     try:
         monkeypatch.setattr(signals, "_before", {signal.SIGUSR2: fails})
         assert signals.hand_on(signal.SIGUSR2) is error
+        assert {signal.getsignal(number) for number in signals.STOPPING} == {signal.SIG_IGN}, "one more changes nothing"
         monkeypatch.setattr(signals, "_before", {signal.SIGUSR2: ends})
         assert signals.hand_on(signal.SIGUSR2) is None
     finally:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch.distributed as dist
 
-from linformer_fairseq.training import joining
+from linformer_fairseq.training import joining, process_group
 from linformer_fairseq.training.joining import JoinError, join
 
 
@@ -48,3 +48,13 @@ def test_a_process_that_joined_twice_is_not_two(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(joining, "gather", lambda _: ["a (process 1)", "a (process 1)"])
     with pytest.raises(JoinError, match="but 1 joined"):
         _join()
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_only_the_first_process_looks(rank: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dist, "is_initialized", lambda: True)
+    monkeypatch.setattr(dist, "get_rank", lambda: rank)
+    monkeypatch.setattr(process_group, "gather", lambda text: [text])
+    looked: list[int] = []
+    found = process_group.on_first_rank(lambda: looked.append(rank) or "found", RuntimeError)
+    assert (looked, found) == (([0], "found") if rank == 0 else ([], None))
