@@ -96,17 +96,18 @@ def _inference(stem: str, result: Result, out: Path, draws: bool) -> list[str]:
     if preset == "short":
         lines += [*tables.short(result), ""]
         return lines + _all_measurements(result)
-    if preset == "table1" and by_length_alone(result):
+    by_length = by_length_alone(result)
+    if preset == "table1" and by_length:
         lines += [*exponents.table1(result), ""]
         lines += _all_measurements(result)
-    elif preset == "table3" and ours_of(result) and by_length_alone(result):
+    elif preset == "table3" and ours_of(result) and by_length:
         lines += [*tables.table3(result), ""]
         if draws and cells_of(result, model=STORED, status="ok"):
             lines += _plot("heat_maps", result, out, f"{stem}_ratios")
         lines += _all_measurements(result)
     else:
         lines += tables.by_model(result)
-    if draws and by_length_alone(result) and len({cell["length"] for cell in cells_of(result, status="ok")}) > 1:
+    if draws and by_length and len({cell["length"] for cell in cells_of(result, status="ok")}) > 1:
         lines += _plot("lines_by_length", result, out, stem)
     return lines
 
