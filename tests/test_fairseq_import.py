@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.usefixtures("fairseq")
+pytestmark = [pytest.mark.usefixtures("fairseq"), pytest.mark.slow]
 PACKAGES = ("sklearn", "scipy", "pandas", "pyarrow")
 
 

@@ -150,6 +150,7 @@ def loaded_by(program: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_what_an_import_loads() -> None:
     """One after the other in one process: what loads nothing comes first."""
     light = ["linformer_fairseq", "linformer_fairseq.cli", "linformer_fairseq.results"]
@@ -215,6 +216,7 @@ assert not {"transformers", "tokenizers"} & sys.modules.keys()
     assert "fairseq" in loaded_by(program)
 
 
+@pytest.mark.slow
 def test_core_runs_without_fairseq() -> None:
     program = """
 import importlib.abc, sys

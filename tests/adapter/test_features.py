@@ -397,6 +397,7 @@ def test_compile_encoder_compiles_every_layer(monkeypatch: pytest.MonkeyPatch) -
     assert [layer.compiled for layer in made.encoder.sentence_encoder.layers.children()] == [True] * 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["checkpoint_activations", "offload_activations"])
 def test_compiled_layers_may_compute_activations_again(option: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiling, "_hide_blanks", lambda folder: None)

@@ -70,6 +70,7 @@ def test_it_tells_good_from_bad(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     assert labels == ["label", "1", "0", "0"]
 
 
+@pytest.mark.slow
 def test_a_program_that_imports_the_models_only_loads_the_classifier() -> None:
     """The task that the checkpoint names is registered by another part of the package."""
     lines = [

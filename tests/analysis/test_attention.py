@@ -290,6 +290,7 @@ def test_a_lack_of_memory(
     assert says(capsys.readouterr().err, "memory", "--text", "--device cpu")
 
 
+@pytest.mark.slow
 def test_a_folder_called_like_a_shipped_model_is_not_taken_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

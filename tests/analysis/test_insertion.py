@@ -45,6 +45,7 @@ def checkpoint(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_checkpoint(data, tmp_path_factory.mktemp("model") / "model.pt", "--max-positions", str(N))
 
 
+@pytest.mark.slow
 def test_every_figure_is_the_models_one_text_at_a_time(data: Path, checkpoint: Path, tmp_path: Path) -> None:
     record = analyse(checkpoint, data, tmp_path, "--shifts", *SHIFTS, "--batch", 7)
 

@@ -121,6 +121,7 @@ def test_a_folder_of_text_that_is_given_without_its_name(
     assert record["settings"]["data"] == "texts" and " texts " in record["provenance"]["command"]
 
 
+@pytest.mark.slow
 def test_a_text_behind_a_link_is_part_of_the_data(
     roberta: Path, sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -137,6 +138,7 @@ def test_a_text_behind_a_link_is_part_of_the_data(
     assert "the data has changed" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_linformer(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_pretrained(tmp_path, n=128)
     record = analyse(tmp_path / "model", sample, tmp_path / "out", "--sentences", 2, "--index", 3)
@@ -147,6 +149,7 @@ def test_a_linformer(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert not (tmp_path / "new").exists()  # refused before any SVD
 
 
+@pytest.mark.slow
 def test_the_control_has_as_many_rows_as_each_head(sample: Path, tmp_path: Path) -> None:
     k = [[2, 8], [16, 4]]
     words = ["--projection", "linear", "--sharing", "none", "--projected-dim", str(k)]
@@ -157,6 +160,7 @@ def test_the_control_has_as_many_rows_as_each_head(sample: Path, tmp_path: Path)
     assert (np.array(record["needed"]["checkpoint"]["0.99"]) <= k).all()
 
 
+@pytest.mark.slow
 def test_heads_with_another_k_have_a_quarter_of_their_own(
     sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

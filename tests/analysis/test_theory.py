@@ -195,6 +195,7 @@ def test_a_layer_whose_heads_differ_in_k_has_no_error_at_its_own(sample: Path, t
     assert found == [("layer 2", 16, 4), ("layer 2", 32, 4)]
 
 
+@pytest.mark.slow
 def test_other_approximations_are_left_out_where_they_cost_more(tmp_path: Path) -> None:
     words = ["--lengths", 16, "--projected-dims", 9, 12]
     assert analyse(tmp_path, *words)["approximations"] == []
@@ -246,6 +247,7 @@ def test_a_length_that_the_model_does_not_take(
     assert "--lengths: 32; expected 2 to 24" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_report(
     roberta: Path, sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -374,6 +374,7 @@ def test_a_released_model_knows_its_dictionaries(
     assert f"was trained with {theirs}, which differs from" in fails(capsys, tmp_path / "model", other)
 
 
+@pytest.mark.slow
 def test_checkpoints_that_do_not_fit(
     data: Path, tokenizer: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -174,6 +174,7 @@ def test_libraries_say_nothing_of_an_export(graphs: Path) -> None:
     assert (graphs / "errors.txt").read_text() == ""
 
 
+@pytest.mark.slow
 def test_libraries_do_not_tell_every_step() -> None:
     """Importing fairseq sets the root logger to DEBUG, and onnxscript then prints thousands of lines."""
     words = ["export", "torch", "no_such_model", "out"]

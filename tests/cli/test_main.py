@@ -135,6 +135,7 @@ def test_a_package_that_cannot_be_used_while_a_program_runs_is_named(monkeypatch
         cli.main(["fake"])
 
 
+@pytest.mark.slow
 def test_errors_are_not_written_to_stdout_where_stderr_is_closed():
     words = ["bash", "-c", '"$0" -m linformer_fairseq.cli checkpoint verify absent 2>&-', sys.executable]
     done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False)

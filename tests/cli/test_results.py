@@ -38,6 +38,7 @@ def test_a_folder_in_place_of_the_file_of_rows_is_refused(
     assert says(capsys.readouterr().err, f"--out {tmp_path / 'taken'}", "is a folder")
 
 
+@pytest.mark.slow
 def test_from_run_folders_to_table_and_figure(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

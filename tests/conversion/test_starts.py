@@ -71,16 +71,9 @@ def test_random_starts_follow_the_seed(roberta: Path, tmp_path: Path) -> None:
     assert one.abs().max() <= math.sqrt(3 / (N + K))
 
 
-@pytest.mark.parametrize(
-    ("projection", "sharing"),
-    [
-        ("convolution", "layerwise"),
-        *(
-            pytest.param(*others, marks=pytest.mark.slow)
-            for others in (("convolution", "headwise"), ("linear", "layerwise"), ("linear", "headwise"))
-        ),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("sharing", ["layerwise", "headwise"])
+@pytest.mark.parametrize("projection", ["convolution", "linear"])
 def test_least_squares_is_nearer(roberta: Path, sample: Path, tmp_path: Path, projection: str, sharing: str) -> None:
     """On text that it was not fitted to."""
     errors = {}

@@ -97,6 +97,7 @@ def test_a_cache_in_a_folder_with_a_blank_is_refused_by_name(monkeypatch: pytest
         compiling.prepare_compiler(1)
 
 
+@pytest.mark.slow
 @torch._dynamo.config.patch(recompile_limit=2)
 def test_shapes_beyond_the_limit_of_graphs_run_without_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))

@@ -380,6 +380,7 @@ def test_a_compressed_text_of_gigabytes(tmp_path: Path) -> None:
     assert str(path) in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ending", "module"), [(".bz2", bz2), (".xz", lzma)])
 def test_a_few_compressed_bytes_that_make_much(
     ending: str, module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -391,6 +392,7 @@ def test_a_few_compressed_bytes_that_make_much(
     assert str(path) in said
 
 
+@pytest.mark.slow
 def test_a_text_that_repeats_in_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outcomes, "MEMORY", 2**28)
     path = tmp_path / "a.parquet"

@@ -227,6 +227,7 @@ def test_what_is_left_out_and_set_is_set(own_data: Path, value: str) -> None:
         assert complete(compose("pretraining", words)).lr_scheduler.total_num_update == 300_000
 
 
+@pytest.mark.slow
 def test_a_slurm_job_starts_the_processes_of_the_config(own_data: Path) -> None:
     words = [f"task.data={own_data}", "run_config=slurm", "run.slurm.nodes=1"]
     assert complete(compose("pretraining", words)).distributed_training.distributed_world_size == 8
@@ -237,6 +238,7 @@ def test_a_slurm_job_starts_the_processes_of_the_config(own_data: Path) -> None:
         complete(compose("pretraining", [*words, "distributed_training.distributed_world_size=1"]))
 
 
+@pytest.mark.slow
 def test_validation_data_that_would_be_ignored_are_named(own_data: Path) -> None:
     for suffix in ("bin", "idx"):
         (own_data / f"valid1.{suffix}").write_bytes((own_data / f"valid.{suffix}").read_bytes())
@@ -262,6 +264,7 @@ def test_a_finetuning_wants_a_checkpoint() -> None:
         resolved(compose("finetuning", ["task=sst2", "task.data=x"]))
 
 
+@pytest.mark.slow
 def test_without_a_slurm_nothing_is_submitted(own_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = [f"task.data={own_data}", "run_config=slurm"]
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -547,6 +550,7 @@ def test_paths_are_relative_to_where_the_user_stands(
     assert Path(config.common.user_dir).is_absolute() and (Path(config.common.user_dir) / "core").is_dir()
 
 
+@pytest.mark.slow
 def test_a_plugin_of_the_users_adds_its_models(own_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plugin = tmp_path / "plugin_of_a_user"
     plugin.mkdir()

@@ -95,6 +95,7 @@ def test_a_split_that_does_not_exist_is_refused(own_data: Path, words: list[str]
         pretrain(own_data, *words)
 
 
+@pytest.mark.slow
 def test_splits_of_ones_own_are_read(own_data: Path, task_data: Path) -> None:
     for suffix in ("bin", "idx"):
         (own_data / f"valid.{suffix}").rename(own_data / f"dev.{suffix}")

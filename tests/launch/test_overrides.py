@@ -19,9 +19,9 @@ from tests.messages import says
     "name", ["2024_11_26", "1e3", "1.50", "true", "0x10", "007", "für", "a=b", "a#b", "a[b", "(b)"]
 )
 def test_a_name_is_used_as_it_is_typed(name: str) -> None:
-    for words in ([f"run.name={name}"], [f"++run.name={name}"]):
-        assert resolved(compose("pretraining", ["task.data=x", *words])).run.name == name
-    assert compose("pretraining", [f"task.data=/{name}", f"pretrained={name}"]).pretrained == name
+    assert resolved(compose("pretraining", ["task.data=x", f"run.name={name}"])).run.name == name
+    config = compose("pretraining", [f"task.data=/{name}", f"pretrained={name}", f"++run.name={name}"])
+    assert (config.pretrained, resolved(config).run.name) == (name, name)
 
 
 def test_a_path_is_used_as_it_is_typed(own_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

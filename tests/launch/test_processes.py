@@ -261,6 +261,7 @@ def test_ctrl_c_after_another_signal_kills_all_processes(tmp_path: Path) -> None
     raise AssertionError("the worker runs on")
 
 
+@pytest.mark.slow
 def test_modules_in_the_current_folder_do_not_hide_ours(tmp_path: Path) -> None:
     (tmp_path / "torch").mkdir()
     (tmp_path / "torch" / "__init__.py").write_text("raise SystemExit('the wrong torch')")

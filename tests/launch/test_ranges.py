@@ -113,6 +113,7 @@ def test_what_does_not_fit_together_is_refused(own_data: Path, words: list[str],
         complete(compose("pretraining", [f"task.data={own_data}", "run_config=cpu", *words]))
 
 
+@pytest.mark.slow
 def test_layerdrop_with_several_gpus_needs_a_search_for_gradients(own_data: Path) -> None:
     words = [f"task.data={own_data}", "run_config=node", "model.encoder_layerdrop=0.1"]
     with pytest.raises(UserError, match="model.encoder_layerdrop=0.1: .*find_unused_parameters=true"):

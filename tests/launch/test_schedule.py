@@ -79,6 +79,7 @@ def test_every_scheduler_can_be_used(own_data: Path, scheduler: str, options: li
     _complete(own_data, scheduler, *options)
 
 
+@pytest.mark.slow
 def test_the_optimizers_own_learning_rate(own_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match="^lr_scheduler._name=pass_through: .* fused_adamw"):
         _complete(own_data, "pass_through")

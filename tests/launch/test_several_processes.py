@@ -58,6 +58,7 @@ def command(
     return Command(words, tmp_path / "runs" / NAME, capsys)
 
 
+@pytest.mark.slow
 def test_a_folder_in_which_they_cannot_train(command: Command) -> None:
     command.folder.parent.mkdir()
     command.folder.touch()
@@ -93,6 +94,7 @@ def test_the_processes_that_are_started_find_the_folder_free(command: Command, m
     assert len(kept) == 2
 
 
+@pytest.mark.slow
 def test_an_attempt_that_did_not_record_its_end_has_failed(command: Command) -> None:
     command.begin()
     command.end(2, "stopped")
@@ -102,12 +104,14 @@ def test_an_attempt_that_did_not_record_its_end_has_failed(command: Command) -> 
     assert [bool(attempt["error"]) for attempt in attempts] == [True, False, False]
 
 
+@pytest.mark.slow
 def test_a_folder_with_another_run(command: Command) -> None:
     command.end(3)
     for more in ([], ["--dry-run"]):
         assert "lr 0.0005, but this one has 0.1" in command.said("optimization.lr=[0.1]", *more)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_finished(command: Command) -> None:
     command.end(3)
     assert "missing" in command.said()
@@ -115,6 +119,7 @@ def test_a_run_that_is_finished(command: Command) -> None:
     assert command.said(status=0) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("child", "record", "status"),
     [

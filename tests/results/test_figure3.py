@@ -36,6 +36,7 @@ def test_runs_that_are_in_no_panel_are_said() -> None:
     assert figures([])[1] == []
 
 
+@pytest.mark.slow
 def test_long_labels_leave_room_for_the_axes(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
     rows = [small("x" * 60 + str(number), "a", k=2**number) for number in range(7)]
     (figure,), _ = figures(rows)
@@ -126,6 +127,7 @@ def test_the_caption_says_where_the_curves_come_from() -> None:
     assert "2 runs, 2026-11-20 to 2026-11-21, commits abcdef123456, fedcba; AMD EPYC, 2 cores" in figure.caption
 
 
+@pytest.mark.slow
 def test_the_files_are_the_same_for_the_same_rows_and_say_what_is_missing(tmp_path: Path) -> None:
     rows = [small(f"k{k}", "a", k=k, curve=[[u, 900 / (u + k)] for u in range(1, 600, 20)]) for k in (8, 16)]
     digests = []

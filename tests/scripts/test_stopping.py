@@ -72,6 +72,7 @@ def test_a_signal_reaches_what_was_started(number: signal.Signals, received: str
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+@pytest.mark.slow
 def test_what_does_not_stop_is_said(tmp_path: Path) -> None:
     script = """
     set -euo pipefail

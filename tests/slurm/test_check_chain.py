@@ -133,6 +133,7 @@ def test_the_folder_of_another_run(stage: str, name: str, keys: list[str], task_
         check("2", "1", keys, [f"sst2={task_data}"], ["dataset.batch_size=8"])
 
 
+@pytest.mark.slow
 def test_finetunings_in_one_folder(keys: list[str], task_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each job of the array would find the folder of another one."""
     monkeypatch.setenv("LINFORMER_SEEDS", "1 2")
@@ -183,6 +184,7 @@ def test_a_task_of_another_tokenizer(keys: list[str], task_data: Path, tmp_path:
         check("2", "1", keys, [f"sst2={other}"], [])
 
 
+@pytest.mark.slow
 def test_without_gpus_both_have_to_compute_on_cpus(keys: list[str], task_data: Path) -> None:
     cpu, task, own = "common.cpu=true", [f"sst2={task_data}"], ["dataset.batch_size=8", "run.precision=fp32"]
     on_gpus = [key for key in keys if key != cpu]

@@ -388,7 +388,8 @@ def test_finished_is_finished(documents: list[str], tmp_path: Path, monkeypatch:
 
 
 # With the smaller share nothing falls to valid at first, and the corpus is made a second time.
-@pytest.mark.parametrize(("share", "last"), [(0.1, 400), pytest.param(0.0001, 800, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("share", "last"), [(0.1, 400), (0.0001, 800)])
 def test_one_place_of_stopping_is_as_good_as_another(
     documents: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float, last: int
 ) -> None:
