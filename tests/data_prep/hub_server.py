@@ -10,9 +10,8 @@ that a revision stands for, made from the content where it is not given: the sam
 libraries read HF_ENDPOINT when they are imported, so the programs under test run as subprocesses with
 ``hub.environment(folder)``: the endpoint, and caches of their own in ``folder``.
 
-``hub.requests`` lists the method and path of every request. ``hub.cut[path] = n`` serves only the first n bytes of
-the repository file called ``path`` though its full length is announced; ``hub.failing.add(path)`` answers 500 for it.
-As on the hub, ``.parquet`` files are LFS files: their listing carries their sha256.
+``hub.requests`` lists the method and path of every request. As on the hub, ``.parquet`` files are LFS files: their
+listing carries their sha256.
 
 ``parquet_bytes({"text": [...]}, row_group_size=...)`` makes a parquet file. :func:`closed_port_endpoint` is an
 endpoint where nobody listens.
@@ -80,8 +79,6 @@ class HubServer:
             tree[revision or "main"] = tree[sha] = files
             self._commits[repository, revision or "main"] = self._commits[repository, sha] = sha
         self.requests: list[tuple[str, str]] = []
-        self.cut: dict[str, int] = {}
-        self.failing: set[str] = set()
         hub = self
 
         class Handler(_Handler):
@@ -201,13 +198,10 @@ class _Handler(BaseHTTPRequestHandler):
         return self._json([x for x in below if recursive or "/" not in x["path"][len(prefix) :]])
 
     def _file(self, repository: str, revision: str, path: str) -> None:
-        hub = self.server_state
-        found = hub.find(repository, revision)
+        found = self.server_state.find(repository, revision)
         if isinstance(found, str):
             return self._error(404, found)
         sha, files = found
-        if path in hub.failing:
-            return self._error(500, "ServerError")
         if path not in files:
             return self._error(404, "EntryNotFound", {"X-Repo-Commit": sha})
         data = files[path]
@@ -224,12 +218,7 @@ class _Handler(BaseHTTPRequestHandler):
         if asked:
             self.send_header("Content-Range", f"bytes {start}-{end - 1}/{len(data)}")
         self.end_headers()
-        if self.command == "HEAD":
-            return None
-        if path in hub.cut and hub.cut[path] < end:
-            self.wfile.write(data[start : max(start, hub.cut[path])])
-            self.close_connection = True
-        else:
+        if self.command != "HEAD":
             self.wfile.write(data[start:end])
         return None
 

@@ -18,6 +18,7 @@ from data_prep.tokenizers import load_tokenizer
 from linformer_fairseq.files.dictionary import EOS
 from linformer_fairseq.files.errors import UserError
 from tests.data_prep.documents import make_documents, write
+from tests.data_prep.processes import bytes_of
 from tests.data_prep.small_tokenizers import make_gpt2, make_sentencepiece, text
 
 
@@ -57,10 +58,6 @@ def documents(lists: list[list[int]]) -> list[tuple[tuple[int, ...], ...]]:
         else:
             found[-1].append(tuple(item))
     return [tuple(document) for document in found]
-
-
-def bytes_of(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def expected_items(corpus: Path, split: str, tokenizer: Path) -> list[list[int]]:

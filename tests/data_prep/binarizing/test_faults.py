@@ -134,11 +134,7 @@ def test_finished_parts_are_not_done_again(
     monkeypatch.setattr(program, "encode_part", lambda part: encode_part(part, -1))
     binarize([corpus], tokenizer, tmp_path / "bin", workers=1)
     binarize([corpus], tokenizer, tmp_path / "bin", workers=1)  # all is done
-    assert len(done) == len(plan_of(corpus))
-
-
-def plan_of(corpus: Path) -> list[Any]:
-    return plan.make_plan(inputs.find_inputs([corpus]).splits, 1)
+    assert len(done) == len(plan.make_plan(inputs.find_inputs([corpus]).splits, 1))
 
 
 @pytest.mark.slow

@@ -203,6 +203,12 @@ def _move_border(data: Path) -> None:
     mmap_dataset.write_index(data / "train.idx", sizes, np.dtype(np.uint16))
 
 
+def _make_signed(data: Path) -> None:
+    """With an id that is negative then."""
+    _patch(data / "train.bin", 2, b"\xfe\xff")
+    _patch(data / "train.idx", 17, b"\3")
+
+
 def _patch_item_1(data: Path) -> None:
     """Its first id."""
     _patch(data / "train.bin", int(mmap_dataset.open_dataset(data / "train").offsets[1]), b"\x11\1")
@@ -211,13 +217,13 @@ def _patch_item_1(data: Path) -> None:
 DAMAGES = {
     "truncated bin": (lambda data: _cut(data / "train.bin"), r"train.bin: [\d,]+ bytes long, while its .idx needs"),
     "truncated idx": (lambda data: _cut(data / "train.idx"), r"train.idx: [\d,]+ bytes long, while its [\d,]+ items"),
-    "header alone": (lambda data: _patch_whole(data / "train.idx", b"MMIDIDX\0\0\1"), "train.idx: cut off after 10"),
-    "empty idx": (lambda data: _patch_whole(data / "train.idx", b""), "train.idx: not an index of fairseq's mmap"),
+    "header alone": (lambda data: (data / "train.idx").write_bytes(b"MMIDIDX\0\0\1"), "train.idx: cut off after 10"),
+    "empty idx": (lambda data: (data / "train.idx").write_bytes(b""), "train.idx: not an index of fairseq's mmap"),
     "other format": (lambda data: _patch(data / "train.idx", 0, b"TNTIDX"), "train.idx: not an index of fairseq's"),
     "version": (lambda data: _patch(data / "train.idx", 9, b"\2"), "train.idx: version 2"),
     "type": (lambda data: _patch(data / "train.idx", 17, b"\4"), r"train.idx: item 1 is said to begin at .*int32"),
     "float type": (lambda data: _patch(data / "train.idx", 17, b"\7"), "train.idx: element type 7"),
-    "signed type": (lambda data: _patch_last_id(data, 17, b"\3"), "train.bin: id -2 at byte"),
+    "signed type": (_make_signed, "train.bin: id -2 at byte"),
     "swapped": (_swap, "train.bin: .* or of other data"),
     "missing bin": (lambda data: (data / "train.bin").unlink(), "train.bin: missing, while there is a train.idx"),
     "missing idx": (lambda data: (data / "train.idx").unlink(), "train.idx: missing, while there is a train.bin"),
@@ -226,17 +232,8 @@ DAMAGES = {
     "border": (_move_border, r"train.bin: item 2 ends with id \d+, not with </s> \(2\)"),
     "id": (lambda data: _patch(data / "train.bin", 4, b"\x11\1"), r"train.bin: id 273 at byte 4 \(item 0\).* 273 symb"),
     "first id": (_patch_item_1, r"train.bin: id 273 at byte \d+ \(item 1\).* 273 symb"),
-    "dictionary": (lambda data: _patch_whole(data / "dict.txt", b"a 1\n"), r"train.bin: id \d+ at .* 5 symbols"),
+    "dictionary": (lambda data: (data / "dict.txt").write_bytes(b"a 1\n"), r"train.bin: id \d+ at .* 5 symbols"),
 }
-
-
-def _patch_whole(path: Path, content: bytes) -> None:
-    path.write_bytes(content)
-
-
-def _patch_last_id(data: Path, offset: int, code: bytes) -> None:
-    _patch(data / "train.bin", 2, b"\xfe\xff")
-    _patch(data / "train.idx", offset, code)
 
 
 @pytest.mark.parametrize("name", DAMAGES)

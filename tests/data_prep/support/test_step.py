@@ -43,11 +43,7 @@ def test_outputs_appear_with_their_manifest(tmp_path: Path) -> None:
 def test_a_finished_step_is_not_done_again(tmp_path: Path) -> None:
     work(tmp_path)
     with Step(tmp_path, KEY) as step:
-        assert step.manifest == work_manifest(tmp_path)
-
-
-def work_manifest(out: Path) -> object:
-    return json.loads((out / "manifest.json").read_text())
+        assert step.manifest == json.loads((tmp_path / "manifest.json").read_text())
 
 
 class Moments:

@@ -14,14 +14,11 @@ import pytest
 from data_prep import prepare_task
 from data_prep.support.step import Step
 from linformer_fairseq.files.errors import UserError
+from tests.data_prep.processes import bytes_of
 from tests.messages import says
 
 Prepare = Callable[..., Path]
 ROOT = Path(__file__).resolve().parents[3]
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def command(tokenizer_folder: Path, source: Path, out: Path) -> list[str]:
@@ -49,12 +46,12 @@ def test_the_same_task_is_replaced_and_another_is_not(
     prepare: Prepare, glue: Callable[..., Path], sst2: Path, tmp_path: Path
 ) -> None:
     folder = prepare("sst2", sst2)
-    first = contents(folder)
+    first = bytes_of(folder)
     prepare("sst2", sst2)
-    assert contents(folder) == first, "equal input, equal bytes"
+    assert bytes_of(folder) == first, "equal input, equal bytes"
     glue("SST-2", dev="sentence\tlabel\nwhy\t0\n")
     prepare("sst2", sst2, options=("--max-positions", 5))
-    second = contents(folder)
+    second = bytes_of(folder)
     assert second != first
     rows = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n1\t1\t2\tgood\tbad\t0\n"
     with pytest.raises(UserError, match="holds finished data of other inputs or options"):
@@ -62,16 +59,16 @@ def test_the_same_task_is_replaced_and_another_is_not(
     glue("SST-2", dev="broken\n")
     with pytest.raises(UserError, match="wrong header"):
         prepare("sst2", sst2)
-    assert contents(folder) == second, "a failed run leaves the earlier result"
+    assert bytes_of(folder) == second, "a failed run leaves the earlier result"
     assert {path.name for path in tmp_path.iterdir()} == {"glue", "task"}
 
 
 def test_what_a_killed_run_left_is_replaced(prepare: Prepare, sst2: Path, tmp_path: Path) -> None:
-    expected = contents(prepare("sst2", sst2))
+    expected = bytes_of(prepare("sst2", sst2))
     part = tmp_path / "task" / ".unfinished" / "outputs" / "input0"
     part.mkdir(parents=True)
     (part / "old.bin").write_text("x")
-    assert contents(prepare("sst2", sst2)) == expected
+    assert bytes_of(prepare("sst2", sst2)) == expected
 
 
 def test_two_runs_at_once(prepare: Prepare, sst2: Path, tmp_path: Path) -> None:
@@ -115,18 +112,13 @@ def test_no_space_left(
     subprocess.run(words, cwd=ROOT, check=True, capture_output=True)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT])
-def test_interrupt(
-    glue: Callable[..., Path], sst2: Path, tokenizer_folder: Path, tmp_path: Path, number: signal.Signals
-) -> None:
-    pipe = tmp_path / "glue" / "SST-2" / "dev.tsv"
-    pipe.unlink()
+def test_interrupt(glue: Callable[..., Path], sst2: Path, tokenizer_folder: Path, tmp_path: Path) -> None:
     words = command(tokenizer_folder, sst2, tmp_path / "task")
     glue("SST-2", dev="sentence\tlabel\n" + "good film\t1\nbad film\t0\n" * 200_000)
     with subprocess.Popen(words, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        while process.poll() is None and not _is_reading(process.pid, pipe):
+        while process.poll() is None and not _is_reading(process.pid, sst2 / "SST-2" / "dev.tsv"):
             time.sleep(0.01)
-        process.send_signal(number)
+        process.send_signal(signal.SIGINT)
         _, said = process.communicate()
     assert (process.returncode, said) == (130, "stopped by Ctrl-C\n")
     assert {path.name for path in tmp_path.iterdir()} == {"glue"}
@@ -149,7 +141,7 @@ def test_killed_at_five_moments_and_run_again(
     started = time.monotonic()
     subprocess.run(words, cwd=ROOT, check=True, capture_output=True)
     took = time.monotonic() - started
-    expected = contents(tmp_path / "task")
+    expected = bytes_of(tmp_path / "task")
     generator = random.Random(5)
     killed = number = 0
     while killed < 5:
@@ -161,10 +153,10 @@ def test_killed_at_five_moments_and_run_again(
             except subprocess.TimeoutExpired:
                 process.kill()
                 killed += 1
-        finished = {name: data for name, data in contents(tmp_path / "task").items() if name[0] != "."}
+        finished = {name: data for name, data in bytes_of(tmp_path / "task").items() if name[0] != "."}
         assert finished == expected or "manifest.json" not in finished
     subprocess.run(words, cwd=ROOT, check=True, capture_output=True)
-    assert contents(tmp_path / "task") == expected
+    assert bytes_of(tmp_path / "task") == expected
     assert {path.name for path in tmp_path.iterdir()} == {"glue", "task"}
 
 
