@@ -99,7 +99,6 @@ def test_cpu_takes_what_fairseq_needs_there() -> None:
             "run.tokens_per_update is 1,048,576, but one batch on",
         ),
         (["common.sede=1"], "common.sede: no such option; did you mean common.seed\\?"),
-        (["run.precison=bf16"], "run.precison: no such option; did you mean run.precision\\?"),
         (["experiment=nonsense"], "Could not find 'experiment/nonsense'"),
         (["optimization.max_update=abc"], "Value 'abc' of type 'str' could not be converted to Integer"),
         (["task.data=x", "run.precision=fp8"], "run.precision is 'fp8'; expected one of fp16, bf16, fp32"),
@@ -155,8 +154,6 @@ def test_what_is_wrong_is_said(monkeypatch: pytest.MonkeyPatch, words: list[str]
         ("run.name=a\nb", "run.name='a\\nb': expected a name without line breaks"),
         ("run.name='a\tb'", "run.name='a\\tb': expected a name without line breaks"),
         ("checkpoint.best_checkpoint_metric=nope", "checkpoint.best_checkpoint_metric=nope: no metric of masked_lm; "),
-        ("dataset.valid_subset=nope", "dataset.valid_subset=nope: "),
-        ("dataset.train_subset=nope", "dataset.train_subset=nope: "),
         ("task.mask_whole_words=true", "task.mask_whole_words=true: "),
         ("common.amp=true", "common.amp=true is for GPUs"),
         ("common.tpu=true", "common.tpu=true: needs torch_xla"),
@@ -592,19 +589,10 @@ def test_a_tasks_data_are_no_pretraining_data(task_data: Path) -> None:
         complete(compose("pretraining", [f"task.data={task_data}"]))
 
 
-def test_empty_and_truncated_data_are_said(own_data: Path) -> None:
-    with (own_data / "valid.bin").open("r+b") as stream:
-        stream.truncate(10)
-    with pytest.raises(UserError, match="valid.bin"):
-        complete(compose("pretraining", [f"task.data={own_data}"]))
+def test_empty_data_are_said(own_data: Path) -> None:
     write_items(own_data / "train", [])
     with pytest.raises(UserError, match="train.idx: "):
         complete(compose("pretraining", [f"task.data={own_data}"]))
-
-
-def test_a_missing_folder_is_said(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="task.data: .*absent: no such folder"):
-        complete(compose("pretraining", [f"task.data={tmp_path / 'absent'}"]))
 
 
 def test_a_colon_in_the_run_folder_is_refused(own_data: Path, tmp_path: Path) -> None:

@@ -50,13 +50,6 @@ def test_data_that_were_cut_in_another_way_are_others() -> None:
         check_same_run(Path("runs/a"), {**FACTS, "inputs": head}, {**FACTS, "inputs": tail})
 
 
-@pytest.mark.parametrize("size", [8, 12])
-def test_data_that_were_made_again_are_others(size: int) -> None:
-    again = {**FACTS, "data_bytes": [{"train.bin": size, "train.idx": 20}]}
-    with pytest.raises(UserError, match="train.bin"):
-        check_same_run(Path("runs/a"), FACTS, again)
-
-
 def test_the_files_of_data_in_several_folders(tmp_path: Path) -> None:
     for name, size in (("0/train.bin", 3), ("0/dict.txt", 5), ("1/input0/train.idx", 4)):
         path = tmp_path / name
