@@ -23,6 +23,9 @@ from tests.benchmarks.conftest import TINY
 TRAINING = ["training", "--tokens", "64", "--threads", "1", *TINY]
 SIZES = Sizes(layers=2, width=16, ffn=64, heads=2, vocabulary=90)
 CPU = torch.device("cpu")
+JOB = stretch.Job(
+    "linformer_core", 4, "bare", 16, 16, 4, False, 0.0, SIZES, "adam", "float32", "cpu", 1, warm_up=1, updates=2
+)
 
 
 @pytest.mark.slow
@@ -60,17 +63,15 @@ def test_a_model_for_which_memory_does_not_suffice_is_a_cell_like_others(tmp_pat
 
 
 @pytest.mark.slow
-def test_a_process_that_dies_is_told_apart(monkeypatch):
-    # The vocabulary of a job has to be a whole number; this one cannot even be unpickled in the child.
+def test_a_process_that_dies_is_told_apart():
     class Ends(Sizes):
+        """Ends the process that unpickles it."""
+
         def __reduce__(self):
             return __import__("os")._exit, (3,)
 
-    job = stretch.Job(
-        "linformer_core", 4, "bare", 16, 16, 4, False, 0.0, Ends(), "adam", "float32", "cpu", 1, warm_up=1, updates=1
-    )
     with pytest.raises(stretch.StretchError, match="ended with status 3") as caught:
-        stretch.alone(job)
+        stretch.alone(dataclasses.replace(JOB, sizes=Ends()))
     assert caught.value.status == "failed"
 
 
@@ -79,23 +80,15 @@ def test_on_a_machine_with_a_gpu_no_process_is_forked(monkeypatch):
     """CUDA, which imports initialize, cannot be used in a forked process."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     stretch._context.cache_clear()
-    sizes = Sizes(layers=1, width=16, ffn=32, heads=2, vocabulary=90)
-    job = stretch.Job(
-        "linformer_core", 4, "bare", 16, 16, 4, False, 0.0, sizes, "adam", "float32", "cpu", 1, warm_up=1, updates=2
-    )
     try:
         assert stretch._context().get_start_method() == "spawn"
-        assert len(stretch.alone(job).seconds) == 2
+        assert len(stretch.alone(JOB).seconds) == 2
     finally:
         stretch._context.cache_clear()
 
 
 def test_on_a_gpu_the_plain_loop_runs_in_this_process_and_leaves_nothing(monkeypatch):
-    sizes = Sizes(layers=1, width=16, ffn=32, heads=2, vocabulary=90)
-    job = stretch.Job(
-        "linformer_core", 4, "bare", 16, 16, 4, False, 0.0, sizes, "adam", "float32", "cuda", 1, warm_up=1, updates=2
-    )
-    kept = []
+    job, kept = dataclasses.replace(JOB, device="cuda"), []
 
     def bare_loop(job, device):
         loop = build_trainable(job.model, job.sizes, job.n, job.k, job.dropout, torch.device("cpu"))
@@ -121,26 +114,8 @@ def test_an_update_that_fairseq_would_skip_for_lack_of_memory_has_no_time(monkey
         raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
 
     monkeypatch.setattr(RobertaModel, "forward", forward)
-    sizes = Sizes(layers=1, width=16, ffn=32, heads=2, vocabulary=90)
-    job = stretch.Job(
-        "roberta_fairseq",
-        None,
-        "trainer",
-        16,
-        16,
-        4,
-        False,
-        0.0,
-        sizes,
-        "adam",
-        "float32",
-        "cpu",
-        1,
-        warm_up=1,
-        updates=2,
-    )
     with pytest.raises(stretch.StretchError) as caught:
-        stretch._ran(job)
+        stretch._ran(dataclasses.replace(JOB, model="roberta_fairseq", k=None, path="trainer"))
     assert caught.value.status == "out_of_memory"
 
 

@@ -120,7 +120,7 @@ def test_what_was_not_measured_is_named_and_empty_columns_go():
 
 def test_a_length_that_was_asked_for_and_has_no_cell_is_named():
     made = result(cell("linformer", [1.0] * 3))
-    made["settings"]["lengths"] = [512, 8192]
+    made["settings"] = SETTINGS | {"lengths": [512, 8192]}
     named = [line for line in tables.training(made) if line.startswith("- all models at")]
     assert len(named) == 1 and "8,192 positions" in named[0]
 
