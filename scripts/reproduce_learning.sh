@@ -72,7 +72,6 @@ schedule="optimization.max_update=$updates lr_scheduler.warmup_updates=$((update
 device="run_config=cpu"
 corpus=bin
 finetuning="run_config=cpu dataset.num_workers=0 optimization.clip_norm=1.0"
-lines=()
 
 pretrain() { # pretrain NAME EXPERIMENT SEED OVERRIDE...: adds a line to the list of runs
     lines+=("$1_s$3 pretrain experiment=$2 common.seed=$3 ${*:4} $schedule $device task.data=$corpus run.runs=$runs run.name=$1_s$3")
@@ -96,7 +95,6 @@ finetune() { # finetune RUN TASK SEED UPDATES OVERRIDE...: adds a line to the li
 on_two_tasks() { # on_two_tasks SUFFIX RATE TITLE NAME...: finetunes all seeds of models on SST-2 and IMDB, in TASKSUFFIX
     local task seed model
     local -A sentences=([sst2]=64 [imdb]=16)
-    lines=()
     for task in sst2 imdb; do
         for ((seed = 1; seed <= seeds; seed++)); do
             for model in "${@:4}"; do
@@ -106,8 +104,7 @@ on_two_tasks() { # on_two_tasks SUFFIX RATE TITLE NAME...: finetunes all seeds o
             done
         done
     done
-    run_all "finetuning: $3" "${lines[@]}"
-    lines=()
+    run_all "finetuning: $3"
 }
 
 # ---- The studies: their tasks and runs
@@ -128,7 +125,7 @@ projections() {
     ln -sfn -- "$repo/scripts/rivals" rivals # a path without spaces
     for_seeds performer small/roberta common.user_dir=rivals model._name=performer_prenorm model.features=64
     for_seeds nystrom small/roberta common.user_dir=rivals model._name=nystrom_prenorm model.landmarks=64
-    run_all "pretraining: kinds of projections" "${lines[@]}"
+    run_all "pretraining: kinds of projections"
     on_two_tasks "" 1e-3 "kinds of projections" roberta default paper mean_pool max_pool untrained_{linformer,roberta}
 
     # ---- Other learning rates, for both models
@@ -136,7 +133,7 @@ projections() {
         for_seeds "roberta_lr$rate" small/roberta "optimization.lr=[$rate]"
         for_seeds "default_lr$rate" small/linformer "optimization.lr=[$rate]"
     done
-    run_all "pretraining: learning rates" "${lines[@]}"
+    run_all "pretraining: learning rates"
     for rate in 5e-4 2e-3; do on_two_tasks "" "$rate" "learning rate $rate" roberta default; done
 
     # ---- A k for each layer and head: as many rows as make up 99 % of a RoBERTa's singular values (90 % take only some 7 of
@@ -200,7 +197,7 @@ projections() {
     for_seeds paper_neighbours small/linformer "$paper" model.attention_start=neighbours
     for_seeds paper_affine small/linformer "$paper" "$affine"
     for_seeds paper_windows small/linformer "$windows"
-    run_all "pretraining: k, n and other options" "${lines[@]}"
+    run_all "pretraining: k, n and other options"
     on_two_tasks "" 1e-3 "k and sharing" k{16,32,128,256} paper_k{16,32,128,256} none headwise key_value overlap2
     for n in 128 512 1024; do
         cut_task sst2 glue/SST-2 "$n" "sst2_$n"
@@ -236,8 +233,7 @@ length() {
         untrained "roberta_n$n" small/roberta "task.tokens_per_sample=$n"
         untrained "linformer_n$n" small/linformer "task.tokens_per_sample=$n" "model.projected_dim=${k[$n]}"
     done
-    run_all "pretraining" "${lines[@]}"
-    lines=()
+    run_all "pretraining"
     for ((seed = 1; seed <= seeds; seed++)); do
         for n in 256 512 2048; do
             for model in {,untrained_}{roberta,linformer}; do
@@ -250,7 +246,7 @@ length() {
         longer imdb $((finetune_updates * 15 / 4)) "$alike run.sentences_per_update=16 dataset.batch_size=16"
         longer authors $((finetune_updates * 13 / 2)) "$alike"
     done
-    run_all "finetuning" "${lines[@]}"
+    run_all "finetuning"
 }
 
 plateau() {
@@ -259,7 +255,7 @@ plateau() {
     prepare_task sst2 glue/SST-2 256
     prepare_task imdb aclImdb.tar.xz 256
     for model in roberta linformer; do for_seeds "$model" "small/$model" "$alike"; done
-    run_all "pretraining" "${lines[@]}"
+    run_all "pretraining"
     on_two_tasks "" 1e-3 "after long pretraining" roberta linformer
 }
 
@@ -286,30 +282,27 @@ released() {
     schedule+=" lr_scheduler.warmup_updates=$((updates * 181 / 3500)) run.precision=$precision"
     for model in linformer roberta; do pretrain "${model}_blocks" "released/$model" 1; done
     for model in linformer roberta; do seeds=1 untrained "$model" "released/$model"; done
-    run_all "pretraining on blocks" "${lines[@]}"
-    lines=()
+    run_all "pretraining on blocks"
     schedule="optimization.max_update=$((updates / 7)) lr_scheduler.warmup_updates=$((updates / 280)) run.precision=$precision"
     for model in linformer roberta; do
         pretrain "$model" "released/${model}_paragraphs" 1 "checkpoint.finetune_from_model=$runs/${model}_blocks_s1/checkpoint_last.pt"
     done
-    run_all "pretraining on paragraphs" "${lines[@]}"
-    lines=()
+    run_all "pretraining on paragraphs"
     schedule="optimization.max_update=$((updates * 8 / 7)) lr_scheduler.warmup_updates=$((updates / 35)) run.precision=$precision"
     for model in linformer roberta; do
         pretrain "${model}_small_batches" "released/${model}_small_batches" 1 \
             "checkpoint.finetune_from_model=$runs/${model}_s1/checkpoint_last.pt"
     done
-    run_all "pretraining on paragraphs in small batches" "${lines[@]}"
+    run_all "pretraining on paragraphs in small batches"
     # The Linformer twice on film reviews: in the second run, the learning rate rises again, and other tokens are masked.
     schedule="optimization.max_update=$((updates * 10 / 7)) lr_scheduler.warmup_updates=$((updates / 35)) run.precision=$precision"
     corpus=reviews
     for ((seed = 1; seed <= 2; seed++)); do
-        lines=()
         pretrain linformer_reviews released/linformer_reviews "$seed" "pretrained=$runs/$reviewed/checkpoint_best.pt"
-        run_all "pretraining on film reviews, $seed of 2" "${lines[@]}"
+        run_all "pretraining on film reviews, $seed of 2"
         reviewed="linformer_reviews_s$seed"
     done
-    lines=() jobs="$at_a_time"
+    jobs="$at_a_time"
     finetuning+=" run.precision=$(fast_precision) run.sentences_per_update=32 dataset.batch_size=32"
     for task in "${!tasks[@]}"; do
         for ((seed = 1; seed <= seeds; seed++)); do
@@ -321,7 +314,7 @@ released() {
             done
         done
     done
-    run_all "finetuning" "${lines[@]}"
+    run_all "finetuning"
     rm -rf -- weights
     linformer checkpoint release "$runs/linformer_small_batches_s1/checkpoint_best.pt" --data bin --out weights/linformer-small
     linformer checkpoint release "$(most_accurate "$runs/$reviewed"/sst2_*)/checkpoint_best.pt" --data sst2 \
@@ -348,7 +341,7 @@ conversion() {
     # The source: its perplexity after an update with almost no learning rate.
     schedule="optimization.max_update=1 optimization.lr=[1e-12] lr_scheduler.warmup_updates=0"
     pretrain source released/roberta 1 checkpoint.finetune_from_model=dense/model.pt "$alike"
-    run_all "pretraining" "${lines[@]}"
+    run_all "pretraining"
 }
 
 # ---- Run the study

@@ -83,7 +83,7 @@ lines+=(
     "$(pretrain linformer 256 64 key_value 1 c)"
     "$(pretrain linformer 128 64 layerwise 1 d)"
 )
-run_all "pretraining" "${lines[@]}"
+run_all "pretraining"
 
 # RoBERTa's learning rates are for large models that were pretrained on much text; these models need a higher one.
 common="run_config=cpu optimization.max_update=$finetune_updates lr_scheduler.warmup_updates=$((finetune_updates / 16 + 1))"
@@ -95,7 +95,6 @@ finetune() { # finetune RUNS RUN TASK SEED: a line of the list
     line+=" run.sentences_per_update=${sentences[$3]} dataset.batch_size=${sentences[$3]}"
     printf '%s_%s_%s_f%s finetune %s %s' "${1%%_*}" "$2" "$3" "$4" "$line" "$common"
 }
-lines=()
 for task in imdb qnli qqp sst2; do
     for ((seed = 1; seed <= seeds; seed++)); do
         from=$(((seed - 1) % pretraining_seeds + 1))
@@ -107,7 +106,7 @@ for task in imdb qnli qqp sst2; do
         for model in roberta linformer; do lines+=("$(finetune "$untrained" "${model}_s$seed" "$task" "$seed")"); done
     done
 done
-run_all "finetuning" "${lines[@]}"
+run_all "finetuning"
 
 # ---- Results, which are created anew so that they contain no rows of other runs
 command="scripts/reproduce_small.sh --updates $updates --finetune-updates $finetune_updates"

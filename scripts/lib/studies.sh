@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Common to the scripts that train many models: data, and lists of runs, of which several run at the same time.
-# Sourced after common.sh, not run. The caller sets out, text, vocab_size and jobs.
+# Sourced after common.sh, not run. The caller sets out, text, vocab_size and jobs, and adds runs to `lines`.
 # shellcheck disable=SC2154
 
 # Reads a script's options, each into the variable of the same name, and other arguments into `text`.
@@ -104,15 +104,16 @@ text_id() { # identifies text and vocabulary, so that runs with other data are n
 
 # ---- Runs. A line of a list is a name for the log and the arguments of `linformer`, separated by spaces. No argument
 # has a space in it: paths are relative to the folder of the runs, the only one that may have one.
-run_all() { # run_all TITLE LINE...
-    local title="$1" line words
-    shift
-    say "$title: $# runs, $jobs at a time; their output is in $out/logs"
-    for line in "$@"; do
+lines=()
+run_all() { # run_all TITLE: those in `lines`, which is empty then
+    local line words
+    say "$1: ${#lines[@]} runs, $jobs at a time; their output is in $out/logs"
+    for line in "${lines[@]}"; do
         read -ra words <<<"${line#* }"
         show linformer "${words[@]}"
     done
     # One program starts them all, so that torch and fairseq are loaded once.
-    stoppable python -m scripts.reproduce_tools.runs --jobs "$jobs" < <(printf '%s\n' "$@") ||
+    stoppable python -m scripts.reproduce_tools.runs --jobs "$jobs" < <(printf '%s\n' "${lines[@]}") ||
         die "not all runs finished; the same command continues with those that did not"
+    lines=()
 }

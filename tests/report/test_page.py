@@ -335,7 +335,7 @@ def test_the_number_of_runs_is_the_scripts(study) -> None:
                 for name in ("prepare_task", "linformer_data", "linformer", "python", "cmp", "rm", "ln")
             ),
             "fast_precision() { :; }",
-            "run_all() { count=$((count + $# - 1)); }",
+            "run_all() { count=$((count + ${#lines[@]})) lines=(); }",
             *functions,
             f"[[ {study.name} != released ]] || seeds=$released_seeds updates=$released_updates",
             f"[[ {study.name} != plateau ]] || seeds=$plateau_seeds updates=$plateau_updates",
