@@ -71,7 +71,7 @@ text=("$data/corpus/books.txt.xz" "$data/corpus/wiki.txt.xz")
 schedule="optimization.max_update=$updates lr_scheduler.warmup_updates=$((updates / 20 + 1))"
 device="run_config=cpu"
 corpus=bin
-finetuning="run_config=cpu dataset.num_workers=0 optimization.clip_norm=1.0"
+finetuning="run_config=cpu optimization.clip_norm=1.0"
 
 pretrain() { # pretrain NAME EXPERIMENT SEED OVERRIDE...: adds a line to the list of runs
     lines+=("$1_s$3 pretrain experiment=$2 common.seed=$3 ${*:4} $schedule $device task.data=$corpus run.runs=$runs run.name=$1_s$3")
@@ -333,7 +333,7 @@ conversion() {
     [[ -d converted ]] || linformer convert dense converted --projected-dim 16
     alike="task.tokens_per_sample=64 run.tokens_per_update=4096 run.tokens_per_batch=4096 run.precision=$(fast_precision)"
     alike+=" model.dropout=0 model.attention_dropout=0 optimization.clip_norm=1.0 lr_scheduler.total_num_update=$updates"
-    alike+=" dataset.num_workers=0 dataset.max_valid_steps=31 checkpoint.save_interval_updates=$((updates / 20 + 1))"
+    alike+=" dataset.max_valid_steps=31 checkpoint.save_interval_updates=$((updates / 20 + 1))"
     for ((seed = 1; seed <= seeds; seed++)); do
         pretrain converted converted/linformer "$seed" pretrained=converted "$alike optimization.lr=[3e-4]"
         pretrain scratch released/linformer "$seed" model.projected_dim=16 model.sharing=layerwise model.kernel_strides=1 "$alike"

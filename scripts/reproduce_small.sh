@@ -87,7 +87,7 @@ run_all "pretraining"
 
 # RoBERTa's learning rates are for large models that were pretrained on much text; these models need a higher one.
 common="run_config=cpu optimization.max_update=$finetune_updates lr_scheduler.warmup_updates=$((finetune_updates / 16 + 1))"
-common+=" lr=1e-3 dataset.num_workers=0 optimization.clip_norm=1.0"
+common+=" lr=1e-3 optimization.clip_norm=1.0"
 common+=" model.dropout=0 model.attention_dropout=0" # as in their pretraining
 declare -A sentences=([sst2]=64 [qnli]=16 [qqp]=32 [imdb]=16) # more if examples are short
 finetune() { # finetune RUNS RUN TASK SEED: a line of the list
