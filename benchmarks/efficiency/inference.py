@@ -50,9 +50,7 @@ def run(args: argparse.Namespace) -> int:
     for given, chosen in groups.items():
         if not chosen:  # only Linformers, and no k is below n
             continue
-        names = [(variant.model, variant.k) for variant in chosen]
-        there = [(cell["model"], cell["k"]) for cell in given.cells(store)]
-        if sorted(map(str, there)) == sorted(map(str, names)):
+        if {(cell["model"], cell["k"]) for cell in given.cells(store)} == {*chosen}:
             say(f"{given}: already measured")
             continue
         store.drop(**given.names())

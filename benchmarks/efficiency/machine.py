@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from benchmarks import arguments, measuring
+from benchmarks.efficiency import memory
 from benchmarks.efficiency.models.registry import DISTRIBUTIONS
 from linformer_fairseq.files.errors import UserError
 
@@ -60,10 +61,8 @@ def peak_limit(device: torch.device, gigabytes: float | None) -> float | None:
     Raises:
         UserError: the given limit is not more than 0.
     """
-    from benchmarks.efficiency.memory import available
-
     if gigabytes is not None and gigabytes <= 0:
         raise UserError(f"--memory-limit is {gigabytes:g}; expected more than 0")
     if gigabytes is not None:
         return gigabytes * 2**30
-    return None if device.type == "cuda" else 0.8 * available()
+    return None if device.type == "cuda" else 0.8 * memory.available()

@@ -33,13 +33,12 @@ def roberta(sizes: Sizes, n: int, k: int | None) -> Features:
     return Features(full_model(sizes, n))
 
 
-def linformer(sizes: Sizes, n: int, k: int | None) -> Features:
+def linformer(sizes: Sizes, n: int, k: int) -> Features:
     """fairseq's examples/linformer, E = F shared by all layers.
 
     Raises:
         UserError: it cannot have this k; its option is how many positions there are for each of the rows.
     """
-    assert k is not None
     each = n // k
     if n // each != k:
         raise UserError(f"with n = {n} it has k = {n // each} or {n // (each + 1)}, not {k}; choose one of these")

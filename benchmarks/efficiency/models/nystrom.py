@@ -31,8 +31,7 @@ class NystromSelfAttention(RowsSelfAttention):
         return ProjectedSequence(landmarks, mixed, None if live is None else live.unsqueeze(2))
 
 
-def nystrom(sizes: Sizes, n: int, k: int | None) -> Encoder:
+def nystrom(sizes: Sizes, n: int, k: int) -> Encoder:
     """k is the number of landmarks."""
-    assert k is not None
     attention = (NystromSelfAttention(sizes.width, sizes.heads, n, k) for _ in range(sizes.layers))
     return Encoder(sizes, n, (SharedLayer(sizes, one) for one in attention))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -35,32 +36,20 @@ def full_model(
     return LinformerRobertaModel.build_model(config, Task(sizes.vocabulary, n))
 
 
-def linformer(sizes: Sizes, n: int, k: int | None) -> Features:
-    """Our model with the paper's projection and layerwise sharing."""
-    assert k is not None
-    return Features(full_model(sizes, n, k))
+def linformer(sizes: Sizes, n: int, k: int, **options: Any) -> Features:
+    """Our model with layerwise sharing, by default with the paper's projection; for the options see `full_model`."""
+    return Features(full_model(sizes, n, k, **options))
 
 
-def linformer_convolution(sizes: Sizes, n: int, k: int | None) -> Features:
-    """Our model with default options."""
-    assert k is not None
-    return Features(full_model(sizes, n, k, projection="convolution"))
-
-
-def linformer_compiled(sizes: Sizes, n: int, k: int | None) -> Features:
-    """Our model with compile_encoder, with the paper's projection."""
-    assert k is not None
-    return Features(full_model(sizes, n, k, compiled=True))
-
-
-def linformer_recomputed(sizes: Sizes, n: int, k: int | None) -> Features:
-    """Our model with checkpoint_activations, with the paper's projection."""
-    assert k is not None
-    return Features(full_model(sizes, n, k, recomputes=True))
+linformer_convolution = partial(linformer, projection="convolution")
+"""With default options."""
+linformer_compiled = partial(linformer, compiled=True)
+linformer_recomputed = partial(linformer, recomputes=True)
 
 
 class CoreLinformer(nn.Module):
-    """An encoder of our layers, with layerwise sharing: token ids (B, T) to features (B, T, C)."""
+    """An encoder of our layers with layerwise sharing, by default with the paper's projection: token ids (B, T) to
+    features (B, T, C)."""
 
     def __init__(self, sizes: Sizes, n: int, k: int, compiled: bool = False, projection: str = "linear") -> None:
         super().__init__()
@@ -81,25 +70,7 @@ class CoreLinformer(nn.Module):
         return x
 
 
-def linformer_core(sizes: Sizes, n: int, k: int | None) -> CoreLinformer:
-    """Our layers with the paper's projection."""
-    assert k is not None
-    return CoreLinformer(sizes, n, k)
-
-
-def linformer_core_convolution(sizes: Sizes, n: int, k: int | None) -> CoreLinformer:
-    """Our layers with default options."""
-    assert k is not None
-    return CoreLinformer(sizes, n, k, projection="convolution")
-
-
-def linformer_core_mean_pool(sizes: Sizes, n: int, k: int | None) -> CoreLinformer:
-    """Our layers with the mean of each window as projection."""
-    assert k is not None
-    return CoreLinformer(sizes, n, k, projection="mean_pool")
-
-
-def linformer_core_compiled(sizes: Sizes, n: int, k: int | None) -> CoreLinformer:
-    """Our layers with torch.compile, with the paper's projection."""
-    assert k is not None
-    return CoreLinformer(sizes, n, k, compiled=True)
+linformer_core_convolution = partial(CoreLinformer, projection="convolution")
+"""With default options."""
+linformer_core_mean_pool = partial(CoreLinformer, projection="mean_pool")
+linformer_core_compiled = partial(CoreLinformer, compiled=True)

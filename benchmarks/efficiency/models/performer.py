@@ -28,8 +28,7 @@ class PerformerSelfAttention(HeadMaps):
         return self.join(attend(self.features, self.split(self.q_proj(x)), projected))
 
 
-def performer(sizes: Sizes, n: int, k: int | None) -> Encoder:
+def performer(sizes: Sizes, n: int, k: int) -> Encoder:
     """k is the number of features."""
-    assert k is not None
     attention = (PerformerSelfAttention(sizes.width, sizes.heads, k) for _ in range(sizes.layers))
     return Encoder(sizes, n, (SharedLayer(sizes, one) for one in attention))

@@ -50,7 +50,7 @@ MODELS: dict[str, Known] = {  # in the order of the tables
         "ours:linformer_convolution", "ours, default projection", FAIRSEQ, projection="convolution"
     ),
     "linformer_recomputed": Known("ours:linformer_recomputed", "ours, recomputing", FAIRSEQ, recomputes=True),
-    "linformer_core": Known("ours:linformer_core", "ours, no fairseq"),
+    "linformer_core": Known("ours:CoreLinformer", "ours, no fairseq"),
     "linformer_core_compiled": Known("ours:linformer_core_compiled", "ours, no fairseq, compiled", compiled=True),
     "linformer_core_convolution": Known(
         "ours:linformer_core_convolution", "ours, no fairseq, default projection", projection="convolution"
