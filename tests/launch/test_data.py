@@ -43,7 +43,7 @@ def pretrain(folder: Path, *words: str) -> DictConfig:
 def test_a_dictionary_that_cannot_be_that_of_the_data_is_named(own_data: Path, content: bytes, what: str) -> None:
     (own_data / "dict.txt").write_bytes(content)
     with pytest.raises(UserError) as refused:
-        pretrain(own_data)
+        check_pretraining_data([own_data], Splits())
     assert says(str(refused.value), "task.data", own_data / "dict.txt", what)
 
 

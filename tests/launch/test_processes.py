@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from omegaconf import DictConfig
 from torch.distributed import run as torch_run
 
 from linformer_fairseq.files.errors import UserError
@@ -73,14 +74,19 @@ def test_many_are_wanted_and_nothing_started_them() -> None:
     assert detect_rank({**SRUN, "SLURM_NTASKS": "1", "SLURM_STEP_NUM_TASKS": "1"}, 8) is None
 
 
+@pytest.fixture(scope="module")
+def composed() -> DictConfig:
+    return compose("pretraining", ["task.data=x", "run_config=gpu"])
+
+
 @pytest.mark.parametrize(("environment", "own"), [(TORCHRUN, False), (SRUN, True)])
 def test_only_slurm_shows_each_process_its_own_gpu(
-    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], own: bool
+    composed: DictConfig, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], own: bool
 ) -> None:
     monkeypatch.setattr(train.torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(train.torch.cuda, "set_device", lambda device: None)
     monkeypatch.setattr(train, "join", lambda *_: ["a", "b"])
-    config = compose("pretraining", ["task.data=x", "run_config=gpu"])
+    config = composed.copy()
     rank = detect_rank(environment, 4)
     assert rank is not None and rank.local_rank == 1
     if own:
@@ -91,11 +97,13 @@ def test_only_slurm_shows_each_process_its_own_gpu(
 
 
 @pytest.mark.parametrize("environment", [TORCHRUN, SRUN])
-def test_each_process_has_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]) -> None:
+def test_each_process_has_a_gpu_of_its_own(
+    composed: DictConfig, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]
+) -> None:
     monkeypatch.setattr(train.torch.cuda, "device_count", lambda: 4)
     monkeypatch.setattr(train.torch.cuda, "set_device", lambda device: None)
     monkeypatch.setattr(train, "join", lambda *_: ["a", "b"])
-    config = compose("pretraining", ["task.data=x", "run_config=gpu"])
+    config = composed.copy()
     rank = detect_rank(environment, 4)
     assert rank is not None
     train._meet(config, rank)

@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
+from omegaconf import DictConfig, OmegaConf
 
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch import complete, compose
@@ -29,6 +31,11 @@ from linformer_fairseq.launch.ranges import RANGES, Range
 def test_a_range(allowed: Range, inside: tuple[object, ...], outside: tuple[object, ...], text: str) -> None:
     assert all(map(allowed.has, inside)) and not any(map(allowed.has, outside))
     assert str(allowed) == text
+
+
+@pytest.fixture(scope="module")
+def composed(tiny_corpus: Path) -> DictConfig:
+    return compose("pretraining", [f"task.data={tiny_corpus}", "run_config=cpu"])
 
 
 def test_all_options_with_a_range_exist() -> None:
@@ -64,9 +71,12 @@ def test_all_options_with_a_range_exist() -> None:
         ("task.tokens_per_sample=1", "a whole number of at least 2"),
     ],
 )
-def test_a_number_out_of_range_is_refused(own_data: Path, word: str, expected: str) -> None:
+def test_a_number_out_of_range_is_refused(composed: DictConfig, word: str, expected: str) -> None:
+    key, _, value = word.partition("=")
+    config = composed.copy()
+    OmegaConf.update(config, key, yaml.safe_load(value), force_add=True)
     with pytest.raises(UserError, match=f"^{re.escape(word)}: expected {re.escape(expected)}$"):
-        complete(compose("pretraining", [f"task.data={own_data}", "run_config=cpu", word]))
+        complete(config)
 
 
 def test_updates_of_several_sizes_are_refused(own_data: Path) -> None:
