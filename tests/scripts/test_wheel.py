@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.benchmarks.conftest import TINY
 from tests.data_prep.documents import make_documents, write
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -86,23 +87,8 @@ def test_from_text_to_a_dry_run(python: Path, tmp_path: Path) -> None:
 
 
 def test_benchmarks(python: Path, tmp_path: Path) -> None:
-    size = [
-        "--layers",
-        "1",
-        "--width",
-        "16",
-        "--ffn",
-        "64",
-        "--heads",
-        "2",
-        "--vocabulary",
-        "90",
-        "--tokens",
-        "32",
-        "--lengths",
-        "16",
-    ]
-    words = ("--projected-dims", "4", "--rounds", "1", "--models", "linformer_core", "--out", "a.json", *size)
+    words = ("--projected-dims", "4", "--rounds", "1", "--models", "linformer_core", "--out", "a.json", *TINY)
+    words += ("--tokens", "32", "--lengths", "16")
     run(python, tmp_path, "linformer", "benchmark", "inference", *words)
     made = json.loads((tmp_path / "a.json").read_text())["provenance"]
     assert made["command"].startswith("linformer benchmark inference --projected-dims 4 ")
