@@ -1,6 +1,5 @@
 """SST-2, QNLI and QQP: what is read, what is refused, and what is said."""
 
-import json
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.task_inputs import TaskInputs
 from linformer_fairseq.launch import data as launch
 from tests.archives import zipped
+from tests.data_prep.tasks.conftest import manifest
 from tests.messages import says
 
 Prepare = Callable[..., Path]
@@ -24,11 +24,6 @@ Encode = Callable[[str], list[int]]
 
 _QNLI = "index\tquestion\tsentence\tlabel\n"
 _QQP = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
-
-
-def manifest(folder: Path) -> dict[str, Any]:
-    value: dict[str, Any] = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    return value
 
 
 def test_fairseq_reads_what_the_tables_say(prepare: Prepare, sst2: Path, read_back: ReadBack, encode: Encode) -> None:

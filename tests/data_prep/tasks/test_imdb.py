@@ -2,7 +2,6 @@
 
 import bz2
 import gzip
-import json
 import lzma
 import os
 import tarfile
@@ -17,6 +16,7 @@ from data_prep.tasks import tar as tar_module
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.task_inputs import without_breaks
 from tests.archives import tar_of, zipped
+from tests.data_prep.tasks.conftest import manifest
 
 Prepare = Callable[..., Path]
 
@@ -60,11 +60,6 @@ def folder(tmp_path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text.encode())
     return tmp_path / "data"
-
-
-def manifest(folder: Path) -> dict[str, Any]:
-    value: dict[str, Any] = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    return value
 
 
 def test_fairseq_reads_the_reviews(

@@ -1,17 +1,16 @@
 """The real files: every row is accounted for, and comes back as it was."""
 
-import json
 import os
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from data_prep.tokenizers import load_tokenizer
 from linformer_fairseq.files.task_inputs import without_breaks
+from tests.data_prep.tasks.conftest import manifest
 
 _DATA = Path(os.environ.get("LINFORMER_DATA", ""))
 
@@ -40,11 +39,6 @@ def items(prefix: Path) -> list[list[int]]:
     sizes = np.frombuffer(index, dtype="<i4", count=count, offset=26)
     tokens = np.fromfile(prefix.with_suffix(".bin"), dtype=np.uint16)
     return [part.tolist() for part in np.split(tokens, np.cumsum(sizes)[:-1])]
-
-
-def manifest(folder: Path) -> dict[str, Any]:
-    value: dict[str, Any] = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    return value
 
 
 @pytest.mark.parametrize(("task", "folder", "texts", "label"), _GLUE)
