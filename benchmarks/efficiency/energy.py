@@ -11,7 +11,7 @@ import argparse
 import math
 
 from benchmarks.efficiency import tables
-from benchmarks.efficiency.cells import DENSE_FORMS, Result, best_of, cell_of, faster, label, number
+from benchmarks.efficiency.cells import DENSE_FORMS, Result, best_of, by_length_alone, cell_of, faster, label, number
 from benchmarks.efficiency.store import read
 from benchmarks.measuring import said
 from linformer_fairseq.files.errors import UserError
@@ -32,10 +32,10 @@ def run(args: argparse.Namespace) -> int:
     if not 0 < args.watts < math.inf:
         raise UserError(f"--watts {args.watts:g}: expected the power of the device under load, more than 0")
     results = [read(path) for path in sorted(args.results.glob("inference*.json"))]
-    found = [result for result in results if result["settings"].get("preset") == "figure2"]
+    found = [one for one in results if one["settings"].get("preset") == "figure2" and by_length_alone(one)]
     if not found:
         raise UserError(
-            f"{args.results}: no speeds there; `linformer benchmark inference --preset figure2` measures them"
+            f"{args.results}: no speeds by length there; `linformer benchmark inference --preset figure2` measures them"
         )
     print("\n\n".join("\n".join(energy_table(result, args.watts)) for result in found))
     return 0

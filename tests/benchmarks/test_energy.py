@@ -46,5 +46,9 @@ def test_a_power_that_is_none(stored, watts, refused):
     assert "--watts" in refused("energy", f"--watts={watts}", "--results", str(stored))
 
 
-def test_nothing_measured(tmp_path, refused):
-    assert "--preset figure2" in refused("energy", "--watts", "100", "--results", str(tmp_path))
+def test_nothing_measured_by_length_alone(tmp_path, refused):
+    words = ["energy", "--watts", "100", "--results", str(tmp_path)]
+    assert "--preset figure2" in refused(*words)
+    cells = [cell("linformer", 512, 128, 1.0, 1, wanted_batch=batch, batch=batch) for batch in (1, 8)]
+    (tmp_path / "inference.json").write_text(json.dumps(result(cells, preset="figure2")))
+    assert "--preset figure2" in refused(*words), "of which batch?"
