@@ -38,7 +38,7 @@ def test_the_file_has_a_cell_and_the_table_a_row_for_each(tmp_path, training):
     names = [name for name in VARIANTS if name not in (INFERENCE if training else TRAINING)]
     assert [(cell["n"], cell["variant"]) for cell in result["cells"]] == [(n, name) for n in (16, 32) for name in names]
     for cell in result["cells"]:
-        assert len(cell["all_seconds"]) == 2 and cell["seconds"] > 0 and cell["page_faults"] >= 0
+        assert len(cell["all_seconds"]) == 2 and cell["seconds"] > 0
         assert (cell["times_as_long"] == 1) == (cell["variant"] == AS_IT_IS)
     assert result["kind"] == "ablation" and result["provenance"]["commit"]
     rows = [line.split(" | ")[0].removeprefix("| ") for line in table(result) if line.startswith("| ")]

@@ -46,7 +46,6 @@ def test_every_cell_says_what_was_measured(inference):
         assert cell["seconds_q1"] is None and cell["seconds_q3"] is None, "no quartiles from one round"
         assert cell["limit_operations_per_second"] == 1e10 and cell["limit_by_round"] == [1e10]
         assert cell["share_of_limit"] == pytest.approx(cell["operations"] / cell["seconds"] / 1e10)
-        assert cell["peak_bytes"] is None or cell["peak_bytes"] >= 0
 
 
 def test_each_timed_pass_follows_an_untimed_one_and_slow_rounds_are_counted(inference, monkeypatch):

@@ -317,3 +317,4 @@ def test_what_is_no_data_folder(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert inspect(tmp_path) == 1
     assert "its making is unfinished" in capsys.readouterr().err
     assert inspect(tmp_path, "--samples", -1) == 1
+    assert "--samples -1" in capsys.readouterr().err
