@@ -109,38 +109,30 @@ class Ready:
         return int(self.tokens.ne(PAD).sum())
 
 
+@dataclass
 class Group:
-    """The cells of one input.
+    """The cells of one input."""
 
-    Args:
-        given: the input.
-        variants: models to measure.
-        size, dtype, device: of the models.
-        limits: of a pass.
-        products: of `rate.calls`, timed in the same rounds as the models.
-        store: the file for the cells, which has those of shorter inputs.
-        rounds: timed passes of each variant.
-        largest_batch: find the largest batch that fits.
-    """
+    given: Input
+    variants: list[Variant]
+    """Models to measure."""
+    size: Sizes
+    dtype: torch.dtype
+    device: torch.device
+    limits: Limits
+    products: Mapping[str, Callable[[], float]]
+    """Those of `rate.calls`, timed in the same rounds as the models."""
+    store: Store
+    """The file for the cells, which has those of shorter inputs."""
+    rounds: int
+    """Timed passes of each variant."""
+    largest_batch: bool
+    """Find the largest batch that fits."""
 
-    def __init__(
-        self,
-        given: Input,
-        variants: list[Variant],
-        size: Sizes,
-        dtype: torch.dtype,
-        device: torch.device,
-        limits: Limits,
-        products: Mapping[str, Callable[[], float]],
-        store: Store,
-        rounds: int,
-        largest_batch: bool,
-    ) -> None:
-        self.given, self.variants, self.size, self.dtype, self.device = given, variants, size, dtype, device
-        self.limits, self.products, self.store, self.rounds = limits, products, store, rounds
-        self.largest_batch = largest_batch
-        # As in the paper, only one model is on the device at a time, so that the others' weights take no memory.
-        self.alone = largest_batch and device.type == "cuda"
+    @property
+    def alone(self) -> bool:
+        """Whether only one model is on the device at a time, as in the paper: the others take no memory then."""
+        return self.largest_batch and self.device.type == "cuda"
 
     def measure(self) -> None:
         """Measure all variants and add their cells."""
