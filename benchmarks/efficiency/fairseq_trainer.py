@@ -66,14 +66,14 @@ def command(job: Job, device: torch.device) -> list[str]:
     return words
 
 
-def train(words: list[str], batch: Batch, vocabulary: int, before_update: Callable[[int, Any], bool]) -> Any:
+def train(words: list[str], batch: Batch, vocabulary: int, before_update: Callable[[int], bool]) -> Any:
     """Run fairseq-train with the same batch in every update; returns its Trainer.
 
     Args:
         words: arguments from `command`.
         batch: the batch of every update.
         vocabulary: number of symbols of the dictionary.
-        before_update: called with the number of updates done and the Trainer; ends the run by returning True.
+        before_update: called with the number of updates done; ends the run by returning True.
 
     Raises:
         UserError: the run failed, or ended before that.
@@ -91,7 +91,7 @@ def train(words: list[str], batch: Batch, vocabulary: int, before_update: Callab
 
     def train_step(self: Any, samples: Any) -> Any:
         nonlocal done
-        if before_update(done, self):
+        if before_update(done):
             trainers.append(self)
             raise _Enough
         done += 1

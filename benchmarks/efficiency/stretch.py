@@ -191,7 +191,7 @@ def _trainer(job: Job, device: torch.device) -> Done:
     watch = memory.Watch(device)
     moments: list[float] = []
 
-    def before_update(number: int, trainer: Any) -> bool:
+    def before_update(number: int) -> bool:
         """Record the time; returns True after the last timed update."""
         if number == job.warm_up:
             watch.restart()
