@@ -30,7 +30,7 @@ def inputs(tmp_path: Path) -> list[str]:
     return ["--bpe", str(make_gpt2(tmp_path / "bpe")), *files]
 
 
-def test_both_programs_on_both_files(inputs, tmp_path, refused):
+def test_both_programs_on_both_files(inputs, tmp_path):
     out = tmp_path / "efficiency" / "prediction.json"
     words = ["prediction", *inputs, "--rounds", "2", "--texts", "4", "--batch-sizes", "2", *SIZES, "--out", str(out)]
     assert main(words) == 0

@@ -192,9 +192,7 @@ def assert_row_is_of_model(row: str, model: DictConfig) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", GROUPS, ids=lambda path: str(path.relative_to(CONFIGS)))
-def test_every_header_says_hardware_batch_and_a_command_that_composes(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_header_says_hardware_batch_and_a_command_that_composes(path: Path) -> None:
     header = header_of(path)
     assert "Hardware: " in header and "Batch: " in header
     text = re.sub(r"\\\n#\s*", "", path.read_text())  # a command may have several lines

@@ -55,7 +55,7 @@ def test_a_sweep_over_all_configs_of_a_group() -> None:
         jobs("pretraining", ["task.data=x", "experiment=glob(small/*)"])
 
 
-def test_syntax_of_hydra_in_a_name_stays(own_data: Path) -> None:
+def test_syntax_of_hydra_in_a_name_stays() -> None:
     words = ["task.data=x", "common.seed=7", "run.name='x_${common.seed}'", "run.task=null"]
     config = resolved(compose("pretraining", words))
     assert (config.run.name, config.run.task) == ("x_7", None)

@@ -218,9 +218,7 @@ def test_ctrl_c_is_said_and_the_run_goes_on(
 
 
 @pytest.mark.slow
-def test_a_signal_before_the_first_update(
-    linformer: Linformer, start_linformer: Start, pretraining: Words, tmp_path: Path
-) -> None:
+def test_a_signal_before_the_first_update(start_linformer: Start, pretraining: Words, tmp_path: Path) -> None:
     words = [*pretraining(5), "run.join_timeout=600"]
     folder = tmp_path / "runs" / NAME
     process = start_linformer(*words, cwd=tmp_path)

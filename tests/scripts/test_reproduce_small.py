@@ -69,7 +69,7 @@ def test_data_in_a_folder_with_an_ampersand(tmp_path: Path) -> None:
     assert f"{tmp_path}/R&D/glue/SST-2: not there" in process.communicate(timeout=30)[0]
 
 
-def test_without_data(tmp_path: Path) -> None:
+def test_without_data() -> None:
     process = start(data=None)
     assert "LINFORMER_DATA is not set" in process.communicate(timeout=30)[0] and process.returncode == 1
 

@@ -35,7 +35,7 @@ def whole(source: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, b
 
 
 @pytest.fixture
-def small_saves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
+def small_saves(tmp_path: Path) -> dict[str, Any]:
     """Makes the programs save their place every 200 kB, in the processes that are started."""
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\nsys.path.insert(0, '.')\n"

@@ -94,9 +94,7 @@ def test_an_error_while_writing_leaves_nothing(
 
 
 @pytest.mark.slow
-def test_no_space_left(
-    prepare: Prepare, glue: Callable[..., Path], sst2: Path, tokenizer_folder: Path, tmp_path: Path
-) -> None:
+def test_no_space_left(glue: Callable[..., Path], sst2: Path, tokenizer_folder: Path, tmp_path: Path) -> None:
     glue("SST-2", train="sentence\tlabel\n" + "good film\t1\nbad film\t0\n" * 20_000)
 
     def small_disk() -> None:

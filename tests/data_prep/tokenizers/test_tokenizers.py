@@ -197,7 +197,7 @@ def test_folders_without_or_with_two_tokenizers_are_refused(tmp_path: Path) -> N
         load_tokenizer(tmp_path)
 
 
-def test_a_padded_dictionary_keeps_every_id(folder: Path, loaded: Tokenizer, tmp_path: Path) -> None:
+def test_a_padded_dictionary_keeps_every_id(loaded: Tokenizer, tmp_path: Path) -> None:
     """A multiple of 8 once fairseq's tasks have <mask>; the padding is what fairseq itself adds."""
     from fairseq.data import Dictionary
 

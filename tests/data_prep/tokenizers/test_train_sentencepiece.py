@@ -68,7 +68,7 @@ def test_text_that_changes_meanwhile_is_refused(tmp_path: Path, text: Path, monk
     assert not (tmp_path / "out" / "manifest.json").exists()
 
 
-def test_a_corpus_gives_its_train_alone(tmp_path: Path, text: Path) -> None:
+def test_a_corpus_gives_its_train_alone(tmp_path: Path) -> None:
     for split, seed in (("train", 1), ("valid", 2)):
         (tmp_path / "corpus" / split).mkdir(parents=True)
         write(tmp_path / "corpus" / split / "00000.txt", make_documents(300, seed))
@@ -121,7 +121,7 @@ def test_long_lines_are_not_left_out(text: Path, tmp_path: Path) -> None:
     assert tokenizer.encode("returns").size == 1
 
 
-def test_cutting_a_very_long_line_takes_no_time_that_grows_with_its_square(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cutting_a_very_long_line_takes_no_time_that_grows_with_its_square() -> None:
     class Line(str):
         """Counts the characters that are copied."""
 
