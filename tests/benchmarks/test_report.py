@@ -28,37 +28,18 @@ PROVENANCE = {
 
 def cell(model, n, k, seconds, peak, **more):
     """A measured cell with three rounds."""
-    figures = {
-        **{
-            "status": "ok",
-            "batch": 1,
-            "wanted_batch": 1,
-            "batch_limited_by": "memory: 17 GiB",
-            "tokens": n,
-            "seconds": seconds,
-        },
-        **{"length": n, "padded": False, "outliers": 0, "limit_outliers": 0},
-        **{"seconds_q1": seconds, "seconds_q3": seconds, "all_seconds": [seconds] * 3},
-        **{"tokens_per_second": n / seconds, "operations": 1e9, "operations_per_second": 1e9 / seconds},
-        **{
-            "limit_operations_per_second": 1e10,
-            "share_of_limit": 0.5,
-            "peak_bytes": peak,
-            "peak_bytes_per_token": peak / n,
-        },
-    }
+    figures = {"status": "ok", "batch": 1, "wanted_batch": 1, "batch_limited_by": "memory: 17 GiB", "tokens": n}
+    figures |= {"length": n, "padded": False, "outliers": 0, "limit_outliers": 0, "peak_bytes": peak}
+    figures |= {"seconds": seconds, "seconds_q1": seconds, "seconds_q3": seconds, "all_seconds": [seconds] * 3}
+    figures |= {"tokens_per_second": n / seconds, "operations": 1e9, "operations_per_second": 1e9 / seconds}
+    figures |= {"limit_operations_per_second": 1e10, "share_of_limit": 0.5, "peak_bytes_per_token": peak / n}
     return dict.fromkeys(KEYS) | {"model": model, "n": n, "k": k} | figures | more
 
 
 def result(cells, **settings):
     plain = {"preset": "table3", "dtype": "float32", "tokens": 512, "threads": 1, "memory_limit": None}
     plain |= {"largest_batch": False, "layers": 3, "width": 96, "padded": "no", "batches": [], "positions": None}
-    return {
-        "kind": "inference",
-        "settings": plain | settings,
-        "provenance": PROVENANCE,
-        "cells": cells,
-    }
+    return {"kind": "inference", "settings": plain | settings, "provenance": PROVENANCE, "cells": cells}
 
 
 @pytest.fixture
