@@ -51,8 +51,6 @@ _OF_THE_OTHER_STAGE = {
     ),
 }
 """Options under ``run`` from which a stage computes nothing, and what is said of them."""
-# fairseq interprets a colon as a separator of folders.
-_FORBIDDEN = ":"
 
 
 def complete(config: DictConfig, to_come: Pretrained | None = None) -> DictConfig:
@@ -183,7 +181,7 @@ def _make_absolute(config: DictConfig, key: str) -> None:
     if not value:  # it would be the working directory
         raise UserError(f"{key}=: expected a path")
     path = Path(value).absolute()
-    if key == "checkpoint.save_dir" and _FORBIDDEN in str(path):
+    if key == "checkpoint.save_dir" and ":" in str(path):  # which separates folders for fairseq
         raise UserError(f"checkpoint.save_dir={value}: fairseq cannot use a path with a colon; choose another folder")
     node[name] = str(path)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import re
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -43,6 +44,8 @@ SRUN = "srun (SLURM_PROCID, SLURM_STEP_NUM_TASKS)"
 _INTERACTIVE_STEP = "4294967290"
 """SLURM_STEP_ID in the shell of `salloc` (SLURM_INTERACTIVE_STEP in slurm.h), which is one process of any job."""
 ALONE = RankInfo(0, 1, 0, None, "this command")
+_FIRST_HOST = re.compile(r"([^,\[]+)(?:\[([^\[\],-]+)[^\]]*\]([^,\[]*))?(?:,|$)")
+"""In a host list of SLURM: what is before the bracket, the first number in it, and what is behind it."""
 
 
 def detect_rank(environment: Mapping[str, str], world_size: int) -> RankInfo | None:
@@ -110,16 +113,9 @@ def first_host(nodes: str) -> str:
     Raises:
         UserError: the list cannot be read.
     """
-    head, bracket, rest = nodes.split(",", 1)[0].partition("[")
-    if bracket:
-        head, _, rest = nodes.partition("[")
-        numbers, closed, tail = rest.partition("]")
-        if not closed:
-            raise UserError(f"SLURM_STEP_NODELIST={nodes}: cannot be read; set MASTER_ADDR=HOST")
-        head += numbers.split(",")[0].split("-")[0] + tail.split(",")[0]
-    if not head or "[" in head:
+    if (found := _FIRST_HOST.match(nodes)) is None:
         raise UserError(f"SLURM_STEP_NODELIST={nodes}: cannot be read; set MASTER_ADDR=HOST")
-    return head
+    return "".join(found.groups(default=""))
 
 
 def torchrun_command(world_size: int, words: Sequence[str]) -> tuple[list[str], dict[str, str]]:

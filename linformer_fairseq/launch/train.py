@@ -126,10 +126,10 @@ def check_run_folder(config: DictConfig, overrides: Sequence[str]) -> bool:
     Raises:
         UserError: it has, or its record cannot be read.
     """
-    path = Path(config.checkpoint.save_dir)
+    path, config = Path(config.checkpoint.save_dir), with_defaults(config)
     if record := read_record(path):
-        return _same_run_has_finished(path, record, _facts(with_defaults(config), overrides))
-    check_same_model(path, with_defaults(config))
+        return _same_run_has_finished(path, record, _facts(config, overrides))
+    check_same_model(path, config)
     return False
 
 
@@ -164,14 +164,13 @@ def accelerator() -> str:
 
 
 def _meet(config: DictConfig, rank_info: RankInfo) -> list[str]:
-    distributed = config.distributed_training
+    distributed, devices = config.distributed_training, torch.cuda.device_count()
     with open_dict(config):
         distributed.distributed_rank = rank_info.rank
         distributed.distributed_no_spawn = True
         distributed.distributed_init_method = rank_info.init_method
         # if SLURM shows each task only its own GPU, that is number 0
-        distributed.device_id = rank_info.local_rank % (torch.cuda.device_count() or 1)
-    devices = torch.cuda.device_count()
+        distributed.device_id = rank_info.local_rank % (devices or 1)
     only_its_own = devices == 1 and rank_info.started_by == SRUN
     if not config.common.cpu and rank_info.local_rank >= devices and not only_its_own:
         raise UserError(
