@@ -104,10 +104,21 @@ def read_released(file: BinaryIO) -> dict[str, Any]:
     ) as error:
         said = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise ValueError(f"it is damaged, or was not written by `linformer checkpoint release` [{said}]") from error
+    return checkpoint_of(options, tensors, updates)
+
+
+def checkpoint_of(options: Any, weights: Mapping[str, Tensor], updates: int) -> dict[str, Any]:
+    """What fairseq's trainer would save of a model, without the state of its training.
+
+    Args:
+        options: ``cfg``.
+        weights: by fairseq's names.
+        updates: number of updates of the weights.
+    """
     return {
         "args": None,
         "cfg": options,
-        "model": tensors,
+        "model": weights,
         "optimizer_history": [{"num_updates": updates, "optimizer_name": "", "lr_scheduler_state": {}}],
         "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
         "last_optimizer_state": None,

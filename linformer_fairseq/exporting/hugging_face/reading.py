@@ -16,6 +16,7 @@ from torch import Tensor
 
 from linformer_fairseq.checkpoints.dictionaries import check_tokens
 from linformer_fairseq.checkpoints.reading import CheckpointError
+from linformer_fairseq.checkpoints.released_file import checkpoint_of
 from linformer_fairseq.checkpoints.released_folder import CHECKPOINT, TRANSFORMERS_CONFIG, find_weights
 from linformer_fairseq.checkpoints.transformers_weights import read_weights
 from linformer_fairseq.checkpoints.writing import write_checkpoint
@@ -146,15 +147,8 @@ def _state(folder: Path, config: Mapping[str, Any], weights: Mapping[str, Tensor
             "classification_head_name": _HEAD,
             "regression_target": is_number,
         }
-    return {
-        "args": None,
-        "cfg": {"_name": None, "bpe": None, "model": vars(model), "task": task, "criterion": criterion},
-        "model": renamed,
-        "optimizer_history": [{"num_updates": 0, "optimizer_name": "", "lr_scheduler_state": {}}],
-        "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
-        "last_optimizer_state": None,
-        "task_state": {},
-    }
+    options_of_all = {"_name": None, "bpe": None, "model": vars(model), "task": task, "criterion": criterion}
+    return checkpoint_of(options_of_all, renamed, updates=0)
 
 
 def _initial_lm_head(embedding: Tensor) -> dict[str, Tensor]:
