@@ -22,7 +22,7 @@ from linformer_fairseq.conversion.source import Source
 from linformer_fairseq.conversion.starts import start_with_dct
 from linformer_fairseq.conversion.task import masked_lm, options_of
 from linformer_fairseq.conversion.text import blocks, read_tokens
-from linformer_fairseq.core import ProjectedDim
+from linformer_fairseq.core import ProjectedDim, largest_dim
 from linformer_fairseq.files import dictionary as dict_txt
 from linformer_fairseq.files import provenance
 from linformer_fairseq.files.atomic import new_folder
@@ -51,12 +51,6 @@ class Choices:
     max_positions: int | None
     """n; None: the source's."""
     seed: int
-
-    @property
-    def largest_dim(self) -> int:
-        """The largest k of any layer and head."""
-        layers = [self.projected_dim] if isinstance(self.projected_dim, int) else self.projected_dim
-        return max(layer if isinstance(layer, int) else max(layer) for layer in layers)
 
     def options(self) -> dict[str, Any]:
         """Options of the model; a linear E is stretched over inputs of every length (docs/conversion.md)."""
@@ -111,8 +105,8 @@ def convert(
     with new_folder(out) as folder, enough_memory("a smaller --max-positions or --projected-dim needs less"):
         source = _read(path, data, folder)
         n = choices.max_positions or source.max_positions
-        if choices.largest_dim > n:
-            raise UserError(f"--projected-dim {choices.largest_dim}: more than the {n} positions (--max-positions)")
+        if (k := largest_dim(choices.projected_dim)) > n:
+            raise UserError(f"--projected-dim {k}: more than the {n} positions (--max-positions)")
         dictionary = Dictionary.load(str(folder / dict_txt.NAME))
         task = masked_lm(dictionary, n)
         torch.manual_seed(choices.seed)

@@ -17,6 +17,7 @@ from .settings import (
     SHORT_INPUTS,
     LinformerSettings,
     ProjectedDim,
+    largest_dim,
     parse_projected_dim,
     projection_defaults,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "count_projection_matrices",
     "count_projection_parameters",
     "encoder_layer",
+    "largest_dim",
     "parse_projected_dim",
     "prepare_compiler",
     "prepare_export",

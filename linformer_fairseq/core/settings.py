@@ -56,6 +56,11 @@ def parse_projected_dim(value: object) -> ProjectedDim:
     )
 
 
+def largest_dim(value: ProjectedDim) -> int:
+    """The largest k of any layer and head."""
+    return value if isinstance(value, int) else max(map(largest_dim, value))
+
+
 def projection_defaults(projection: str, frozen: bool) -> dict[str, str]:
     """The `PROJECTION_DEFAULTS` of a projection; a frozen linear E is drawn from N(0, 1/k), as in theorem 2.
 

@@ -26,7 +26,7 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from linformer_fairseq.checkpoints.reading import checked_by
-from linformer_fairseq.core import parse_projected_dim
+from linformer_fairseq.core import largest_dim, parse_projected_dim
 from linformer_fairseq.files.json_records import shortened
 
 _TASKS = (MaskedLMTask, MultiLingualMaskedLMTask, SentencePredictionTask, SentenceRankingTask)
@@ -144,9 +144,5 @@ def check_sizes(options: Mapping[str, Any], weights: Mapping[str, Tensor]) -> No
         if options.get("projection", "linear") == "linear":
             found = [tensor.shape for name, tensor in weights.items() if _LINEAR.search(name)]
             largest = max((most["max_positions"], *(size for shape in found for size in shape)))
-        if (rows := _largest(parse_projected_dim(options["projected_dim"]))) > largest:
+        if (rows := largest_dim(parse_projected_dim(options["projected_dim"]))) > largest:
             raise ValueError(f"its option projected_dim is {rows:,}; its weights are those of at most {largest:,}")
-
-
-def _largest(dim: int | list[int] | list[list[int]]) -> int:
-    return dim if isinstance(dim, int) else max(map(_largest, dim), default=0)
