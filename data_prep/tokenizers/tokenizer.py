@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.provenance import sha256
-from linformer_fairseq.files.text import LONGEST_WORD
+from linformer_fairseq.files.text import LONGEST_WORD, last_blank
 
 Ids = npt.NDArray[np.int64]
 """Ids of fairseq's dictionary, shape (tokens,)."""
@@ -85,7 +85,7 @@ class Tokenizer(ABC):
     def _cut(self, line: str) -> Iterator[str]:
         start = 0
         while len(line) - start > LONG:
-            end = _last_blank(line, start + 1, start + LONG)
+            end = last_blank(line, start + 1, start + LONG)
             if end is None:
                 blank = _BLANK.search(line, start + LONG)
                 end = blank.start() if blank else len(line)
@@ -98,12 +98,3 @@ class Tokenizer(ABC):
             start = end + 1
         if start < len(line):
             yield self._continue(line[start:]) if start else line
-
-
-def _last_blank(line: str, start: int, end: int) -> int | None:
-    """Where the last blank before a word begins, from ``start`` to below ``end``."""
-    while (at := line.rfind(" ", start, end)) >= 0:
-        if not line[at + 1].isspace():
-            return at
-        end = at
-    return None

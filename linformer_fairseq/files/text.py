@@ -11,6 +11,15 @@ LONGEST_WORD = 1_000_000
 """Characters; what has no white space for longer than this is not text."""
 
 
+def last_blank(text: str, start: int, end: int) -> int | None:
+    """Where the last blank before a word begins, from ``start`` to below ``end``: no token extends across it."""
+    while (at := text.rfind(" ", start, end)) >= 0:
+        if not text[at + 1].isspace():
+            return at
+        end = at
+    return None
+
+
 def not_utf8(file: object, line: int, byte: int, offset: int, otherwise: str = "") -> UserError:
     """The error for a ``byte`` at ``offset`` in a file, in its ``line`` (from 1), with what else the user can do."""
     # Not LATIN1: in it, the bytes that are quotation marks and dashes in CP1252 are control characters.

@@ -13,6 +13,7 @@ from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
 
 from linformer_fairseq.files.cutting import Ids
 from linformer_fairseq.files.dictionary import MASK
+from linformer_fairseq.files.text import last_blank
 
 _PIECE = 10_000
 """Characters that are encoded at a time. Tokenizers need hundreds of bytes per character, and fairseq's GPT-2 BPE time
@@ -197,7 +198,4 @@ def _end_of_piece(text: str, start: int) -> int:
     limit = start + _PIECE
     if limit >= len(text):
         return len(text)
-    end = text.rfind(" ", start + 1, limit)
-    while end > 0 and text[end + 1].isspace():
-        end = text.rfind(" ", start + 1, end)
-    return end if end > 0 else limit
+    return last_blank(text, start + 1, limit) or limit

@@ -1,4 +1,4 @@
-"""Reading whole text files."""
+"""Reading whole text files, and where a text can be divided."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.files.text import read_text
+from linformer_fairseq.files.text import last_blank, read_text
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,8 @@ def test_what_is_not_text_is_named(tmp_path: Path, content: bytes, said: str) ->
 def test_a_byte_order_mark_of_utf8_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "file.txt").write_bytes(b"\xef\xbb\xbfna\xc3\xafve\r\n")
     assert read_text(tmp_path / "file.txt") == "naïve\r\n"
+
+
+def test_only_the_last_of_several_blanks_is_cut_at() -> None:
+    assert last_blank("a   b   ", 0, 7) == 3  # GPT-2 has tokens of several blanks
+    assert last_blank("a\tb", 0, 3) is None

@@ -225,11 +225,6 @@ def test_unknown_pieces_become_unk(tmp_path: Path) -> None:
     assert UNK in load_tokenizer(make_sentencepiece(tmp_path, byte_fallback=False)).encode("Ж")
 
 
-def test_only_the_last_of_several_blanks_is_cut_at() -> None:
-    assert tokenizer._last_blank("a   b   ", 0, 7) == 3  # GPT-2 has tokens of several blanks
-    assert tokenizer._last_blank("a\tb", 0, 3) is None
-
-
 def test_a_model_of_the_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("linformer-small").mkdir()  # names take precedence, as for models
