@@ -76,6 +76,7 @@ def attention_errors(dense: LinformerRobertaModel, model: LinformerRobertaModel,
     return [float(error) for error in (wrong / whole).sqrt()]
 
 
+@torch.no_grad()
 def dense_attention(dense: LinformerRobertaModel, tokens: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """The output of the attention of each layer, and its input; (B, T, C) both.
 
@@ -84,11 +85,9 @@ def dense_attention(dense: LinformerRobertaModel, tokens: Tensor) -> Iterator[tu
         tokens: (B, T), without padding.
     """
     encoder = dense.encoder.sentence_encoder
-    with torch.no_grad():
-        states = encoder(tokens.to(next(dense.parameters()).device), return_all_hiddens=True)["encoder_states"]
+    states = encoder(tokens.to(next(dense.parameters()).device), return_all_hiddens=True)["encoder_states"]
     for layer, state in zip(encoder.layers, states, strict=False):
         x = state.transpose(0, 1)
-        with torch.no_grad():
-            source = attention_input(layer, x)
-            expected, _ = layer.self_attn(source)
+        source = attention_input(layer, x)
+        expected, _ = layer.self_attn(source)
         yield expected, source

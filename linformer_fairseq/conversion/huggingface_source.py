@@ -83,7 +83,7 @@ def read_huggingface(folder: Path, out: Path) -> Source:
         UserError: a file is missing or damaged, or the model has something that fairseq's RoBERTa has not.
     """
     options, padding = _options(folder)
-    found = _weights(folder)
+    found = {name: tensor.float() for name, tensor in read_weights(folder).items() if name not in _CONSTANTS}
     if "lm_head.dense.weight" not in found:
         raise UserError(
             f"{folder}: its weights have no masked-language-model head (lm_head.*); expected a RobertaForMaskedLM"
@@ -142,10 +142,6 @@ def _options(folder: Path) -> tuple[dict[str, Any], int]:
     if type(padding) is not int or padding < 0:
         raise UserError(f"{path}: pad_token_id is {shortened(padding)}; expected an integer of at least 0")
     return {**options, **fixed}, padding
-
-
-def _weights(folder: Path) -> dict[str, Tensor]:
-    return {name: tensor.float() for name, tensor in read_weights(folder).items() if name not in _CONSTANTS}
 
 
 def _check_shapes(folder: Path, options: dict[str, Any], padding: int, weights: dict[str, Tensor]) -> None:

@@ -288,25 +288,24 @@ def load_hub_interface(
     return LinformerHubInterface(loaded["args"], loaded["task"], model, inputs)
 
 
-def _checked(options: dict[str, str]) -> dict[str, str]:
-    """The options of a tokenizer whose files can be read; fairseq's errors name no file, or come at the first text.
+def _tokenizer(folders: Sequence[Path]) -> dict[str, str]:
+    """The options of the tokenizer in the folders.
 
     Raises:
-        UserError: they cannot.
+        FileNotFoundError: there is none.
+        UserError: its files are damaged.
     """
-    if options["bpe"] == "gpt2":
-        read_bpe(Path(options["gpt2_encoder_json"]), Path(options["gpt2_vocab_bpe"]))
-    else:
-        load_processor(Path(options["sentencepiece_model"]))
-    return options
-
-
-def _tokenizer(folders: Sequence[Path]) -> dict[str, str]:
     try:
-        return _checked(find_tokenizer(folders))
+        options = find_tokenizer(folders)
     except FileNotFoundError as error:
         raise FileNotFoundError(
             f"{error}. Give the data folder, which has them, as the third argument of from_pretrained (on the command "
             "line: --data DIR), put them there, name another tokenizer with bpe=..., or pass bpe=None to work with "
             "token ids only"
         ) from None
+    # fairseq's own errors name no file, or come at the first text
+    if options["bpe"] == "gpt2":
+        read_bpe(Path(options["gpt2_encoder_json"]), Path(options["gpt2_vocab_bpe"]))
+    else:
+        load_processor(Path(options["sentencepiece_model"]))
+    return options
