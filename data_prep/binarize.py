@@ -35,10 +35,10 @@ from data_prep.binarizing.plan import (
     make_plan,
 )
 from data_prep.binarizing.store import Store
-from data_prep.support.program import program_parser, run_program
+from data_prep.support.program import add_workers, program_parser, run_program
 from data_prep.support.splits import TRAIN
 from data_prep.support.step import Step, file_state
-from data_prep.support.workers import check_workers, default_workers, ordered_map
+from data_prep.support.workers import check_workers, ordered_map
 from data_prep.tokenizers import Tokenizer, copy_tokenizer, load_tokenizer, tokenizer_folder
 from linformer_fairseq.files import dictionary
 from linformer_fairseq.files.errors import UserError
@@ -190,12 +190,7 @@ def main(argv: list[str] | None = None, prog: str | None = None) -> None:
         help="folder of the tokenizer and its dict.txt, or the name of a model of the package (./NAME is a folder)",
     )
     parser.add_argument("--out", type=Path, required=True, metavar="BIN", help="output folder")
-    parser.add_argument(
-        "--workers",
-        type=int,
-        default=default_workers(),
-        help="number of processes (default: one per core, %(default)s)",
-    )
+    add_workers(parser)
     parser.add_argument(
         "--shards", type=int, default=1, metavar="S", help="number of folders for training data (%(default)s)"
     )

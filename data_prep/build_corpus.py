@@ -47,10 +47,10 @@ from data_prep.sources import Source, parse_source
 from data_prep.sources.files import FileUnit
 from data_prep.sources.lines import MAX_DOCUMENT_BYTES
 from data_prep.sources.parse import split_spec
-from data_prep.support.program import program_parser, run_program
+from data_prep.support.program import add_errors, add_workers, program_parser, run_program
 from data_prep.support.splits import NAMES, TRAIN, VALID, Shares
 from data_prep.support.step import Step
-from data_prep.support.workers import check_workers, default_workers
+from data_prep.support.workers import check_workers
 from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.option_types import count
@@ -185,12 +185,7 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
     parser = program_parser(prog, "data_prep.build_corpus", __doc__)
     parser.add_argument("sources", nargs="+", metavar="SOURCE", help="a source of text, see above")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="output folder")
-    parser.add_argument(
-        "--workers",
-        type=int,
-        default=default_workers(),
-        help="number of processes (default: one per core, %(default)s)",
-    )
+    add_workers(parser)
     split = parser.add_argument_group("splits")
     split.add_argument(
         "--valid-share", type=float, default=0.01, metavar="S", help="share of the documents (%(default)s)"
@@ -221,12 +216,7 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
         "--min-characters", type=count, default=1, metavar="N", help="drop shorter documents (%(default)s)"
     )
     reading = parser.add_argument_group("reading and writing")
-    reading.add_argument(
-        "--errors",
-        choices=("strict", "replace"),
-        default="strict",
-        help="for bytes that are not UTF-8: stop with an error, or replace them by U+FFFD (%(default)s)",
-    )
+    add_errors(reading)
     reading.add_argument(
         "--max-document-bytes",
         type=count,

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from data_prep import binarize, build_corpus, gpt2_bpe, train_sentencepiece
 from data_prep.binarizing.plan import check_folder, check_shards
-from data_prep.support.program import program_parser, run_program
-from data_prep.support.workers import check_workers, default_workers
+from data_prep.support.program import add_errors, add_workers, program_parser, run_program
+from data_prep.support.workers import check_workers
 from data_prep.tokenizers import load_tokenizer, tokenizer_folder
 from linformer_fairseq.files.errors import UserError
 
@@ -100,19 +100,8 @@ def main(argv: list[str] | None = None, prog: str | None = None) -> None:
     add("--test-share", type=float, default=0.0, metavar="S", help="share of the documents for testing (%(default)s)")
     add("--shards", type=int, default=1, metavar="N", help="number of folders for training data (%(default)s)")
     add("--pad-vocabulary", action="store_true", help="pad the data's dict.txt to a multiple of 8 symbols")
-    add(
-        "--workers",
-        type=int,
-        default=default_workers(),
-        metavar="N",
-        help="processes (default: one per core, %(default)s)",
-    )
-    add(
-        "--errors",
-        choices=("strict", "replace"),
-        default="strict",
-        help="for bytes that are not UTF-8: stop with an error, or replace them by U+FFFD (%(default)s)",
-    )
+    add_workers(parser)
+    add_errors(parser)
     for name, *options in steps(parser.parse_args(argv)):
         print(f"$ linformer data {shlex.join([name, *options])}", file=sys.stderr, flush=True)
         _PROGRAMS[name](options, f"linformer data {name}")

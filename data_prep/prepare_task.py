@@ -22,7 +22,7 @@ To train:
 import argparse
 from pathlib import Path
 
-from data_prep.support.program import program_parser, run_program
+from data_prep.support.program import add_errors, program_parser, run_program
 from data_prep.tasks.definitions import TASKS
 from data_prep.tasks.examples import Limit
 from data_prep.tasks.prepare import open_source, prepare
@@ -61,12 +61,7 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
         f"of the tokens from the beginning, three quarters from the end) (default: {CUTS[0]})",
     )
     result.add_argument("--strict", action="store_true", help="stop with an error if there are invalid rows")
-    result.add_argument(
-        "--errors",
-        choices=("strict", "replace"),
-        default="strict",
-        help="for bytes that are not UTF-8: stop with an error, or replace them by U+FFFD (default: %(default)s)",
-    )
+    add_errors(result)
     return result
 
 

@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Callable
 
+from data_prep.support.workers import default_workers
 from linformer_fairseq.files.exit_status import exit_status
 from linformer_fairseq.files.help_format import HelpFormatter
 
@@ -22,6 +23,27 @@ def program_parser(prog: str | None, module: str, text: str | None) -> argparse.
         prog=prog or f"python -m {module}",
         description=text,
         formatter_class=HelpFormatter,
+    )
+
+
+def add_workers(parser: argparse.ArgumentParser) -> None:
+    """Add the option of the programs that divide their work."""
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=default_workers(),
+        metavar="N",
+        help="number of processes (default: one per core, %(default)s)",
+    )
+
+
+def add_errors(parser: argparse._ActionsContainer) -> None:
+    """Add the option of the programs that read a user's text to a parser or to a group of one."""
+    parser.add_argument(
+        "--errors",
+        choices=("strict", "replace"),
+        default="strict",
+        help="for bytes that are not UTF-8: stop with an error, or replace them by U+FFFD (%(default)s)",
     )
 
 
