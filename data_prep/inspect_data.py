@@ -18,7 +18,7 @@ from data_prep.support.program import program_parser, run_program
 from data_prep.support.splits import TRAIN
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.mmap_check import Counts, check
-from linformer_fairseq.files.mmap_dataset import Dataset, open_dataset
+from linformer_fairseq.files.mmap_dataset import Dataset, bin_of, open_dataset
 from linformer_fairseq.files.task_data import text_folders
 
 _BAR, _TEXT = 40, 300
@@ -97,7 +97,7 @@ def _check_all(prefixes: list[Path], folder: Path) -> tuple[dict[Dataset, Counts
             dictionary = dictionary_of(prefix)
             symbols = len(symbols_of(dictionary)) if dictionary else None
             dataset = open_dataset(prefix)
-            state = prefix.with_name(prefix.name + ".bin").stat()
+            state = bin_of(prefix).stat()
             same = files.setdefault((state.st_dev, state.st_ino), name)
             if same != name:  # shards share valid and test
                 print(f"{name:<{width}}  the same file as {same}")
@@ -132,12 +132,16 @@ def _missing_parts(prefixes: list[Path], folder: Path) -> list[str]:
 def _uneven(good: dict[Dataset, Counts], folder: Path) -> list[str]:
     """Find splits of a task whose inputs and labels have different numbers of items."""
     found = []
-    task = [dataset for dataset in good if dataset.prefix.parent.name in ("input0", "input1", "label")]
+    task = list(filter(_is_of_task, good))
     for split in sorted({_split(dataset) for dataset in task}):
         items = {_name(dataset.prefix, folder): dataset.items for dataset in task if _split(dataset) == split}
         if len(set(items.values())) > 1:
             found.append(f"{folder}: unequal numbers of items: {', '.join(f'{k} {v:,}' for k, v in items.items())}")
     return found
+
+
+def _is_of_task(dataset: Dataset) -> bool:
+    return dataset.prefix.parent.name in ("input0", "input1", "label")
 
 
 def _name(prefix: Path, folder: Path) -> str:
@@ -176,8 +180,7 @@ def _bars(lengths: npt.NDArray[np.int64]) -> list[str]:
 
 def _show_samples(datasets: list[Dataset], folder: Path, samples: int) -> None:
     """Print evenly spaced items of the first dataset; of a task, the same item of every input and its label."""
-    task = all(dataset.prefix.parent.name in ("input0", "input1", "label") for dataset in datasets)
-    shown = datasets if task else datasets[:1]
+    shown = datasets if all(map(_is_of_task, datasets)) else datasets[:1]
     decoders = []
     for dataset in shown:
         dictionary = dictionary_of(dataset.prefix)

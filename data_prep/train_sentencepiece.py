@@ -32,7 +32,7 @@ from data_prep.support.splits import TRAIN, hash_fraction
 from data_prep.support.step import Step, file_state
 from data_prep.tokenizers import Tokenizer, load_tokenizer, sentencepiece_model
 from linformer_fairseq.files import dictionary
-from linformer_fairseq.files.atomic import atomic_open
+from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.progress import Progress
 from linformer_fairseq.files.provenance import sha256
@@ -189,8 +189,7 @@ def train(inputs: list[Path], out: Path, options: TrainingOptions | None = None)
             lines = list(sample(files, options.sample_bytes, options.seed))
             if not lines:
                 raise UserError(f"{', '.join(map(str, inputs))}: no text to train on")
-            with atomic_open(step.outputs / SENTENCEPIECE, "wb") as stream:
-                stream.write(_in_a_thread(partial(_train, lines, options)))
+            write_file(step.outputs / SENTENCEPIECE, _in_a_thread(partial(_train, lines, options)))
             _write_dictionary(step.outputs, lines)
             if [file_state(path) for path in files] != key["files"]:
                 raise UserError("the text changed while it was read; run the same command again")

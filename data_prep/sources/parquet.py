@@ -79,15 +79,10 @@ class ParquetReader:
         # Nested columns have longer paths; ours is a plain one.
         size = sum(x.total_uncompressed_size for x in sizes if x.path_in_schema == self._options.field)
         rows = rows_of_batch(size, group.num_rows)
-        batches = batches_of(self._file, rows, [self._options.field], [index])
-        while True:
-            try:
-                batch = next(batches, None)
-            except (pyarrow.ArrowException, OSError) as error:
-                raise damaged_parquet(f"{self._name}, after row {self.done:,}", error) from None
-            if batch is None:
-                return
-            yield batch
+        try:
+            yield from batches_of(self._file, rows, [self._options.field], [index])
+        except (pyarrow.ArrowException, OSError) as error:
+            raise damaged_parquet(f"{self._name}, after row {self.done:,}", error) from None
 
 
 def check_text_column(schema: Any, name: str, where: str) -> None:

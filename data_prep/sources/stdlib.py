@@ -3,9 +3,10 @@
 import platform
 from collections.abc import Iterable, Iterator
 from itertools import groupby
+from operator import attrgetter
 
 from data_prep.sources.source import IterableUnit, Unit
-from data_prep.stdlib.docstrings import Docstring, docstrings, fingerprint, paragraphs, topics
+from data_prep.stdlib.docstrings import docstrings, fingerprint, paragraphs, topics
 from data_prep.stdlib.task import held_out_marks
 
 LICENSE = "PSF-2.0"
@@ -29,12 +30,8 @@ def _topics() -> Iterator[str]:
 
 def _modules() -> Iterator[str]:
     held_out = held_out_marks(docstrings())
-    for _, items in groupby(docstrings(), key=_module):
+    for _, items in groupby(docstrings(), key=attrgetter("module")):
         yield from _without((block for item in items for block in paragraphs(item.text)), held_out)
-
-
-def _module(item: Docstring) -> str:
-    return item.module
 
 
 def _without(blocks: Iterable[str], held_out: set[bytes]) -> Iterator[str]:
