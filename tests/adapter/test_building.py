@@ -170,11 +170,7 @@ def test_a_program_names_only_what_it_wants_otherwise() -> None:
     ("changes", "message"),
     [
         ({"encoder_attention_heads": 3}, "3 attention heads do not divide the width 16"),
-        ({"projected_dim": 0}, "projected_dim .k. is 0"),
-        ({"projected_dim": [8, 8]}, "lists 2 layers .* the encoder has 3"),
         ({"projected_dim": "eight"}, "projected_dim is 'eight'"),
-        ({"projection": "max_pool", "freeze_projection": True}, "projection=max_pool has no parameters"),
-        ({"projected_dim": [[1, 2, 3, 4]] * 3}, "sharing=layerwise gives them one projection; use sharing=none"),
         ({"max_positions": 31}, "tokens_per_sample is 32, but model.max_positions .n. is 31"),
         ({"sharing": "none", "quant_noise_pq": 0.1}, "quant_noise_pq=0.1 does not work with sharing=none"),
         (

@@ -155,16 +155,6 @@ def test_what_a_hook_took_stays_as_it_was(hook: str, monkeypatch: pytest.MonkeyP
         assert torch.equal(found, copied)
 
 
-def test_features_do_not_depend_on_how_far_a_batch_is_padded() -> None:
-    for sharing, projection in EVERY_MODE:
-        model = build(sharing=sharing, projection=projection).eval()
-        text = sentences(6)[0].unsqueeze(0)
-        padded = torch.nn.functional.pad(text, (0, N - 6), value=PAD)
-        torch.testing.assert_close(
-            model(padded, features_only=True)[0][:, :6], model(text, features_only=True)[0], atol=1e-5, rtol=1e-5
-        )
-
-
 @pytest.mark.parametrize(("sharing", "projection"), EVERY_MODE)
 def test_every_parameter_gets_a_gradient_in_masked_lm(sharing: str, projection: str) -> None:
     model = build(sharing=sharing, projection=projection)

@@ -400,11 +400,8 @@ def test_options_that_an_old_checkpoint_does_not_have_are_not_fairseqs_defaults(
     found = dict(training.rows(stage, 0))
     assert found["objective"] == "masked language modelling"
     assert {found[name] for name in ("learning rate", "precision", "updates", "batch")} == {training.NOT_RECORDED}
-    assert dict(training.rows(Stage(Path("x"), Settings(Path("x"), config), Data("x"), None, None, None, None), 3)) | {
-        "learning rate": "0.25",
-        "precision": "fp32",
-        "updates": "3",
-    } == dict(training.rows(Stage(Path("x"), Settings(Path("x"), config), Data("x"), None, None, None, None), 3))
+    found = dict(training.rows(replace(stage, settings=Settings(Path("x"), config)), 3))
+    assert (found["learning rate"], found["precision"], found["updates"]) == ("0.25", "fp32", "3")
 
 
 def run_rows(folder: Path, **changes: Any) -> dict[str, str]:

@@ -197,8 +197,9 @@ def test_what_a_linformer_does_not_take_is_refused() -> None:
     with pytest.raises(ValueError, match="output_attentions"):
         masked(tokens)
     masked.config.output_attentions = False
-    with pytest.raises(ValueError, match=r"\(B, T\)"):
-        masked(tokens, torch.ones(2, 1, 20, 20))
+    for shape in ((2, 3), (1, 20), (2, 1), (2, 1, 20, 20)):
+        with pytest.raises(ValueError, match=r"expected \(B, T\) = \(2, 20\)"):
+            masked(tokens, torch.ones(shape))
     with pytest.raises(ValueError, match="input_ids or inputs_embeds"):
         masked()
 
@@ -411,14 +412,6 @@ def test_a_model_saved_by_transformers_is_imported(finetuned: tuple[Path, Path],
     with torch.no_grad():
         close(model(tokens).logits, again.predict(HEAD, tokens, return_logits=True), tokens)
         assert again.model(tokens)[0].isfinite().all()
-
-
-@pytest.mark.parametrize("shape", [(2, 3), (1, 6), (2, 1), (2, 1, 1, 6)])
-def test_a_mask_of_another_shape_is_refused(finetuned: tuple[Path, Path], tmp_path: Path, shape: tuple[int]) -> None:
-    export_folder(str(finetuned[0]), tmp_path / "hf")
-    model = LinformerModel.from_pretrained(tmp_path / "hf").eval()
-    with pytest.raises(ValueError, match=r"expected \(B, T\) = \(2, 6\)"):
-        model(torch.full((2, 6), 5), torch.ones(shape, dtype=torch.long))
 
 
 def test_a_classifier_of_several_labels_is_not_imported(finetuned: tuple[Path, Path], tmp_path: Path) -> None:
