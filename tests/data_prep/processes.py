@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from linformer_fairseq.files.json_records import read_object
 from tests.conftest import REPOSITORY
 
 
@@ -28,6 +29,11 @@ def start(program: str, *words: object, **more: Any) -> "subprocess.Popen[str]":
 def bytes_of(folder: Path) -> dict[str, bytes]:
     """The content of every file in a folder."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a finished step."""
+    return read_object(folder / "manifest.json")
 
 
 def group_members(group: int) -> list[str]:

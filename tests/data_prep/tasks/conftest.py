@@ -8,13 +8,7 @@ import pytest
 
 from data_prep import prepare_task
 from data_prep.tokenizers import load_tokenizer
-from linformer_fairseq.files.json_records import read_object
 from tests.data_prep.small_tokenizers import make_sentencepiece
-
-
-def manifest(folder: Path) -> dict[str, Any]:
-    """What a prepared folder says of itself."""
-    return read_object(folder / "manifest.json")
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.task_inputs import TaskInputs
 from linformer_fairseq.launch import data as launch
 from tests.archives import zipped
-from tests.data_prep.tasks.conftest import manifest
+from tests.data_prep.processes import manifest
 from tests.messages import says
 
 Prepare = Callable[..., Path]

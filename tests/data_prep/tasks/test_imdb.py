@@ -16,7 +16,7 @@ from data_prep.tasks import tar as tar_module
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.task_inputs import without_breaks
 from tests.archives import tar_of, zipped
-from tests.data_prep.tasks.conftest import manifest
+from tests.data_prep.processes import manifest
 
 Prepare = Callable[..., Path]
 

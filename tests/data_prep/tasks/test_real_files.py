@@ -10,7 +10,7 @@ import pytest
 
 from data_prep.tokenizers import load_tokenizer
 from linformer_fairseq.files.task_inputs import without_breaks
-from tests.data_prep.tasks.conftest import manifest
+from tests.data_prep.processes import manifest
 
 _DATA = Path(os.environ.get("LINFORMER_DATA", ""))
 
