@@ -14,6 +14,7 @@ from data_prep.corpus import run as corpus_run
 from data_prep.corpus import text_shards
 from data_prep.corpus.text_shards import shard_files
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.json_records import read_object
 from linformer_fairseq.files.progress import Progress
 from tests.data_prep.documents import make_documents, read_documents, write
 from tests.data_prep.processes import bytes_of
@@ -24,10 +25,9 @@ def documents_of(corpus: Path, split: str) -> list[str]:
     return [document for path in shard_files(corpus / split) for document in read_documents(path)]
 
 
-def run(out: Path, *words: object) -> dict[str, object]:
+def run(out: Path, *words: object) -> dict[str, Any]:
     build_corpus.main(["--out", str(out), "--workers", "1", *map(str, words)])
-    manifest: dict[str, object] = json.loads((out / "manifest.json").read_text())
-    return manifest
+    return read_object(out / "manifest.json")
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def test_every_document_is_in_one_split_in_order(documents: list[str], tmp_path:
     assert sorted(text for found in splits.values() for text in found) == sorted(documents)
     for name, found in splits.items():
         assert found == [document for document in documents if document in set(found)]  # order kept
-        count = manifest["splits"][name]  # type: ignore[index]
+        count = manifest["splits"][name]
         assert count["documents"] == len(found)
         assert count["paragraphs"] == sum(document.count("\n") + 1 for document in found)
         assert count["words"] == sum(len(document.split()) for document in found)
@@ -69,10 +69,10 @@ def test_what_was_counted_is_printed_beside_the_papers_figures(
     train, paper, source = (
         next(line for line in lines if line.startswith(name)) for name in ("train", "the paper", str(tmp_path))
     )
-    count = manifest["splits"]["train"]  # type: ignore[index]
+    count = manifest["splits"]["train"]
     numbers = [f"{count[key]:,}" for key in ("documents", "paragraphs", "words")]
     assert train.split() == ["train", *numbers, f"{count['bytes'] / 1e6:.1f}"]
-    words = sum(split["words"] for split in manifest["splits"].values())  # type: ignore[attr-defined]
+    words = sum(split["words"] for split in manifest["splits"].values())
     assert paper.split()[2:] == ["3,300,000,000", "16,000.0", *f"here: {words / 33e6:.2g} % of its words".split()]
     assert says(source, odd, "902 documents", "1 duplicate", "1 too short")
 
@@ -92,10 +92,10 @@ def test_a_document_stays_where_it_occurs_first(documents: list[str], tmp_path: 
     manifest = run(tmp_path / "out", first, second)
     found = documents_of(tmp_path / "out", "train") + documents_of(tmp_path / "out", "valid")
     assert len(found) == 900 and set(found) == set(documents)
-    assert [source["duplicates"] for source in manifest["sources"]] == [2, 1]  # type: ignore[attr-defined]
+    assert [source["duplicates"] for source in manifest["sources"]] == [2, 1]
     assert manifest["totals"] == {"documents": 903, "duplicates": 3}
     kept = run(tmp_path / "kept", first, second, "--deduplicate", "none")
-    assert sum(count["documents"] for count in kept["splits"].values()) == 903  # type: ignore[attr-defined]
+    assert sum(count["documents"] for count in kept["splits"].values()) == 903
 
 
 def test_paragraphs_are_compared_where_asked(documents: list[str], tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_paragraphs_are_compared_where_asked(documents: list[str], tmp_path: Pat
         for line in text.split("\n")
     ]
     assert len(lines) == len(set(lines)) and lines.count("a paragraph of its own") == 1
-    assert manifest["totals"]["duplicate_paragraphs"] == 2 and manifest["totals"]["duplicates"] == 1  # type: ignore[index]
+    assert manifest["totals"]["duplicate_paragraphs"] == 2 and manifest["totals"]["duplicates"] == 1
 
 
 @pytest.mark.parametrize("weight", [0.1, 0.3, 1.0, 2.0, 2.5])
@@ -175,7 +175,7 @@ def test_cleaning_can_be_switched_off(documents: list[str], tmp_path: Path) -> N
     def last(out: str, *options: object) -> tuple[list[str], dict[str, int]]:
         manifest = run(tmp_path / out, source, "--deduplicate", "none", *options)
         found = {text for name in ("train", "valid") for text in documents_of(tmp_path / out, name)}
-        return sorted(found - set(documents)), manifest["totals"]  # type: ignore[return-value]
+        return sorted(found - set(documents)), manifest["totals"]
 
     assert last("clean") == (
         ["mark", "tab here, no break, two blanks bell next", "x"],
@@ -208,7 +208,7 @@ def test_what_the_weight_leaves_out_may_come_from_another_source(documents: list
     run(tmp_path / "alone", second)
     manifest = run(tmp_path / "both", f"{first},weight=0.1", second)
     assert set(documents_of(tmp_path / "both", "train")) == set(documents_of(tmp_path / "alone", "train"))
-    thinned, other = manifest["sources"]  # type: ignore[misc]
+    thinned, other = manifest["sources"]
     assert thinned["left_out_by_weight"] > 700
     assert other["duplicates"] == 900 - thinned["left_out_by_weight"]
 
@@ -266,12 +266,12 @@ def test_too_small_shards_are_refused(documents: list[str], tmp_path: Path, monk
 def test_the_manifest_says_where_everything_came_from(documents: list[str], tmp_path: Path) -> None:
     source = write(tmp_path / "a.txt", [*documents, documents[0]])
     manifest = run(tmp_path / "out", f"{source},weight=0.5,license=cc0-1.0", "--valid-share", 0.2)
-    (described,) = manifest["sources"]  # type: ignore[misc]
+    (described,) = manifest["sources"]
     assert described["units"][0]["sha256"] == hashlib.sha256(source.read_bytes()).hexdigest()
     assert described["weight"] == 0.5 and described["name"] == f"{source},weight=0.5,license=cc0-1.0"
     assert described["license"] == "cc0-1.0"
-    assert manifest["options"]["shares"] == {"valid": 0.2, "test": 0.0}  # type: ignore[index]
-    written = sum(count["documents"] for count in manifest["splits"].values())  # type: ignore[attr-defined]
+    assert manifest["options"]["shares"] == {"valid": 0.2, "test": 0.0}
+    written = sum(count["documents"] for count in manifest["splits"].values())
     assert written + described["duplicates"] + described["left_out_by_weight"] == described["documents"] == 901
 
 
@@ -291,7 +291,7 @@ def test_invalid_utf8_is_an_error_or_replaced(documents: list[str], tmp_path: Pa
     source.write_bytes(source.read_bytes() + b"\nb\xe9te\n")
     assert f"byte 0xe9 at offset {source.stat().st_size - 4:,}" in _error(tmp_path / "out", source)
     manifest = run(tmp_path / "out", source, "--errors", "replace")  # the same folder: nothing was written to it
-    assert manifest["totals"]["replaced"] == 1  # type: ignore[index]
+    assert manifest["totals"]["replaced"] == 1
     assert "b\ufffdte" in documents_of(tmp_path / "out", "train") + documents_of(tmp_path / "out", "valid")
 
 
@@ -306,7 +306,7 @@ def test_what_was_finished_before_bytes_are_replaced_is_kept(
     _error(tmp_path / "two", source, bad)
     capsys.readouterr()
     found = run(tmp_path / "two", source, bad, "--errors", "replace")
-    assert found["totals"]["replaced"] == 1  # type: ignore[index]
+    assert found["totals"]["replaced"] == 1
     assert "afresh" not in capsys.readouterr().out
 
 

@@ -1,7 +1,6 @@
 """A step's folder: one at a time, carried on, whole or empty, and nobody else's."""
 
 import errno
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +9,7 @@ import pytest
 
 from data_prep.support.step import Step, file_state
 from linformer_fairseq.files.errors import UserError
-from tests.data_prep.processes import bytes_of
+from tests.data_prep.processes import bytes_of, manifest
 
 KEY = {"program": "test", "option": 1}
 
@@ -43,7 +42,7 @@ def test_outputs_appear_with_their_manifest(tmp_path: Path) -> None:
 def test_a_finished_step_is_not_done_again(tmp_path: Path) -> None:
     work(tmp_path)
     with Step(tmp_path, KEY) as step:
-        assert step.manifest == json.loads((tmp_path / "manifest.json").read_text())
+        assert step.manifest == manifest(tmp_path)
 
 
 class Moments:

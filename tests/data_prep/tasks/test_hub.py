@@ -1,6 +1,5 @@
 """Tasks from the hub: the real libraries against a small server, and the files that were fetched by hand."""
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -22,9 +21,10 @@ from data_prep.tasks.rows import Row
 from linformer_fairseq.files.cutting import CUTS
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.task_inputs import read_inputs
+from tests.conftest import REPOSITORY
 from tests.data_prep.hub_server import HubServer, closed_port_endpoint, hub_environment, parquet_bytes
+from tests.data_prep.processes import manifest
 
-ROOT = Path(__file__).resolve().parents[3]
 _QNLI = {
     "train": {"question": ["why", "what"], "sentence": ["good", 'bad "list'], "label": [1, 0], "idx": [0, 1]},
     "validation": {"question": ["is it"], "sentence": ["not"], "label": [0], "idx": [0]},
@@ -55,7 +55,7 @@ def repository(task: str) -> str:
 def run(task: str, tokenizer: Path, out: Path, environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
     words = ["-m", "data_prep.prepare_task", task, "--from", "hub", "--tokenizer", tokenizer, "--out", out]
     return subprocess.run(
-        [sys.executable, *map(str, words)], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120
+        [sys.executable, *map(str, words)], cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=120
     )
 
 
@@ -77,14 +77,14 @@ def test_pairs_from_the_hub_or_by_hand(
         {"tokens": [0, *encode("what"), 2, *encode('bad "list')], "label": 0},
     ]
     assert [row["label"] for row in read_back(out, "test")] == [None, None]
-    manifest = json.loads((out / "manifest.json").read_text())
-    assert manifest["source"]["revision"] == TASKS["qnli"].hub.revision
-    assert manifest["source"]["license"] == "other"
+    source = manifest(out)["source"]
+    assert source["revision"] == TASKS["qnli"].hub.revision
+    assert source["license"] == "other"
     for path, data in content.items():
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_bytes(data)
     by_hand = prepare("qnli", tmp_path / "qnli", out=tmp_path / "by_hand")
-    assert json.loads((by_hand / "manifest.json").read_text())["sha256"] == manifest["sha256"]
+    assert manifest(by_hand)["sha256"] == manifest(out)["sha256"]
 
 
 @pytest.mark.slow
@@ -127,7 +127,7 @@ def test_a_parquet_folder_is_no_pattern(
             (folder / f"{split}-0.parquet").write_bytes(parquet_bytes({"sentence": [split], "label": [label]}))
     monkeypatch.chdir(tmp_path / "[here]")
     task = prepare("sst2", "sst2 [12]")
-    assert json.loads((task / "manifest.json").read_text())["splits"]["train"]["labels"] == {"1": 1}
+    assert manifest(task)["splits"]["train"]["labels"] == {"1": 1}
 
 
 @pytest.mark.parametrize(("more", "found"), [({}, "0\n1\n"), ({"idx": [7, 5]}, "7\n5\n")])
@@ -205,4 +205,4 @@ def test_bytes_of_parquet_files_that_are_not_utf8(prepare: Callable[..., Path], 
     with pytest.raises(UserError, match=r"train-0.parquet, row 2: not UTF-8: byte 0xe9 at offset 3"):
         prepare("sst2", folder)
     task = prepare("sst2", folder, options=("--errors", "replace"))
-    assert json.loads((task / "manifest.json").read_text())["splits"]["train"]["labels"] == {"1": 2}
+    assert manifest(task)["splits"]["train"]["labels"] == {"1": 2}
