@@ -74,18 +74,17 @@ def check(dataset: Dataset, symbols: int | None) -> Counts:
     """
     for _ in _chunks(dataset):  # all of the index before the first id: a wrong length explains wrong ids
         pass
-    counts, separators, inside, first = Counts(), 0, False, 0
+    counts, documents, inside = Counts(), 0, False
     with bin_of(dataset.prefix).open("rb") as stream:
         for sizes in _chunks(dataset):
-            counts.documents = (counts.documents or 0) + count_documents(sizes, inside)
-            inside, separators = bool(sizes[-1] > 1), separators + int(np.count_nonzero(sizes == 1))
+            documents += count_documents(sizes, inside)
+            inside = bool(sizes[-1] > 1)
             counts.lengths += np.bincount(np.frexp(sizes - 1)[1], minlength=33)
-            counts.unknown += _check_ids(dataset, stream, sizes, first, counts.tokens, symbols)
+            counts.unknown += _check_ids(dataset, stream, sizes, counts.items, counts.tokens, symbols)
             counts.items += len(sizes)
             counts.tokens += int(sizes.sum())
-            first += len(sizes)
-    if not separators:
-        counts.documents = None
+    if counts.lengths[0]:  # there are separators
+        counts.documents = documents
     return counts
 
 
