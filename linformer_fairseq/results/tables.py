@@ -15,9 +15,9 @@ class Table:
     rows: list[list[str]]
 
 
-def spread(values: Sequence[float], digits: int = 1) -> str:
+def spread(values: Sequence[float]) -> str:
     """Such as "74.9 (73.7 to 75.2, 5)": median, minimum, maximum and count; a dash for none."""
     if not values:
         return "-"
-    more = f" ({min(values):,.{digits}f} to {max(values):,.{digits}f}, {len(values)})" if len(values) > 1 else ""
-    return f"{statistics.median(values):,.{digits}f}{more}"
+    more = f" ({min(values):,.1f} to {max(values):,.1f}, {len(values)})" if len(values) > 1 else ""
+    return f"{statistics.median(values):,.1f}{more}"
