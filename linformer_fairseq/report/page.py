@@ -15,7 +15,7 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 
 from linformer_fairseq import web
-from linformer_fairseq.report.section import Missing, Part, Section
+from linformer_fairseq.report.section import Part, Section
 from linformer_fairseq.results.paper import SOURCE
 
 _FOLDER = Path(__file__).parent
@@ -58,11 +58,8 @@ def _text(part: Part) -> str:
     """Markdown; what is missing is a block quote, which nothing else is."""
     if isinstance(part, str):
         return part
-    return "\n".join(["", f"> **Missing:** {part.what}. Made by:", ">", *_quoted(part), ""])
-
-
-def _quoted(missing: Missing) -> list[str]:
-    return [f"> {line}" for line in ["```", *missing.command.splitlines(), "```"]]
+    command = (f"> {line}" for line in ["```", *part.command.splitlines(), "```"])
+    return "\n".join(["", f"> **Missing:** {part.what}. Made by:", ">", *command, ""])
 
 
 def _markdown(results: Path) -> MarkdownIt:
