@@ -102,8 +102,7 @@ export class HeatMap {
     this.mark.hidden = true;
     this.frame.scrollTo(0, 0);
     this.cells.ariaLabel =
-      `Heat map of ${data.weights.length} tokens and ${data.weights[0].length} ${data.dense ? "" : "projected "}` +
-      `${data.dense ? "tokens" : "rows"}; ` +
+      `Heat map of ${data.weights.length} tokens and ${data.weights[0].length} ${data.dense ? "tokens" : "projected rows"}; ` +
       "the arrow keys choose a cell, whose value is below the map";
     this.draw();
   }
