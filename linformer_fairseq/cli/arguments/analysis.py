@@ -35,9 +35,6 @@ def analyse(parser: argparse.ArgumentParser) -> None:
     )
     values.add_argument("checkpoint", metavar="CHECKPOINT", help=_ANALYSED)
     values.add_argument(
-        "input", type=Path, metavar="FILE", help="text: lines, .tsv, .jsonl, .parquet, or a folder of documents"
-    )
-    values.add_argument(
         "--sentences", type=count, default=1000, metavar="N", help="blocks (default: %(default)s; the paper: 10000)"
     )
     values.add_argument("--length", type=int, metavar="T", help="tokens of a block (default: the model's n)")
@@ -47,7 +44,6 @@ def analyse(parser: argparse.ArgumentParser) -> None:
         metavar="I",
         help="which singular value the heat map is for (default: a quarter of them, as the paper's 128 of 512)",
     )
-    values.add_argument("--batch", type=count, default=8, metavar="B", help="blocks at a time (default: %(default)s)")
     theorems = actions.add_parser(
         "theory",
         help="errors of Theorems 1 and 2 over k and n, beside the bounds",
@@ -96,16 +92,12 @@ def analyse(parser: argparse.ArgumentParser) -> None:
         help="a Linformer, fairseq's RoBERTa (checkpoint, or folder with one), or a model that comes with the package",
     )
     bounds.add_argument(
-        "input", type=Path, metavar="FILE", help="text: lines, .tsv, .jsonl, .parquet, or a folder of documents"
-    )
-    bounds.add_argument(
         "--sentences", type=count, default=200, metavar="N", help="blocks of n tokens (default: %(default)s)"
     )
     bounds.add_argument("--lengths", type=int, nargs="+", metavar="T", help="tokens (default: 16, 32, ... and n)")
     bounds.add_argument(
         "--shifts", type=int, nargs="+", metavar="S", help="tokens in front; up to n / 2 (default: 1, 2, 4, ...)"
     )
-    bounds.add_argument("--batch", type=count, default=8, metavar="B", help="blocks at a time (default: %(default)s)")
     shifted = actions.add_parser(
         "insertion",
         help="classes of a finetuned model when tokens of other examples are inserted in front of a text",
@@ -131,6 +123,11 @@ def analyse(parser: argparse.ArgumentParser) -> None:
     shifted.add_argument(
         "--batch", type=count, default=32, metavar="B", help="examples at a time (default: %(default)s)"
     )
+    for one in (values, bounds):
+        one.add_argument(
+            "input", type=Path, metavar="FILE", help="text: lines, .tsv, .jsonl, .parquet, or a folder of documents"
+        )
+        one.add_argument("--batch", type=count, default=8, metavar="B", help="blocks at a time (default: %(default)s)")
     for one in (values, theorems, maps, bounds):
         one.add_argument(
             "--data",
