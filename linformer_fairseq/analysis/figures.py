@@ -7,10 +7,10 @@ from typing import Any
 
 from matplotlib import pyplot as plt
 
+from linformer_fairseq.analysis.record import Record
 from linformer_fairseq.analysis.spectrum import projected_rows
 from linformer_fairseq.results.drawing import save
 
-Record = dict[str, Any]
 FONT: dict[Any, Any] = {"font.size": 9, "font.family": "DejaVu Sans"}
 
 

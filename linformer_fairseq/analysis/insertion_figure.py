@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import matplotlib
 from matplotlib import pyplot as plt
@@ -11,12 +10,13 @@ from matplotlib import pyplot as plt
 from linformer_fairseq.analysis.figures import FONT, save_both
 from linformer_fairseq.analysis.insertion import PLACES
 from linformer_fairseq.analysis.insertion_report import FIGURE, WHERE
+from linformer_fairseq.analysis.record import Record
 
 _PANELS = {"accuracy": "accuracy", "changed": "changed classes"}
 _STYLES = (("o-", "#0072b2"), ("s--", "#d55e00"))
 
 
-def draw_insertion(record: dict[str, Any], folder: Path) -> list[Path]:
+def draw_insertion(record: Record, folder: Path) -> list[Path]:
     """Accuracy, and share of changed classes, by the number of inserted tokens.
 
     Args:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from linformer_fairseq.analysis.insertion import PLACES
-from linformer_fairseq.analysis.record import origin_line
+from linformer_fairseq.analysis.record import Record, origin_line
 from linformer_fairseq.files.markdown import markdown_table, picture
 
-Record = dict[str, Any]
 FIGURE = "insertion"
 WHERE = {"front": "in front of the text", "behind": "behind the text"}
 

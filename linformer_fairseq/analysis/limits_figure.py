@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import matplotlib
 from matplotlib import pyplot as plt
@@ -11,11 +10,12 @@ from matplotlib import pyplot as plt
 from linformer_fairseq.analysis.figures import FONT, save_both
 from linformer_fairseq.analysis.limits import PLACES
 from linformer_fairseq.analysis.limits_report import FIGURE
+from linformer_fairseq.analysis.record import Record
 
 _NAMES = {"accuracy": "accuracy", "change": "change of the features"}
 
 
-def draw_limits(record: dict[str, Any], folder: Path) -> list[Path]:
+def draw_limits(record: Record, folder: Path) -> list[Path]:
     """Accuracy by the length of the input; accuracy, and change of the features, by the tokens in front of a text.
 
     Args:

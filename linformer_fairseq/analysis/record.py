@@ -12,6 +12,8 @@ from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import read_object, shortened
 
+Record = dict[str, Any]
+"""A result of `linformer analyse`, or a part of one."""
 _HINT = "remove it, and make it again with `linformer analyse`"
 _CONTENTS = {"sha256": "the model", "data_sha256": "the data"}
 _PACKAGES = ("torch", "numpy", "transformers", "linformer-fairseq")

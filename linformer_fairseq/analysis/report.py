@@ -15,7 +15,7 @@ from linformer_fairseq.analysis.figures import describe, matrix_name
 from linformer_fairseq.analysis.insertion_report import insertion_section
 from linformer_fairseq.analysis.limits_report import limits_section
 from linformer_fairseq.analysis.proofs import LENGTH
-from linformer_fairseq.analysis.record import origin_line, read_record
+from linformer_fairseq.analysis.record import Record, origin_line, read_record
 from linformer_fairseq.analysis.spectrum import CURVES, SHARES, default_index, share_name, values_at
 from linformer_fairseq.analysis.spectrum_figure import NAMES
 from linformer_fairseq.analysis.theorem1 import EPSILON
@@ -25,7 +25,6 @@ from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import naming
 from linformer_fairseq.files.markdown import link, markdown_table, picture
 
-Record = dict[str, Any]
 MARK = "Made by `linformer analyse report`"
 """In each page."""
 ERROR = 0.5

@@ -10,7 +10,8 @@ import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
-from linformer_fairseq.analysis.figures import FONT, Record, describe, matrix_name, save_both
+from linformer_fairseq.analysis.figures import FONT, describe, matrix_name, save_both
+from linformer_fairseq.analysis.record import Record
 from linformer_fairseq.analysis.spectrum import curves_of, share_name, values_at
 
 _CHARACTERS = 12

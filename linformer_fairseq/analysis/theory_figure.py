@@ -12,7 +12,8 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
 from linformer_fairseq.analysis import approximations
-from linformer_fairseq.analysis.figures import FONT, Record, save_both
+from linformer_fairseq.analysis.figures import FONT, save_both
+from linformer_fairseq.analysis.record import Record
 from linformer_fairseq.analysis.theorem2 import METHODS
 
 # Okabe and Ito's colours, which colour-blind readers can distinguish.
