@@ -176,10 +176,11 @@ class Browser:
         node = self.call("DOM.querySelector", nodeId=root, selector=selector)["nodeId"]
         self.call("DOM.setFileInputFiles", nodeId=node, files=[str(path)])
 
-    def screenshot(self, path: Path) -> None:
-        """Write a picture of the whole page."""
-        found = self.call("Page.captureScreenshot", captureBeyondViewport=True)
-        path.write_bytes(base64.b64decode(found["data"]))
+    def picture(self, name: str) -> None:
+        """Write a picture of the page, for people to look at, to the folder that LINFORMER_SCREENSHOTS names."""
+        if folder := os.environ.get("LINFORMER_SCREENSHOTS"):
+            found = self.call("Page.captureScreenshot", captureBeyondViewport=True)
+            Path(folder, f"{name}.png").write_bytes(base64.b64decode(found["data"]))
 
     def _message(self) -> Any:
         while b"\0" not in self._read:

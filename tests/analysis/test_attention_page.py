@@ -1,11 +1,7 @@
-"""The page of `linformer analyse attention` in a headless Chromium: clicking, keys, and what it then shows.
-
-LINFORMER_SCREENSHOTS names a folder that takes pictures of the page, for people to look at.
-"""
+"""The page of `linformer analyse attention` in a headless Chromium: clicking, keys, and what it then shows."""
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -14,18 +10,18 @@ import numpy as np
 import pytest
 import torch
 
-from linformer_fairseq import web
 from linformer_fairseq.analysis import attention
 from linformer_fairseq.analysis.attention import probabilities, weights
 from linformer_fairseq.analysis.attention_page import write_page
 from linformer_fairseq.analysis.fairseq_encoder import load_fairseq
+from linformer_fairseq.files.shipped import shipped_folder
 from tests.browser import Browser
 from tests.models import make_pretrained
 
 pytestmark = pytest.mark.slow
 
 EVIL = 'the </script><img src=x onerror="document.title=1"> <b>a</b>'
-SMALL = web.FOLDER.parent / "weights/linformer-small"
+SMALL = shipped_folder("linformer-small")
 SENTENCE = "She read the letter twice and put it back into the drawer. "
 
 
@@ -62,12 +58,6 @@ def opened(browser: Browser, out: Path) -> Browser:
     browser.open((out / "attention.html").as_uri())
     browser.wait("document.querySelector('#rows button') !== null")
     return browser
-
-
-def picture(browser: Browser, name: str) -> None:
-    folder = os.environ.get("LINFORMER_SCREENSHOTS")
-    if folder:
-        browser.screenshot(Path(folder) / f"{name}.png")
 
 
 def percent(share: float) -> str:
@@ -125,7 +115,7 @@ def test_layer_head_and_token_by_click(browser: Browser, short: tuple[Path, dict
     red, green, blue = background(browser, int(order[2]) + 1)
     assert red > 1.5 * max(green, blue) and background(browser, int(order[0]) + 1) == (255, 255, 255)
     assert browser.problems == []
-    picture(browser, "attention_short")
+    browser.picture("attention_short")
 
 
 def test_windows_of_a_long_text(browser: Browser, long: tuple[Path, dict[str, Any]]) -> None:
@@ -162,7 +152,7 @@ def test_windows_of_a_long_text(browser: Browser, long: tuple[Path, dict[str, An
     assert chosen(browser)[0] == record["tokens"][240].replace(" ", "▁")
     assert f"projected row {column + 1} " in chosen(browser)[1]
     assert browser.text("#cell").endswith(percent(probabilities(record, 0, 0)[240, column]))
-    picture(browser, "attention_long")
+    browser.picture("attention_long")
     # and one on E a row
     browser.click("#projection-map", 0.3, 40.5 / len(values))
     assert "Projected row 41 is" in browser.text("#made-of")
@@ -215,7 +205,7 @@ def test_a_linear_e_and_html_in_the_text(browser: Browser, linear: tuple[Path, d
     assert "F, which is not shown" in browser.text("#projection-about")
     assert browser.text("#highest") == f"{np.abs(values).max():.2f}"
     assert browser.problems == []
-    picture(browser, "attention_linear")
+    browser.picture("attention_linear")
 
 
 def test_dense_attention(browser: Browser, roberta: Path, tmp_path: Path) -> None:
@@ -228,7 +218,7 @@ def test_dense_attention(browser: Browser, roberta: Path, tmp_path: Path) -> Non
     assert browser.text("#map-title") == "P of layer 1, head 1"
     assert not browser.visible("#projection") and browser.text("#made-of") == ""
     assert browser.problems == []
-    picture(browser, "attention_dense")
+    browser.picture("attention_dense")
 
 
 def test_phones_and_dark_windows(browser: Browser, long: tuple[Path, dict[str, Any]]) -> None:
@@ -250,5 +240,5 @@ def test_phones_and_dark_windows(browser: Browser, long: tuple[Path, dict[str, A
             "for (let i = 0; i < d.length; i += 4) s.add(d[i] + 256 * d[i + 1]); return s.size; })()"
         )
         assert colours > 20
-        picture(browser, f"attention_{name}")
+        browser.picture(f"attention_{name}")
     assert browser.problems == []

@@ -6,15 +6,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from linformer_fairseq import web
 from linformer_fairseq.analysis.encoder import Attention, Heads
 from linformer_fairseq.analysis.fairseq_encoder import FairseqEncoder, load_fairseq
 from linformer_fairseq.analysis.projected_rows import projected_rows
 from linformer_fairseq.core import LinformerSelfAttention
+from linformer_fairseq.files.shipped import shipped_folder
 from tests.analysis.test_projected_rows import make
 from tests.core.cases import EVERY_CASE, WIDTH, K, N
 
-SMALL = web.FOLDER.parent / "weights/linformer-small"
+SMALL = shipped_folder("linformer-small")
 SENTENCE = "She read the letter twice and put it back into the drawer. "
 
 

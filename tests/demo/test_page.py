@@ -1,12 +1,8 @@
-"""The page of the demo in a headless Chromium: typing, clicking, and reading what it shows.
-
-LINFORMER_SCREENSHOTS names a folder that takes pictures of the page, for people to look at.
-"""
+"""The page of the demo in a headless Chromium: typing, clicking, and reading what it shows."""
 
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -67,12 +63,6 @@ def opened(browser: Browser, server: Server) -> Browser:
     return browser
 
 
-def picture(browser: Browser, name: str) -> None:
-    folder = os.environ.get("LINFORMER_SCREENSHOTS")
-    if folder:
-        browser.screenshot(Path(folder) / f"{name}.png")
-
-
 def colours(browser: Browser) -> int:
     """How many colours the cells of the heat map have."""
     return int(
@@ -117,7 +107,7 @@ def test_a_mask_is_filled(browser: Browser, small: Server) -> None:
     context = browser.texts("#candidates tbody tr")[0].split("\t")[2]
     assert "very long" in context and " indeed indeed" in context and len(context) < 150
     assert browser.problems == []
-    picture(browser, "fill_mask")
+    browser.picture("fill_mask")
 
 
 def test_the_mask_can_be_taken_back(browser: Browser, small: Server) -> None:
@@ -222,7 +212,7 @@ def test_the_attention_of_a_short_text(browser: Browser, small: Server) -> None:
     browser.key("ArrowDown")
     browser.key("ArrowRight")
     assert browser.text("#cell").endswith(shown(expected.probabilities[mask + 1, 3]))
-    picture(browser, "attention_short")
+    browser.picture("attention_short")
 
 
 def test_layers_heads_and_further_tokens(browser: Browser, small: Server) -> None:
@@ -243,7 +233,7 @@ def test_layers_heads_and_further_tokens(browser: Browser, small: Server) -> Non
     browser.choose("#head", "2")
     browser.wait(f"document.querySelector('#largest').textContent === '{expected.probabilities.max():.4f}'")
     assert browser.text("#largest") != before
-    picture(browser, "attention_long")
+    browser.picture("attention_long")
     browser.click("#next")
     browser.wait(f"document.querySelector('#range').textContent.startsWith('Tokens {ROWS + 1} ')")
     middle = ROWS // 2  # which is in view
@@ -315,7 +305,7 @@ def test_a_long_text_says_what_was_cut(browser: Browser, classifier: tuple[Serve
     assert f"{100 * expected.probability:.1f} %" in browser.text("#classes")
     browser.click("#attention button[type=submit]")
     browser.wait(f"document.querySelector('#attention-status').textContent.includes('first of {expected.windows}')")
-    picture(browser, "classify_long")
+    browser.picture("classify_long")
 
 
 def test_texts_are_cut_as_in_training_at_first(
@@ -356,7 +346,7 @@ def test_lines_of_a_file(browser: Browser, classifier: tuple[Server, Answers], t
     browser.wait("document.querySelector('#attention-status').textContent.includes('first line')")
     found = answers._hub.attention(texts[0], layer=0, head=0)
     assert browser.text("#largest") == f"{found.probabilities.max():.4f}"
-    picture(browser, "lines")
+    browser.picture("lines")
 
 
 def test_a_reply_is_shown_as_it_was_asked_for(
@@ -426,7 +416,7 @@ def test_phones_and_dark_windows(browser: Browser, small: Server) -> None:
         background = browser.value("getComputedStyle(document.body).backgroundColor")
         assert background == ("rgb(18, 22, 29)" if dark else "rgb(255, 255, 255)")
         assert colours(browser) > 20
-        picture(browser, name)
+        browser.picture(name)
 
 
 def contrast(one: list[float], other: list[float]) -> float:
@@ -459,7 +449,7 @@ def test_forced_colours_leave_bars_and_buttons(browser: Browser, small: Server) 
     style = "getComputedStyle(document.querySelector('{}')).{}"
     assert browser.value(style.format(".bar", "backgroundColor")) == "rgb(31, 95, 174)"
     assert browser.value(style.format("#fill-mask button", "borderTopWidth")) == "1px"
-    picture(browser, "forced_colours")
+    browser.picture("forced_colours")
 
 
 def test_every_field_has_a_label(browser: Browser, classifier: tuple[Server, Answers]) -> None:
@@ -470,7 +460,7 @@ def test_every_field_has_a_label(browser: Browser, classifier: tuple[Server, Ans
     assert without == []
 
 
-def test_a_server_that_has_ended_is_named(browser: Browser, tmp_path: Path) -> None:
+def test_a_server_that_has_ended_is_named(browser: Browser) -> None:
     answers = Answers(LinformerRobertaModel.from_pretrained("linformer-small"), "linformer-small", None)
     with served(answers) as server:
         opened(browser, server)
