@@ -205,13 +205,6 @@ def test_sigterm_is_handled_for_commands_that_clean_up(monkeypatch, cleans_up):
     }
 
 
-@pytest.mark.parametrize("given", ["-1", "4294967296", "1180591620717411303424", "one"])
-def test_a_seed_that_no_generator_takes_is_refused(given: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["analyse", "theory", "--out", "x", f"--seed={given}"])
-    assert ended.value.code == 2 and f"--seed: {given}: expected a whole number from 0" in capsys.readouterr().err
-
-
 WRITES = """
 import sys, time
 from pathlib import Path

@@ -42,3 +42,10 @@ def test_no_number_of_things_is_below_one(words: str, capsys: pytest.CaptureFixt
         main([*words.split(), "0"])
     assert ended.value.code == 2
     assert f"argument {words.split()[-1]}: 0: expected a whole number of at least 1" in capsys.readouterr().err
+
+
+def test_no_seed_is_below_zero(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["analyse", "theory", "--out", "x", "--seed=-1"])
+    assert ended.value.code == 2
+    assert "argument --seed: -1: expected a whole number from 0" in capsys.readouterr().err
