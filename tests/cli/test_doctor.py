@@ -15,10 +15,10 @@ import pytest
 
 from linformer_fairseq.cli import findings
 from linformer_fairseq.cli.findings import State
+from tests.conftest import REPOSITORY
 from tests.messages import says
 from tests.test_imports import OUTSIDE, files, imported
 
-REPOSITORY = Path(findings.__file__).parents[2]
 HEALTHY_TORCH = "class version: cuda = None\n"
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from linformer_fairseq.cli import experiments, main
+from tests.conftest import REPOSITORY
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 FEW = {"mini_n64_k8": (64, 8, "none"), "mini_n128_k8": (128, 8, "layerwise"), "mini_n64_k16": (64, 16, "layerwise")}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -127,7 +128,7 @@ def test_without_matplotlib(
 ) -> None:
     rows = tmp_path / "rows.jsonl"
     results("collect", runs, "--out", rows)
-    monkeypatch.setitem(__import__("sys").modules, "linformer_fairseq.results.drawing", None)
+    monkeypatch.setitem(sys.modules, "linformer_fairseq.results.drawing", None)
     assert results("figure3", "--runs", rows) == 1
     assert "which is not installed: pip install matplotlib" in capsys.readouterr().err
 

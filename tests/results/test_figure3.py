@@ -79,7 +79,7 @@ def test_runs_that_differ_in_more_than_the_seed_are_curves_of_their_own() -> Non
 
 def test_runs_of_different_scale_are_never_in_one_figure() -> None:
     paper = row("paper", figure3=["a"])
-    other_tokens = small("tokens", "a", scale=scale(3, 128, 600).__class__(3, 128, 600, 600, 4096, False, "x"))
+    other_tokens = small("tokens", "a", scale=replace(SMALL, tokens_per_update=4096))
     found, _ = figures([small("small", "a"), paper, other_tokens, small("wide", "a", scale=scale(3, 256, 600))])
     assert [figure.stem for figure in found] == [
         "figure3",
