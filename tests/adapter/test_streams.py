@@ -195,7 +195,7 @@ def test_wrong_options_are_named(hub: Any, call: Any, words: str) -> None:
         next(call(hub))
 
 
-def test_a_head_without_names_has_numbers(hub: Any) -> None:
+def test_a_head_without_names_has_numbers() -> None:
     folder = "linformer-small"
     model = LinformerRobertaModel.from_pretrained(folder)
     with pytest.raises(ValueError, match="name a head; this model has: none"):
@@ -361,7 +361,7 @@ def test_int8_is_of_the_layers_that_compute_every_position() -> None:
         assert kinds["self_attn.k_proj"] is kinds["self_attn.v_proj"] is torch.nn.Linear
 
 
-def test_int8_is_close(hub: Any, tmp_path: Path) -> None:
+def test_int8_is_close() -> None:
     exact = LinformerRobertaModel.from_pretrained("linformer-small")
     rounded = LinformerRobertaModel.from_pretrained("linformer-small").eval()
     quantize(rounded.model)

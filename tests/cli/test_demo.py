@@ -82,7 +82,7 @@ def test_a_classifier_has_its_classes(tmp_path: Path, start_fairseq: Callable[..
         assert process.wait(60) == 0
 
 
-def test_what_is_wrong_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_wrong_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         cases = [

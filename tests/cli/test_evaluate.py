@@ -375,9 +375,7 @@ def test_a_released_model_knows_its_dictionaries(
 
 
 @pytest.mark.slow
-def test_checkpoints_that_do_not_fit(
-    data: Path, tokenizer: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_checkpoints_that_do_not_fit(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "absent.pt: no such file or folder" in fails(capsys, tmp_path / "absent.pt", data)
     (tmp_path / "junk.pt").write_bytes(b"junk")
     assert "junk.pt: cannot be read as a checkpoint" in fails(capsys, tmp_path / "junk.pt", data)

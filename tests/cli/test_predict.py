@@ -288,9 +288,7 @@ def test_an_encoding_that_lacks_a_character_is_named(
     assert says(capsys.readouterr().err, "latin-1", r"\u4f60", "--out")
 
 
-def test_the_checkpoint_is_not_overwritten(
-    lines: Path, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_checkpoint_is_not_overwritten(lines: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     weights = tmp_path / "model.pt"
     weights.write_bytes(b"weights")
     for given in (weights, tmp_path):  # the file, and the folder
@@ -308,7 +306,7 @@ def test_no_texts_are_said(tmp_path: Path, predict: Predict, capsys: pytest.Capt
 
 
 def test_a_released_model_does_not_look_into_the_current_folder(
-    lines: Path, folder: Path, tmp_path: Path, predict: Predict, monkeypatch: pytest.MonkeyPatch
+    lines: Path, tmp_path: Path, predict: Predict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has "." in place of the folder of its training data."""
     expected = predict(lines)

@@ -58,9 +58,7 @@ def test_text_that_is_too_short_for_a_fit(roberta: Path, tmp_path: Path, capsys:
     assert f"--start least_squares takes at least {2 * (N - 1)}" in refusal(capsys, roberta, tmp_path / "out", *words)
 
 
-def test_folders_above_that_were_made_are_removed(
-    roberta: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_folders_above_that_were_made_are_removed(roberta: Path, tmp_path: Path) -> None:
     assert cli.main(["convert", str(roberta), str(tmp_path / "a" / "b" / "out"), "--projected-dim", str(N + 1)]) == 1
     assert list(tmp_path.iterdir()) == []
 

@@ -141,7 +141,7 @@ def test_blocks_parse(block: Block) -> None:
 
 
 @pytest.mark.parametrize(("block", "words"), COMMANDS, ids=[f"{b}: {' '.join(w)[:60]}" for b, w in COMMANDS])
-def test_commands_name_what_exists(block: Block, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_name_what_exists(block: Block, words: list[str]) -> None:
     check(words)
 
 
@@ -182,7 +182,7 @@ def test_configs_that_pages_name_exist(page: Path) -> None:
         "unknown-program",
     ],
 )
-def test_what_does_not_exist_is_found(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_does_not_exist_is_found(command: str) -> None:
     (words,) = commands_of(Block(REPOSITORY / "README.md", 1, "bash", command + "\n"))
     with pytest.raises(ValueError):
         check(words)

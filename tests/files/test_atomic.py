@@ -73,7 +73,7 @@ def test_a_link_stays_and_the_file_that_it_points_to_is_written(path: Path, tmp_
     assert path.read_text() == "../file" and sorted(tmp_path.iterdir()) == [path, folder]
 
 
-def test_an_error_names_the_file_and_not_the_temporary_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_names_the_file_and_not_the_temporary_one(path: Path) -> None:
     with pytest.raises(OSError) as caught, atomic_open(path) as stream:
         stream.write("x")
         raise OSError(errno.ENOSPC, "No space left on device")
