@@ -8,5 +8,5 @@
 * `attention` has P and E of a text (`projected_rows`: E over its tokens), for `attention_figures` and `attention_page`;
 * `limits` says how predictions depend on length and position, `insertion` how they change with text put before;
 * `record` is the JSON of the results, `resuming` finishes a stopped measurement, and `report`, ``*_report`` and
-  ``*_figure`` show the results (`figures` is what the figures have in common).
+  ``*_figure`` show the results.
 """

@@ -18,8 +18,8 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
 from linformer_fairseq.analysis.attention import Floats, probabilities, weights, what_e_is
-from linformer_fairseq.analysis.figures import FONT, matrix_name, save_both
-from linformer_fairseq.analysis.record import Record
+from linformer_fairseq.analysis.record import Record, matrix_name
+from linformer_fairseq.results.drawing import FONT, save_both
 
 _NAMED = 24
 """Most tokens of a figure with their names beside it."""

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from linformer_fairseq import web
 from linformer_fairseq.analysis.attention import what_e_is
-from linformer_fairseq.analysis.figures import matrix_name
-from linformer_fairseq.analysis.record import Record, origin_line
+from linformer_fairseq.analysis.record import Record, matrix_name, origin_line
 from linformer_fairseq.files.atomic import write_file
 
 NAME = "attention.html"

@@ -7,10 +7,10 @@ from pathlib import Path
 import matplotlib
 from matplotlib import pyplot as plt
 
-from linformer_fairseq.analysis.figures import FONT, save_both
 from linformer_fairseq.analysis.insertion import PLACES
 from linformer_fairseq.analysis.insertion_report import FIGURE, WHERE
 from linformer_fairseq.analysis.record import Record
+from linformer_fairseq.results.drawing import FONT, save_both
 
 _PANELS = {"accuracy": "accuracy", "changed": "changed classes"}
 _STYLES = (("o-", "#0072b2"), ("s--", "#d55e00"))

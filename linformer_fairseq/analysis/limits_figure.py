@@ -7,10 +7,10 @@ from pathlib import Path
 import matplotlib
 from matplotlib import pyplot as plt
 
-from linformer_fairseq.analysis.figures import FONT, save_both
 from linformer_fairseq.analysis.limits import PLACES
 from linformer_fairseq.analysis.limits_report import FIGURE
 from linformer_fairseq.analysis.record import Record
+from linformer_fairseq.results.drawing import FONT, save_both
 
 _NAMES = {"accuracy": "accuracy", "change": "change of the features"}
 

@@ -74,3 +74,8 @@ def origin_line(found: Mapping[str, Any]) -> str:
         f"{name} {version}" for name, version in found["versions"].items() if version != "not installed"
     )
     return f"(`{found['command']}`; {found['date']}, commit {found['commit']}; {found['machine']}; {versions})"
+
+
+def matrix_name(record: Record) -> str:
+    """P, or P-bar of a Linformer."""
+    return "P" if record["encoder"]["is_dense"] else "P̄"

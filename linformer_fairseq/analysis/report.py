@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 
 from linformer_fairseq.analysis import approximations, attention, attention_page, insertion, limits, spectrum, theory
-from linformer_fairseq.analysis.figures import describe, matrix_name
 from linformer_fairseq.analysis.insertion_report import insertion_section
 from linformer_fairseq.analysis.limits_report import limits_section
 from linformer_fairseq.analysis.proofs import LENGTH
-from linformer_fairseq.analysis.record import Record, origin_line, read_record
-from linformer_fairseq.analysis.spectrum import CURVES, SHARES, default_index, share_name, values_at
+from linformer_fairseq.analysis.record import Record, matrix_name, origin_line, read_record
+from linformer_fairseq.analysis.spectrum import CURVES, SHARES, default_index, describe, share_name, values_at
 from linformer_fairseq.analysis.spectrum_figure import NAMES
 from linformer_fairseq.analysis.theorem1 import EPSILON
 from linformer_fairseq.analysis.theorem2 import METHODS

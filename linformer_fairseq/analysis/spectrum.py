@@ -200,3 +200,13 @@ def values_at(record: dict[str, Any], name: str, index: int | None) -> Floats:
 def share_name(index: int | None) -> str:
     """What `values_at` has."""
     return f"share of the {index} largest" if index else "share of the largest quarter"
+
+
+def describe(record: dict[str, Any]) -> str:
+    """The model, the length of the blocks and what they are of."""
+    settings, encoder = record["settings"], record["encoder"]
+    size = f"{encoder['layers']} layers, {encoder['heads']} heads"
+    found = [f"{rows:,}" for rows in projected_rows(record)]
+    rows = "" if encoder["is_dense"] else f" ({' to '.join([*found[:1], *found[1:][-1:]])} projected rows)"
+    blocks = f"{settings['sentences']:,} blocks of {settings['length']:,} tokens{rows} of {settings['data']}"
+    return f"{settings['model']} ({encoder['kind']}, {size}), {blocks}"

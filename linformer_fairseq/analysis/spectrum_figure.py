@@ -10,9 +10,9 @@ import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
-from linformer_fairseq.analysis.figures import FONT, describe, matrix_name, save_both
-from linformer_fairseq.analysis.record import Record
-from linformer_fairseq.analysis.spectrum import curves_of, share_name, values_at
+from linformer_fairseq.analysis.record import Record, matrix_name
+from linformer_fairseq.analysis.spectrum import curves_of, describe, share_name, values_at
+from linformer_fairseq.results.drawing import FONT, save_both
 
 _CHARACTERS = 12
 """Characters of a title for each inch of the figure's width."""

@@ -12,9 +12,9 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
 from linformer_fairseq.analysis import approximations
-from linformer_fairseq.analysis.figures import FONT, save_both
 from linformer_fairseq.analysis.record import Record
 from linformer_fairseq.analysis.theorem2 import METHODS
+from linformer_fairseq.results.drawing import FONT, save_both
 
 # Okabe and Ito's colours, which colour-blind readers can distinguish.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")

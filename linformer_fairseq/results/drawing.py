@@ -7,6 +7,7 @@ import math
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -19,6 +20,7 @@ from linformer_fairseq.files.atomic import atomic_open
 from linformer_fairseq.results.curves import FIRST_SHARE, Figure, Panel
 from linformer_fairseq.results.perplexity_axes import label_axes
 
+FONT: dict[Any, Any] = {"font.size": 9, "font.family": "DejaVu Sans"}
 # Colours that colour-blind readers can distinguish (Okabe and Ito), each with its own marker.
 _LINFORMERS = (
     ("#0072b2", "o"),
@@ -44,21 +46,16 @@ def draw(figure: Figure, folder: Path) -> list[Path]:
         OSError: a file cannot be written.
     """
     # Without a fixed salt the ids in an SVG are random. A $ in the name of a run is no mathematics.
-    with matplotlib.rc_context(
-        {"svg.hashsalt": figure.stem, "font.size": 9, "font.family": "DejaVu Sans", "text.parse_math": False}
-    ):
+    with matplotlib.rc_context({**FONT, "svg.hashsalt": figure.stem, "text.parse_math": False}):
         lines = math.ceil(len(figure.panels) / 2)
         most = max(_legend_lines(panel) for panel in figure.panels)
         height = 4.5 + 0.17 * most  # inches, for the axes and a legend below them, where it covers no curve
         canvas, grid = plt.subplots(lines, 2, figsize=(12, height * lines), layout="constrained")
-        try:
-            canvas.suptitle(figure.title, fontsize=11)
-            for axes, panel in zip(grid.flat, figure.panels, strict=True):
-                _draw_panel(axes, panel, figure.panels if figure.one_scale else [panel])
-            canvas.supxlabel("\n".join(textwrap.wrap(figure.caption, _CAPTION_WIDTH)), fontsize=8)
-            return [save(canvas, folder / f"{figure.stem}{ending}") for ending in (".png", ".svg")]
-        finally:
-            plt.close(canvas)
+        canvas.suptitle(figure.title, fontsize=11)
+        for axes, panel in zip(grid.flat, figure.panels, strict=True):
+            _draw_panel(axes, panel, figure.panels if figure.one_scale else [panel])
+        canvas.supxlabel("\n".join(textwrap.wrap(figure.caption, _CAPTION_WIDTH)), fontsize=8)
+        return save_both(canvas, folder / figure.stem)
 
 
 def _draw_panel(axes: Axes, panel: Panel, scale: Sequence[Panel]) -> None:
@@ -102,6 +99,18 @@ def _shown(panel: Panel) -> list[float]:
     """Perplexities that determine the limits: the initial decrease would compress the rest."""
     last = max((update for curve in panel.curves for update, _ in curve.points), default=0.0)
     return [p for curve in panel.curves for update, p in curve.points if update >= FIRST_SHARE * last]
+
+
+def save_both(canvas: Canvas, stem: Path) -> list[Path]:
+    """Write a figure as .png and .svg, and close it; returns the files.
+
+    Raises:
+        OSError: one cannot be written.
+    """
+    try:
+        return [save(canvas, stem.with_name(stem.name + ending)) for ending in (".png", ".svg")]
+    finally:
+        plt.close(canvas)
 
 
 def save(canvas: Canvas, path: Path) -> Path:

@@ -16,8 +16,7 @@ from linformer_fairseq.analysis import sums
 from linformer_fairseq.analysis.blocks import choose_blocks
 from linformer_fairseq.analysis.encoder import Attention
 from linformer_fairseq.analysis.fairseq_encoder import FairseqEncoder, load_fairseq
-from linformer_fairseq.analysis.figures import describe
-from linformer_fairseq.analysis.spectrum import values_at
+from linformer_fairseq.analysis.spectrum import describe, values_at
 from linformer_fairseq.core import parse_projected_dim
 from linformer_fairseq.prediction.inputs import open_source
 from tests.conversion.sources import N
