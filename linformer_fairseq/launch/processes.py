@@ -44,7 +44,7 @@ SRUN = "srun (SLURM_PROCID, SLURM_STEP_NUM_TASKS)"
 _INTERACTIVE_STEP = "4294967290"
 """SLURM_STEP_ID in the shell of `salloc` (SLURM_INTERACTIVE_STEP in slurm.h), which is one process of any job."""
 ALONE = RankInfo(0, 1, 0, None, "this command")
-_FIRST_HOST = re.compile(r"([^,\[]+)(?:\[([^\[\],-]+)[^\]]*\]([^,\[]*))?(?:,|$)")
+_FIRST_HOST = re.compile(r"(?=[^,])([^,\[]*)(?:\[([^\[\],-]+)[^\[\]]*\]([^,\[]*))?(?:,|$)")
 """In a host list of SLURM: what is before the bracket, the first number in it, and what is behind it."""
 
 
