@@ -43,7 +43,7 @@ def add_errors(parser: argparse._ActionsContainer) -> None:
         "--errors",
         choices=("strict", "replace"),
         default="strict",
-        help="for bytes that are not UTF-8: stop with an error, or replace them by U+FFFD (%(default)s)",
+        help="for bytes that are not UTF-8: stop with an error, or replace them by U+FFFD (default: %(default)s)",
     )
 
 
