@@ -122,6 +122,7 @@ def test_how_a_model_is_computed_may_change(option: str) -> None:
         ({"seed": 2}, "holds a run with seed 1, but this one has 2"),
         ({"task": "sst2"}, "holds a run with task None, but this one has 'sst2'"),
         ({"data_bytes": [{"train.bin": 10, "train.idx": 24}]}, "with 20 bytes in train.idx, which has 24 by now"),
+        ({"data_bytes": [{"train.bin": 8, "train.idx": 20}]}, "with 10 bytes in train.bin, which has 8 by now"),
         ({"data": "/other", "data_bytes": []}, "holds a run with data '/data', but this one has '/other'"),
         ({"dictionaries": {"tokens": "cd34"}}, "runs/a .*other dictionaries than .* /data"),
         ({"model": {**FACTS["model"], "projection": "mean_pool"}}, "model.projection 'linear', but .* 'mean_pool'"),
