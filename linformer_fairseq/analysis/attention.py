@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from linformer_fairseq.analysis.encoder import Attention, Encoder
-from linformer_fairseq.analysis.record import check_settings, origin, read_record, write_record
+from linformer_fairseq.analysis.record import Record, check_settings, origin, read_record, write_record
 from linformer_fairseq.files.cutting import Ids
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.memory import enough_memory
@@ -102,7 +102,7 @@ def tokens_of(encoder: Encoder, text: str) -> Ids:
     return np.concatenate([[encoder.first], tokens, [encoder.last]])
 
 
-def probabilities(record: dict[str, Any], layer: int, head: int) -> Floats:
+def probabilities(record: Record, layer: int, head: int) -> Floats:
     """P (T, R) of a layer and head, from 0; the error of p is about sqrt(p * largest) / 255 at most."""
     found = record["attention"][layer][head]
     root = _decoded(found["values"], np.uint8, len(record["tokens"])) / np.float32(255)
@@ -110,7 +110,7 @@ def probabilities(record: dict[str, Any], layer: int, head: int) -> Floats:
     return values
 
 
-def weights(record: dict[str, Any], layer: int, head: int) -> Floats | None:
+def weights(record: Record, layer: int, head: int) -> Floats | None:
     """E (R, T) of a layer and head, with an error of at most largest / 254; None for dense attention."""
     index = record["attention"][layer][head]["projection"]
     if index is None:
@@ -120,7 +120,7 @@ def weights(record: dict[str, Any], layer: int, head: int) -> Floats | None:
     return values
 
 
-def what_e_is(record: dict[str, Any]) -> str | None:
+def what_e_is(record: Record) -> str | None:
     """What `weights` shows, in words; None for dense attention."""
     kind, sharing = record["encoder"]["projection"], record["encoder"]["sharing"]
     features = "features of the head" if sharing == "none" else "features"

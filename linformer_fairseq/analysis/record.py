@@ -29,7 +29,7 @@ def write_record(path: Path, record: Mapping[str, Any]) -> None:
     write_file(path, "{\n" + ",\n".join(lines) + "\n}\n")
 
 
-def read_record(path: Path, kind: str) -> dict[str, Any]:
+def read_record(path: Path, kind: str) -> Record:
     """A result of `linformer analyse`.
 
     Raises:

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from linformer_fairseq.analysis.blocks import Chosen
 from linformer_fairseq.analysis.encoder import Attention, Encoder
+from linformer_fairseq.analysis.record import Record
 from linformer_fairseq.analysis.resuming import measured
 from linformer_fairseq.analysis.singular_values import (
     Floats,
@@ -165,25 +166,25 @@ def _found(encoder: Encoder, settings: Settings, sums: Sums) -> dict[str, Any]:
     }
 
 
-def curves_of(record: dict[str, Any], name: str) -> Floats:
+def curves_of(record: Record, name: str) -> Floats:
     """The mean curve of each layer and head, (L, H, R); (1, 1, R) for ``uniform``."""
     return np.array(record[f"curves_{name}"])
 
 
-def projected_rows(record: dict[str, Any]) -> list[int]:
+def projected_rows(record: Record) -> list[int]:
     """The different numbers of rows that heads attend to, in order."""
     most = record["encoder"]["singular_values"]  # of all heads, in results without the numbers of each
     return sorted({rows for layer in record["encoder"].get("projected_rows", [[most]]) for rows in layer})
 
 
-def default_index(record: dict[str, Any]) -> int | None:
+def default_index(record: Record) -> int | None:
     """A quarter of the singular values, the paper's 128 of 512; None if heads differ in their number: each then has a
     quarter of its own."""
     most: int = record["encoder"]["singular_values"]
     return max(1, most // 4) if len(projected_rows(record)) == 1 else None
 
 
-def values_at(record: dict[str, Any], name: str, index: int | None) -> Floats:
+def values_at(record: Record, name: str, index: int | None) -> Floats:
     """The curve of each layer and head at an index, from 1, (L, H); (1, 1) for ``uniform``.
 
     NaN where a head has fewer singular values. Without an index, it is a quarter of those of the head.
@@ -202,7 +203,7 @@ def share_name(index: int | None) -> str:
     return f"share of the {index} largest" if index else "share of the largest quarter"
 
 
-def describe(record: dict[str, Any]) -> str:
+def describe(record: Record) -> str:
     """The model, the length of the blocks and what they are of."""
     settings, encoder = record["settings"], record["encoder"]
     size = f"{encoder['layers']} layers, {encoder['heads']} heads"

@@ -16,7 +16,7 @@ from torch import Tensor
 from linformer_fairseq.analysis import proofs
 from linformer_fairseq.analysis.approximations import errors_at_equal_cost
 from linformer_fairseq.analysis.encoder import Attention, Encoder, Heads
-from linformer_fairseq.analysis.record import check_settings, origin, read_record, write_record
+from linformer_fairseq.analysis.record import Record, check_settings, origin, read_record, write_record
 from linformer_fairseq.analysis.theorem1 import epsilon_of_paper, product_errors
 from linformer_fairseq.analysis.theorem2 import Sample, attention, errors, probabilities, relative_error
 from linformer_fairseq.conversion.starts import truncated_dct
@@ -80,7 +80,7 @@ PARTS = ("proofs", "theorem1", "theorem2", "trained", "approximations")
 """Lists of results in a record."""
 
 
-def read(path: Path) -> dict[str, Any]:
+def read(path: Path) -> Record:
     """A finished or stopped result.
 
     Raises:
