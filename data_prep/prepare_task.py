@@ -10,9 +10,10 @@
     and a text.
 
 The output is input0/, input1/ (for pairs), label/ (dict.txt in the order of the model's outputs), ids/ (the number of
-each example, for GLUE's submission file), the tokenizer, manifest.json, and rejected.tsv if there are invalid rows. The
-splits are train, valid (GLUE's development set; IMDB's test set, because it has no development set) and test (GLUE's,
-without labels). An earlier output for the same task is replaced. If the program was stopped, run it again.
+each example, for GLUE's submission file), soft_labels/ (with --soft-labels), the tokenizer, manifest.json, and
+rejected.tsv if there are invalid rows. The splits are train, valid (GLUE's development set; IMDB's test set, because it
+has no development set) and test (GLUE's, without labels). An earlier output for the same task is replaced. If the
+program was stopped, run it again.
 
 To train:
 
@@ -28,7 +29,7 @@ from data_prep.tasks.examples import Limit
 from data_prep.tasks.prepare import open_source, prepare
 from data_prep.tasks.report import summary
 from data_prep.tokenizers import tokenizer_folder
-from linformer_fairseq.files.cutting import CUTS
+from linformer_fairseq.files.cuts import CUTS
 from linformer_fairseq.files.errors import UserError
 
 
@@ -51,14 +52,23 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
         "--max-positions",
         type=int,
         metavar="N",
-        help="truncate examples to N tokens, including <s> and separators; of a pair, the longer text first "
+        help="truncate or divide examples to N tokens, including <s> and separators; of a pair, the longer text first "
         "(default: no truncation)",
     )
     result.add_argument(
         "--cut",
         choices=CUTS,
-        help="with --max-positions: which part of a truncated text to keep: the beginning, the end, or both (a quarter "
-        f"of the tokens from the beginning, three quarters from the end) (default: {CUTS[0]})",
+        help="with --max-positions: which part of a longer text to keep: the beginning, the end, or both (a quarter of "
+        "the tokens from the beginning, three quarters from the end); or divide it into windows, each of which is an "
+        f"example with the text's label (default: {CUTS[0]})",
+    )
+    result.add_argument(
+        "--soft-labels",
+        type=Path,
+        metavar="FILE",
+        help="a teacher's probabilities of the classes of train, to be learned beside the labels "
+        "(criterion._name=soft_sentence_prediction): a table with the column id and one for each class, as `linformer "
+        "evaluate --split train --scores --out FILE` writes it",
     )
     result.add_argument("--strict", action="store_true", help="stop with an error if there are invalid rows")
     add_errors(result)
@@ -73,8 +83,9 @@ def main(argv: list[str] | None = None, prog: str | None = None) -> None:
         raise UserError(f"--cut {args.cut}: cuts nothing without --max-positions; give the number of tokens to keep")
     limit = Limit(args.max_positions, args.cut or CUTS[0])
     source = open_source(task, args.source, args.errors)
-    options = {"max_positions": args.max_positions, "cut": limit.how, "errors": args.errors}
-    manifest, examples = prepare(task, source, args.tokenizer, args.out, limit, args.strict, options)
+    soft = args.soft_labels and str(args.soft_labels)
+    options = {"max_positions": args.max_positions, "cut": limit.how, "soft_labels": soft, "errors": args.errors}
+    manifest, examples = prepare(task, source, args.tokenizer, args.out, limit, args.strict, options, args.soft_labels)
     for line in summary(manifest, examples, limit):
         print(line)
     print(f"{args.out}: {len(source.labels)} classes ({', '.join(source.labels)})")

@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "prediction": {"prediction", "files"},
     "models": {"core", "modules", "checkpoints", "models", "prediction", "files"},
     "optim": {"optim"},
-    "tasks": {"tasks"},
+    "tasks": {"tasks", "files"},
     "conversion": {"conversion", "models", "core", "checkpoints", "files"},
     "evaluation": {"evaluation", "models", "tasks", "checkpoints", "files"},
     "demo": {"demo", "models", "prediction", "web", "files"},

@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from data_prep.tasks.rows import Reject, Row, strip
 from data_prep.tokenizers import Ids, Tokenizer
-from linformer_fairseq.files.cutting import cut, positions, shares
+from linformer_fairseq.files.cuts import CUTS, WINDOWS
+from linformer_fairseq.files.cutting import cut, positions, shares, windows
 from linformer_fairseq.files.dictionary import EOS
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.mmap_dataset import element_type
@@ -30,11 +31,12 @@ _C1 = re.compile("[\x80-\x9f]")
 
 @dataclass(frozen=True)
 class Limit:
-    """The maximum length of examples, and how longer ones are truncated."""
+    """The maximum length of examples, and what is done to longer ones."""
 
     positions: int | None = None
     """Maximum number of positions, including <s> and separators; None: no truncation."""
-    how: str = "head"
+    how: str = CUTS[0]
+    """One of `CUTS`. Each window is an example."""
 
 
 @dataclass
@@ -47,7 +49,7 @@ class Split:
     """Ids of each text, </s> at the end, in the element type of the file to be written."""
     labels: list[str | None] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
-    """Examples that are cut, longer than 512, with an empty text, with control characters, or rejected."""
+    """Rows that are cut, divided, longer than 512, with an empty text, with control characters, or rejected."""
     longest: int = 0
     """Positions of the longest example."""
 
@@ -128,10 +130,11 @@ def collect(rows: Iterable[Row | Reject], labels: tuple[str, ...], tokenizer: To
                     examples.reject(row.rejected("no token: the tokenizer leaves out all characters of the text"))
                     continue
                 split = examples.splits.setdefault(row.split, Split())
-                split.order.append(row.order)
-                split.identifiers.append(row.identifier)
-                split.labels.append(row.label)
-                split.ids.append(_fit(ids, split, limit, len(tokenizer)))
+                for window in _fit(ids, split, limit, len(tokenizer)):
+                    split.order.append(row.order)
+                    split.identifiers.append(row.identifier)
+                    split.labels.append(row.label)
+                    split.ids.append(window)
                 split.counts["with an empty text"] += not all(map(len, ids))
                 split.counts["with C1 control characters"] += any(map(_C1.search, row.texts))
                 split.counts["with U+FFFD"] += any("\ufffd" in text for text in row.texts)
@@ -192,14 +195,20 @@ def _encode_one_by_one(batch: list[Row], tokenizer: Tokenizer, examples: Example
             yield row, ids
 
 
-def _fit(ids: list[Ids], split: Split, limit: Limit, symbols: int) -> tuple[npt.NDArray[np.generic], ...]:
-    """Cut an example to the limit, and count."""
+def _fit(ids: list[Ids], split: Split, limit: Limit, symbols: int) -> Iterator[tuple[npt.NDArray[np.generic], ...]]:
+    """Cut an example to the limit, or divide it into windows, and count."""
     lengths = [len(part) for part in ids]
+    fitted: Iterable[list[Ids]] = [ids]
     if limit.positions is not None and positions(lengths) > limit.positions:
-        split.counts["cut"] += 1
-        kept = shares(lengths, limit.positions)
-        ids = [cut(part, keep, limit.how) for part, keep in zip(ids, kept, strict=True)]
-    taken = positions([len(part) for part in ids])
-    split.longest = max(split.longest, taken)
-    split.counts[f"longer than {USUAL_POSITIONS}"] += taken > USUAL_POSITIONS
-    return tuple(np.append(part, EOS).astype(element_type(symbols)) for part in ids)
+        keep = shares(lengths, limit.positions)
+        if limit.how == WINDOWS:
+            split.counts["divided into windows"] += 1
+            fitted = windows(ids, keep)
+        else:
+            split.counts["cut"] += 1
+            fitted = [[cut(part, room, limit.how) for part, room in zip(ids, keep, strict=True)]]
+    for parts in fitted:
+        taken = positions([len(part) for part in parts])
+        split.longest = max(split.longest, taken)
+        split.counts[f"longer than {USUAL_POSITIONS}"] += taken > USUAL_POSITIONS
+        yield tuple(np.append(part, EOS).astype(element_type(symbols)) for part in parts)

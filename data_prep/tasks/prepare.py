@@ -14,6 +14,7 @@ from data_prep.tasks.hub import HubSource
 from data_prep.tasks.imdb import ImdbSource
 from data_prep.tasks.report import describe
 from data_prep.tasks.rows import SHOWN, Source
+from data_prep.tasks.soft_labels import read_soft_labels
 from data_prep.tasks.tsv import TsvSource
 from data_prep.tasks.writing import write_examples
 from data_prep.tokenizers import load_tokenizer
@@ -59,8 +60,9 @@ def prepare(
     limit: Limit,
     strict: bool,
     options: Mapping[str, Any],
+    soft_labels: Path | None = None,
 ) -> tuple[dict[str, Any], Examples]:
-    """Write input0, input1 (for pairs), label, ids, the tokenizer and manifest.json to ``out``.
+    """Write input0, input1 (for pairs), label, ids, soft_labels, the tokenizer and manifest.json to ``out``.
 
     Args:
         task: the task.
@@ -70,18 +72,21 @@ def prepare(
         limit: maximum length of examples.
         strict: raise an error if there are invalid rows.
         options: recorded in the manifest.
+        soft_labels: a table of probabilities of the classes of train (see `read_soft_labels`).
 
     Returns:
         The manifest, and the examples with the rejected rows.
 
     Raises:
-        UserError: bad input (see `Source.rows`), a split without examples, or ``out`` cannot be written.
+        UserError: bad input (see `Source.rows` and `read_soft_labels`), a split without examples, or ``out`` cannot be
+            written.
     """
     out = out.resolve()
     least = smallest(len(task.texts))
     if limit.positions is not None and limit.positions < least:
         raise UserError(f"--max-positions {limit.positions}: expected at least {least}, or nothing of a text is left")
     with Step(out, {"program": "prepare_task", "task": task.name}, redo=True) as step:
+        soft = read_soft_labels(soft_labels, source.labels) if soft_labels else None  # before the work
         tokenizer = load_tokenizer(tokenizer_folder)
         examples = collect(source.rows(), source.labels, tokenizer, limit)
         rank = {name: number for number, name in enumerate(NAMES)}
@@ -93,7 +98,7 @@ def prepare(
         for name, split in examples.splits.items():
             if not split.ids:
                 raise UserError(f"no row of {name} is an example; the first: {examples.first_reject(name)}")
-        write_examples(examples, source.labels, tokenizer, step.outputs)
+        write_examples(examples, source.labels, tokenizer, soft, step.outputs)
         manifest = step.finish(describe(task, source, options, examples, tokenizer, step.outputs))
     return manifest, examples
 

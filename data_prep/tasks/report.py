@@ -35,6 +35,7 @@ def _split(task: Task, name: str, split: Split, examples: Examples) -> dict[str,
     labels = Counter(label for label in split.labels if label is not None)
     return {
         "examples": len(split.ids),
+        "rows": len(set(split.identifiers)),
         "official": task.official.get(name),
         "labels": dict(sorted(labels.items())) if is_labelled(split) else None,
         "tokens": sum(len(part) for ids in split.ids for part in ids),
@@ -49,13 +50,16 @@ def _split(task: Task, name: str, split: Split, examples: Examples) -> dict[str,
 def summary(manifest: Mapping[str, Any], examples: Examples, limit: Limit) -> Iterator[str]:
     """Lines for the user: nothing that differs from the files, or from the official ones, goes unsaid."""
     for name, split in manifest["splits"].items():
-        yield f"{name}: {split['examples']:,} examples{_shares(split['labels'])}{_official(split)}"
+        of = f" of {split['rows']:,} rows" if split["rows"] != split["examples"] else ""
+        yield f"{name}: {split['examples']:,} examples{of}{_shares(split['labels'])}{_official(split)}"
         for what, count in split["counts"].items():
             if what.startswith("longer than"):
                 hint = "" if limit.positions else ": --max-positions cuts"
                 yield f"  {count:,} are {what} positions (the longest takes {split['longest']:,}){hint}"
             elif what == "cut":
                 yield f"  {count:,} cut to {limit.positions} positions ({limit.how})"
+            elif what.startswith("divided"):
+                yield f"  {count:,} {what} of {limit.positions} positions"
             else:
                 yield f"  {count:,} {what}" + (f": see {REJECTED}" if what == "rejected" else ", kept")
         for what in ("repeated texts", "texts with several labels", "texts also in train"):
@@ -83,7 +87,7 @@ def _shares(labels: Mapping[str, int] | None) -> str:
 
 
 def _official(split: Mapping[str, Any]) -> str:
-    official, count = split["official"], split["examples"]
+    official, count = split["official"], split["rows"]
     if official is None:
         return ""
     if official == count:

@@ -19,6 +19,7 @@ from linformer_fairseq.evaluation import (
     f1,
     load_classifier,
     majority,
+    of_texts,
     predict,
     read_finetuned,
     write_predictions,
@@ -39,6 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
     # GLUE's server expects predictions for the test set and cannot detect those of another split.
     split = arguments.split or ("test" if arguments.submission else "valid")
     try:
+        if arguments.scores and not arguments.out:
+            raise UserError("--scores: adds columns to the table of --out; give that, too")
         _refuse_pretraining(arguments.data, arguments.checkpoint)
         data = read_task(arguments.data)
         data.require(split)
@@ -52,11 +55,12 @@ def run(arguments: argparse.Namespace) -> int:
         finetuned = read_finetuned(weights)
         classifier = load_classifier(finetuned, data, device, arguments.bf16, arguments.compile_encoder)
         found = predict(classifier, split, arguments.batch_size)
-        identifiers = data.identifiers(split, len(found.predicted))
+        examples = len(found.predicted)
+        identifiers, found = of_texts(data.identifiers(split, examples), found)
         scores = score(data, found)
         if arguments.out:
-            write_predictions(arguments.out, identifiers, data.labels, found)
-        for line in report(split, data, found, scores):
+            write_predictions(arguments.out, identifiers, data.labels, found, arguments.scores)
+        for line in report(split, data, examples, found, scores):
             print(line)
         if submission:
             write_submission(submission, identifiers, data.labels, found)
@@ -80,15 +84,24 @@ def score(data: TaskData, found: Predictions) -> dict[str, float]:
     return scores
 
 
-def report(split: str, data: TaskData, found: Predictions, scores: Mapping[str, float]) -> list[str]:
-    """The scores as lines of text, with the score of the majority class for comparison."""
+def report(split: str, data: TaskData, examples: int, found: Predictions, scores: Mapping[str, float]) -> list[str]:
+    """The scores as lines of text, with the score of the majority class for comparison.
+
+    Args:
+        split: its name.
+        data: the task.
+        examples: the number of examples, which is larger than that of predictions if texts are divided into windows.
+        found: the predictions.
+        scores: from `score`.
+    """
     count = len(found.predicted)
+    windows = f" in {examples:,} windows" if examples > count else ""
     if found.targets is None:
-        return [f"{split}: {count:,} examples without labels: no score"]
+        return [f"{split}: {count:,} examples{windows} without labels: no score"]
     right = int((found.predicted == found.targets).sum())
     most, share = majority(found.targets)
     lines = [
-        f"{split}: {count:,} examples",
+        f"{split}: {count:,} examples{windows}",
         f"accuracy {scores['accuracy']:.2f} % ({right:,} right; always {data.labels[most]}: {share:.2f} %)",
     ]
     if data.positive is not None:

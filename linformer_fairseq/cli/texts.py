@@ -13,11 +13,11 @@ from typing import Any
 from linformer_fairseq.checkpoints.released_folder import find_weights
 from linformer_fairseq.cli.arguments.prediction import STDIN
 from linformer_fairseq.files.atomic import atomic_open, check_output
+from linformer_fairseq.files.cuts import WINDOWS
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.progress import Progress
 from linformer_fairseq.prediction.inputs import open_source
 from linformer_fairseq.prediction.items import Text, unlike_training
-from linformer_fairseq.prediction.options import WINDOWS
 
 Run = Callable[[Iterable[Text | ValueError]], Iterator[Any]]
 """Yields a result for each text, or its error."""

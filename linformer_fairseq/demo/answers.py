@@ -9,12 +9,12 @@ from itertools import islice
 from typing import Any
 
 from linformer_fairseq.demo.server import LARGEST
+from linformer_fairseq.files.cuts import CUTS
 from linformer_fairseq.files.dictionary import MASK
 from linformer_fairseq.files.json_records import load
 from linformer_fairseq.models import LinformerHubInterface, count_parameters
 from linformer_fairseq.prediction.inputs import open_source
 from linformer_fairseq.prediction.items import Item, Text, one_line, unlike_training
-from linformer_fairseq.prediction.options import LONG
 
 TEXTS = 1000
 """Most texts of a classification."""
@@ -96,7 +96,7 @@ class Answers:
             "n": int(self._hub.model.max_positions()),
             "longest": self._hub.longest,
             "mask": MASK,
-            "long": LONG,
+            "long": CUTS,
             "cut": self._hub.inputs.cut,
             "candidates": CANDIDATES,
             "rows": ROWS,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,11 +26,15 @@ Classes = npt.NDArray[np.int64]
 class Predictions:
     """Predictions, with one entry for each example."""
 
-    predicted: Classes
-    probability: npt.NDArray[np.float32]
-    """Probability that the model gives to the predicted class, (examples,)."""
+    probabilities: npt.NDArray[np.float32]
+    """Probabilities that the model gives to the classes, (examples, classes)."""
     targets: Classes | None
     """None if the split has no labels."""
+
+    @cached_property
+    def predicted(self) -> Classes:
+        """The most probable class of each example."""
+        return self.probabilities.argmax(axis=1)
 
 
 def predict(classifier: Classifier, split: str, batch_size: int) -> Predictions:
@@ -52,8 +58,8 @@ def predict(classifier: Classifier, split: str, batch_size: int) -> Predictions:
             f"{too_long:,} of {total:,} examples of {split} are longer than the {limit} positions of the model (the "
             f"longest: {sizes.max():,}); prepare the task with --max-positions {limit}"
         )
-    predicted = np.zeros(total, dtype=np.int64)
-    probability = np.zeros(total, dtype=np.float32)
+    heads: Any = classifier.model.classification_heads
+    probabilities = np.zeros((total, heads[classifier.head].out_proj.out_features), dtype=np.float32)
     targets: Classes | None = None
     with Progress(f"evaluating {split}", total, items="examples") as progress:
         for rows in _batches(sizes, batch_size):
@@ -61,14 +67,30 @@ def predict(classifier: Classifier, split: str, batch_size: int) -> Predictions:
             with torch.inference_mode():
                 inputs = {key: value.to(classifier.device) for key, value in batch["net_input"].items()}
                 logits, _ = classifier.model(**inputs, features_only=True, classification_head_name=classifier.head)
-                best = logits.softmax(dim=-1, dtype=torch.float32).max(dim=-1)
-            predicted[rows] = best.indices.cpu().numpy()
-            probability[rows] = best.values.cpu().numpy()
+                probabilities[rows] = logits.softmax(dim=-1, dtype=torch.float32).cpu().numpy()
             if "target" in batch:
                 targets = np.zeros(total, dtype=np.int64) if targets is None else targets
                 targets[rows] = batch["target"].view(-1).numpy()
             progress.advance(len(rows))
-    return Predictions(predicted, probability, targets)
+    return Predictions(probabilities, targets)
+
+
+def of_texts(identifiers: list[str], found: Predictions) -> tuple[list[str], Predictions]:
+    """The predictions of whole texts: the mean of the probabilities of the windows that have one identifier.
+
+    Args:
+        identifiers: of the examples; windows of one text follow each other.
+        found: the predictions of the examples.
+
+    Returns:
+        the identifiers of the texts, and their predictions.
+    """
+    names = np.array(identifiers)
+    first = np.flatnonzero(np.append(True, names[1:] != names[:-1]))
+    windows = np.diff(np.append(first, len(names)))
+    probabilities = (np.add.reduceat(found.probabilities, first) / windows[:, None]).astype(np.float32)
+    targets = None if found.targets is None else found.targets[first]
+    return [identifiers[row] for row in first], Predictions(probabilities, targets)
 
 
 def _batches(sizes: npt.NDArray[np.generic], batch_size: int) -> Iterator[list[int]]:
@@ -95,20 +117,31 @@ def majority(targets: Classes) -> tuple[int, float]:
     return int(counts.argmax()), 100.0 * float(counts.max()) / len(targets)
 
 
-def write_predictions(path: Path, identifiers: list[str], labels: tuple[str, ...], found: Predictions) -> None:
-    """Write id, prediction, label (empty if not known) and the prediction's probability of each example."""
+def write_predictions(
+    path: Path, identifiers: list[str], labels: tuple[str, ...], found: Predictions, scores: bool
+) -> None:
+    """Write id, prediction, label (empty if not known) and the prediction's probability of each example.
+
+    Args:
+        path: the file.
+        identifiers: of the examples.
+        labels: the names of the classes.
+        found: the predictions.
+        scores: also write the probabilities of all classes.
+    """
     targets = found.targets
     _write(
         path,
-        ("id", "prediction", "label", "probability"),
+        ("id", "prediction", "label", "probability", *(labels if scores else ())),
         (
             (
                 name,
                 labels[found.predicted[row]],
                 labels[targets[row]] if targets is not None else "",
-                f"{probability:.4f}",
+                f"{probabilities.max():.4f}",
+                *(f"{one:.6f}" for one in probabilities if scores),
             )
-            for row, (name, probability) in enumerate(zip(identifiers, found.probability, strict=True))
+            for row, (name, probabilities) in enumerate(zip(identifiers, found.probabilities, strict=True))
         ),
     )
 

@@ -1,17 +1,16 @@
-"""Truncates examples to the maximum number of positions.
+"""Truncates examples to the maximum number of positions, or divides them into windows of that length.
 
 The input of the model is ``<s> text </s>``, or ``<s> text </s> </s> text </s>`` for a pair: fairseq's
 sentence_prediction adds ``<s>`` (``--init-token 0``) and the second ``</s>`` (``--separator-token 2``).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 Ids = npt.NDArray[np.int64]
 
-CUTS = ("head", "tail", "head+tail")
 _ADDED = {1: 2, 2: 4}
 """Number of special tokens, by number of texts."""
 
@@ -51,3 +50,23 @@ def cut(ids: Ids, keep: int, how: str) -> Ids:
         return ids
     front = {"head": keep, "tail": 0, "head+tail": keep * 128 // 510}[how]
     return np.concatenate([ids[:front], ids[len(ids) - (keep - front) :]])
+
+
+def windows(texts: Sequence[Ids], keep: Sequence[int]) -> Iterator[list[Ids]]:
+    """Divide an example into the fewest windows that cover its longest text, with equal overlaps up to rounding.
+
+    Args:
+        texts: tokens of its texts.
+        keep: tokens of each text in a window, from `shares`. Of a pair, the shorter text is in every window, truncated
+            at its end.
+
+    Yields:
+        the texts of each window.
+    """
+    longest = int(np.argmax([len(text) for text in texts]))
+    parts = [cut(text, room, "head") for text, room in zip(texts, keep, strict=True)]
+    length, size = len(texts[longest]), keep[longest]
+    count = -(-length // size)
+    for number in range(count):
+        start = number * (length - size) // max(1, count - 1)
+        yield [*parts[:longest], texts[longest][start : start + size], *parts[longest + 1 :]]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from linformer_fairseq.files import dictionary
 from linformer_fairseq.files.dictionary import read_labels, read_vocabulary
@@ -18,6 +19,8 @@ from linformer_fairseq.files.mmap_dataset import Dataset, bin_of, idx_of, open_d
 from linformer_fairseq.files.provenance import MANIFEST
 from linformer_fairseq.files.text import read_text
 
+SOFT_LABELS = "soft_labels"
+"""Folder of the soft labels of splits, see `soft_labels_of`."""
 _HINT = "prepare the task again"
 _FILE_NAME = re.compile(r"[\w-][\w. -]*")
 
@@ -53,7 +56,7 @@ class TaskData:
     @property
     def files(self) -> list[Path]:
         """The files that are read, as far as they exist."""
-        parts = (*text_folders(self.folder), "label", "ids")
+        parts = (*text_folders(self.folder), "label", "ids", SOFT_LABELS)
         return [self.folder / MANIFEST, *(path for part in parts for path in sorted((self.folder / part).glob("*")))]
 
     def rejected(self, split: str) -> int:
@@ -100,6 +103,26 @@ class TaskData:
         """Whether the examples of a split have labels."""
         return idx_of(self.folder / "label" / split).is_file()
 
+    def soft_labels(self, split: str) -> npt.NDArray[np.float32]:
+        """The probabilities of the classes of each example, (examples, classes).
+
+        Raises:
+            UserError: there are none, the file is damaged, or it is of other examples or classes.
+        """
+        path = soft_labels_of(self.folder, split)
+        if not path.is_file():
+            raise UserError(f"{path}: no such file; prepare the task with --soft-labels, or use sentence_prediction")
+        try:
+            with path.open("rb") as stream:
+                found = np.lib.format.read_array(stream, allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise UserError(f"{path}: damaged ({error}); {_HINT}") from None
+        expected = (open_dataset(self.folder / "label" / split).items, len(self.labels))
+        if found.shape != expected or found.dtype != np.float32:
+            raise UserError(f"{path}: {found.dtype} {found.shape}, expected float32 {expected}; {_HINT}")
+        soft: npt.NDArray[np.float32] = found
+        return soft
+
     def _check_labels(self, dataset: Dataset) -> None:
         """Raise unless each example has one class of the dictionary, which fairseq-preprocess does not ensure."""
         ids = np.fromfile(bin_of(dataset.prefix), dataset.dtype).astype(np.int64)
@@ -133,6 +156,11 @@ def text_folders(folder: Path) -> tuple[str, ...]:
     fairseq asks each split for its ``input1``, and takes pairs without theirs for single texts.
     """
     return ("input0", "input1") if (folder / "input1").is_dir() else ("input0",)
+
+
+def soft_labels_of(folder: Path, split: str) -> Path:
+    """The file with the soft labels of a split."""
+    return folder / SOFT_LABELS / f"{split}.npy"
 
 
 def read_task(folder: Path) -> TaskData:

@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from linformer_fairseq.files.cutting import CUTS, smallest
+from linformer_fairseq.files.cuts import CUTS
+from linformer_fairseq.files.cutting import smallest
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import load, read_object, shortened, write_json
 from linformer_fairseq.files.provenance import MANIFEST
@@ -27,7 +28,7 @@ class TaskInputs:
     max_positions: int | None = None
     """Tokens of the longest input; None: as many as the model takes."""
     cut: str = CUTS[0]
-    """How longer texts were truncated: one of `CUTS`."""
+    """What was done to longer texts: one of `CUTS`."""
 
     def __post_init__(self) -> None:
         if self.cut not in CUTS:

@@ -21,6 +21,7 @@ from linformer_fairseq.launch.data import (
     check_lengths,
     check_pretraining_data,
     check_sentences,
+    check_soft_labels,
     check_task_data,
     check_task_examples,
     check_task_name,
@@ -33,6 +34,7 @@ from linformer_fairseq.launch.schedule import check_schedule
 from linformer_fairseq.launch.start import begin_with, check_start
 from linformer_fairseq.models.architectures import MODEL
 from linformer_fairseq.models.options import attention_settings
+from linformer_fairseq.tasks import SOFT_SENTENCE_PREDICTION
 
 _PATHS = (
     "checkpoint.finetune_from_model",
@@ -240,6 +242,8 @@ def _complete_finetuning(config: DictConfig, to_come: Pretrained | None) -> None
             f"task.num_classes={wanted}, but {folder / 'label' / 'dict.txt'} has {len(labels)} classes; leave it out"
         )
     check_reports(config.criterion, labels)
+    if config.criterion._name == SOFT_SENTENCE_PREDICTION:
+        check_soft_labels(folder, splits)
     with open_dict(config):
         config.model = pretrained.model_options(config.model)
         config.task.max_positions = pretrained.max_positions

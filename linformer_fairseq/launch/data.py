@@ -91,6 +91,20 @@ def check_task_data(folder: Path, splits: Splits) -> list[str]:
     return read_labels(folder / "label" / NAME)
 
 
+def check_soft_labels(folder: Path, splits: Splits) -> None:
+    """Raise unless a task has the soft labels of its training examples.
+
+    Raises:
+        UserError: it has none, or damaged ones, or the training examples are of another split than theirs.
+    """
+    if splits.train != _USUAL.train:
+        raise UserError(
+            f"dataset.train_subset={splits.train}: soft labels are those of {_USUAL.train}; use the criterion "
+            "sentence_prediction"
+        )
+    read_task(folder).soft_labels(splits.train)
+
+
 def check_task_name(task: str | None, folder: Path) -> None:
     """Raise for a folder that was prepared as another one of `TASKS` than ``task``.
 

@@ -8,14 +8,16 @@ from omegaconf import DictConfig
 
 from linformer_fairseq.files.errors import UserError, nearest
 
+_OF_CLASSES = {
+    "": ("accuracy", "loss", "nll_loss"),
+    "report_mcc": ("mcc",),
+    "report_acc_and_f1": ("acc_and_f1", "f1"),
+    "report_pearson_and_spearman": ("pearson", "pearson_and_spearman", "spearman"),
+}
 _OF_CRITERIA: dict[str, dict[str, tuple[str, ...]]] = {
     "masked_lm": {"": ("loss", "ppl")},
-    "sentence_prediction": {
-        "": ("accuracy", "loss", "nll_loss"),
-        "report_mcc": ("mcc",),
-        "report_acc_and_f1": ("acc_and_f1", "f1"),
-        "report_pearson_and_spearman": ("pearson", "pearson_and_spearman", "spearman"),
-    },
+    "sentence_prediction": _OF_CLASSES,
+    "soft_sentence_prediction": _OF_CLASSES,
 }
 """Of each criterion, those that it always has, and those that an option of it adds."""
 
@@ -32,9 +34,9 @@ def check_reports(criterion: DictConfig, labels: Sequence[str]) -> None:
     Raises:
         UserError: fairseq takes the names for numbers, and some are none; or F1, and there are not two classes.
     """
-    if criterion._name != "sentence_prediction":
+    if _OF_CRITERIA.get(criterion._name) is not _OF_CLASSES:
         return
-    wanted = [option for option in _OF_CRITERIA[criterion._name] if option and criterion.get(option)]
+    wanted = [option for option in _OF_CLASSES if option and criterion.get(option)]
     words = [label for label in labels if not _is_number(label)]
     if wanted and words:
         raise UserError(

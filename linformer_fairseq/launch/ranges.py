@@ -39,6 +39,7 @@ RANGES = {
     "common.min_loss_scale": AMOUNT,
     "common.seed": _SEED,
     "common.threshold_loss_scale": AMOUNT,
+    "criterion.label_weight": PROBABILITY,
     "dataset.batch_size": POSITIVE,
     "dataset.batch_size_valid": POSITIVE,
     "dataset.curriculum": COUNT,

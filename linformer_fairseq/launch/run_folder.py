@@ -1,11 +1,11 @@
 """The folder of a run: its record, and a lock against a second process.
 
 ``config.yaml`` is the config, ``console.log`` a copy of the log, ``run.json`` one object: properties of the run
-(schema, stage, name, experiment, seed, task, data, data_bytes, dictionaries, inputs, lr, pretrained,
-pretrained_weights, finetune_from_model, paper, overrides, model, max_update, stops, warmup_updates, tokens_per_update,
-commit, versions, parameters), and ``attempts``, an entry for each start: start, end, status (running, finished,
-stopped, failed), updates_at_start, updates_at_end, world_size, hardware, slurm_job, error, changed (options with
-another value than at the start before).
+(schema, stage, name, experiment, seed, task, data, data_bytes, dictionaries, inputs, lr, label_weight, soft_labels,
+pretrained, pretrained_weights, finetune_from_model, paper, overrides, model, max_update, stops, warmup_updates,
+tokens_per_update, commit, versions, parameters), and ``attempts``, an entry for each start: start, end, status
+(running, finished, stopped, failed), updates_at_start, updates_at_end, world_size, hardware, slurm_job, error, changed
+(options with another value than at the start before).
 """
 
 from __future__ import annotations

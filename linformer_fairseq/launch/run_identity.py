@@ -19,7 +19,7 @@ from linformer_fairseq.training.resuming import from_own
 
 _START = "finetune_from_model"
 # in addition to the options of its model
-_FACTS = ("stage", "task", "data", "pretrained", _START, "seed", "lr")
+_FACTS = ("stage", "task", "data", "pretrained", _START, "seed", "lr", "label_weight", "soft_labels")
 
 
 def check_same_run(path: Path, record: Mapping[str, Any], facts: Mapping[str, Any]) -> None:

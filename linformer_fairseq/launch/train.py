@@ -20,6 +20,7 @@ from linformer_fairseq.checkpoints.dictionaries import digests
 from linformer_fairseq.checkpoints.folder import checkpoints
 from linformer_fairseq.files import provenance
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.task_data import soft_labels_of
 from linformer_fairseq.files.task_inputs import read_inputs
 from linformer_fairseq.launch.options import with_defaults
 from linformer_fairseq.launch.pretrained import all_options, read_pretrained
@@ -35,6 +36,7 @@ from linformer_fairseq.launch.run_folder import (
 )
 from linformer_fairseq.launch.run_identity import check_same_model, check_same_run, check_same_start, data_bytes
 from linformer_fairseq.launch.start import allow_resets, began_before_requeue, resume_own, slurm_job
+from linformer_fairseq.tasks import SOFT_SENTENCE_PREDICTION
 from linformer_fairseq.training import signals
 from linformer_fairseq.training.joining import join
 from linformer_fairseq.training.process_group import leave
@@ -268,6 +270,7 @@ def _tokens_per_update(config: DictConfig) -> int | None:
 def _facts(config: DictConfig, overrides: Sequence[str]) -> dict[str, Any]:
     run = config.run
     start = Path(config.pretrained) if config.pretrained else None  # of a chain, it is written only later
+    soft = config.criterion._name == SOFT_SENTENCE_PREDICTION
     return {
         "stage": run.stage,
         "name": run.name,
@@ -279,6 +282,8 @@ def _facts(config: DictConfig, overrides: Sequence[str]) -> dict[str, Any]:
         "dictionaries": digests(Path(str(config.task.data).split(":")[0])),
         "inputs": asdict(read_inputs(Path(config.task.data))) if run.stage == "finetuning" else None,
         "lr": config.optimization.lr[0],
+        "label_weight": config.criterion.label_weight if soft else None,
+        "soft_labels": provenance.sha256(soft_labels_of(Path(config.task.data), "train"))[:16] if soft else None,
         "pretrained": config.pretrained,
         "pretrained_weights": read_pretrained(start).weights if start and start.is_file() else None,
         "finetune_from_model": config.checkpoint.finetune_from_model,

@@ -12,13 +12,14 @@ import torch
 from fairseq import utils
 from torch import Tensor
 
+from linformer_fairseq.files.cuts import CUTS, WINDOWS
 from linformer_fairseq.files.cutting import Ids
 from linformer_fairseq.files.dictionary import MASK, classes_of
 from linformer_fairseq.files.task_inputs import TaskInputs
 from linformer_fairseq.modules.vocabulary import real_symbols
 from linformer_fairseq.prediction.fitting import Fitted, Frame, fit
 from linformer_fairseq.prediction.items import one_line
-from linformer_fairseq.prediction.options import BATCH_TOKENS, LONG, POOLINGS, TOKENS, WINDOWS
+from linformer_fairseq.prediction.options import BATCH_TOKENS, POOLINGS, TOKENS
 from linformer_fairseq.prediction.results import Classification, Embedding
 from linformer_fairseq.prediction.stream import Batching, compute_in_order
 
@@ -151,7 +152,7 @@ class TextStreams:
         if pooling not in POOLINGS:
             raise ValueError(f"pooling={pooling}: expected one of {', '.join(POOLINGS)}")
         tokens = pooling == TOKENS
-        if tokens and long == WINDOWS:
+        if tokens and self.treatment(long) == WINDOWS:
             raise ValueError("pooling=tokens with long=windows: expected another pooling, or a way to truncate")
         # Vectors of all tokens are large.
         batching = Batching(batch_tokens, batches=4) if tokens else Batching(batch_tokens)
@@ -228,8 +229,8 @@ class TextStreams:
     def _fitting(self, long: str | None) -> Callable[[Text], Fitted]:
         """The function that makes the rows of a text or pair."""
         long = self.treatment(long)
-        if long not in LONG:
-            raise ValueError(f"long={long}: expected one of {', '.join(LONG)}")
+        if long not in CUTS:
+            raise ValueError(f"long={long}: expected one of {', '.join(CUTS)}")
         encoder = TextEncoder(self.bpe, self.task.source_dictionary)
         frame, n = self._frame(), self.longest
         at_most = n if long == "head" else None

@@ -5,7 +5,8 @@ that looks like a result.
 
 The patch: at each validation after the warm-up, the mean training loss of the epoch is compared with the entropy of the
 class frequencies, the loss of a model that knows nothing else (log2(classes) if all are equally frequent). If the loss
-is not lower, or there is only one class, a warning is logged.
+is not lower, or there is only one class, a warning is logged. A criterion that is derived from it, as that of
+soft labels, has a loss that cannot be compared.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def _labels(dataset: Any) -> list[int]:
 
 def _look(cfg: Any, trainer: Any, task: Any) -> None:
     criterion = trainer.get_criterion()
-    classifies = isinstance(criterion, SentencePredictionCriterion) and not criterion.regression_target
+    classifies = type(criterion) is SentencePredictionCriterion and not criterion.regression_target
     if not classifies or trainer.get_num_updates() <= getattr(cfg.lr_scheduler, "warmup_updates", 0):
         return
     loss = metrics.get_smoothed_value("train", "loss")

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from linformer_fairseq.files.cutting import Ids, cut, positions, shares, smallest
+from linformer_fairseq.files.cuts import WINDOWS
+from linformer_fairseq.files.cutting import Ids, cut, positions, shares, smallest, windows
 from linformer_fairseq.files.dictionary import EOS
-from linformer_fairseq.prediction.options import WINDOWS
 
 
 class Frame(NamedTuple):
@@ -37,9 +37,8 @@ def fit(texts: Sequence[Ids], frame: Frame, limit: int, long: str) -> Fitted:
         texts: tokens of each text, without special tokens.
         frame: the special tokens.
         limit: the most positions; of a model, n or less.
-        long: one of `options.LONG`. Of a pair, the longer text is truncated first, as in `linformer data task`. Windows
-            have the length of a truncated text and are spread evenly over the whole text; of a pair, over the longer
-            text, each with the other text, which is truncated at its end if it takes more than half of the positions.
+        long: one of `files.cuts.CUTS`. Of a pair, the longer text is truncated first, as in `linformer data task`.
+            Windows have the length of a truncated text (see `files.cutting.windows`).
 
     Raises:
         ValueError: ``limit`` leaves no room for a token of each text.
@@ -53,19 +52,7 @@ def fit(texts: Sequence[Ids], frame: Frame, limit: int, long: str) -> Fitted:
     if long != WINDOWS:
         kept = [cut(text, room, long) for text, room in zip(texts, keep, strict=True)]
         return Fitted([_framed(kept, frame)], True)
-    longest = int(np.argmax(lengths))
-    parts = [cut(text, room, "head") for text, room in zip(texts, keep, strict=True)]
-    rows = []
-    for start in _starts(lengths[longest], keep[longest]):
-        parts[longest] = texts[longest][start : start + keep[longest]]
-        rows.append(_framed(parts, frame))
-    return Fitted(rows, True)
-
-
-def _starts(length: int, size: int) -> list[int]:
-    """The fewest windows of ``size`` that cover ``length``, with equal overlaps up to rounding."""
-    count = -(-length // size)
-    return [number * (length - size) // max(1, count - 1) for number in range(count)]
+    return Fitted([_framed(parts, frame) for parts in windows(texts, keep)], True)
 
 
 def _framed(texts: Sequence[Ids], frame: Frame) -> Ids:

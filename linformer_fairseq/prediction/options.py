@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-WINDOWS = "windows"
-LONG = ("head", "tail", "head+tail", WINDOWS)
-"""What to do with an input that is too long: truncate it (`files.cutting.CUTS`), or divide it into windows."""
-
 TOKENS = "tokens"
 POOLINGS = ("mean", "first", "max", TOKENS)
 """How the vectors of tokens become that of a text; ``tokens``: not at all."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,9 @@ import torch
 from fairseq.data import encoders
 from sentencepiece import SentencePieceTrainer
 
+from linformer_fairseq.checkpoints.releasing import release
 from linformer_fairseq.core import PROJECTIONS
+from linformer_fairseq.files.cuts import WINDOWS
 from linformer_fairseq.files.task_inputs import TaskInputs
 from linformer_fairseq.files.tokenizers import find_tokenizer
 from linformer_fairseq.models import LinformerRobertaModel, count_parameters, encoding, quantize
@@ -122,6 +125,22 @@ def test_embeddings_are_pooled_features(hub: Any) -> None:
             np.testing.assert_allclose(one.vectors, pooled.get(pooling, lambda x: x)(x), atol=1e-4)
     assert found[0].tokens[0] == "<s>" and found[0].tokens[-1] == "</s>" and len(found[0].tokens) == len(features[0])
     assert found[0].vectors.shape[1] == hub.width
+
+
+def test_a_model_of_windows_reads_texts_in_windows(tmp_path: Path) -> None:
+    data = make_classifier(tmp_path).parent / "task"
+    manifest = json.loads((data / "manifest.json").read_text())
+    manifest["options"] |= {"max_positions": N, "cut": WINDOWS}
+    (data / "manifest.json").write_text(json.dumps(manifest))
+    release(tmp_path / "checkpoint.pt", data, tmp_path / "windows")
+    hub = LinformerRobertaModel.from_pretrained(tmp_path / "windows")
+    pair = (LONG, TEXTS[0])
+    (found,), (expected,), (head,) = (hub.classify([pair], long=long) for long in (None, WINDOWS, "head"))
+    assert found.windows == expected.windows > 2 and head.windows == 1
+    np.testing.assert_array_equal(found.probabilities, expected.probabilities)
+    with pytest.raises(ValueError, match="pooling=tokens with long=windows"):
+        next(hub.embed([LONG], pooling="tokens"))
+    assert next(hub.embed([LONG], pooling="tokens", long="head")).long
 
 
 def test_vectors_of_windows_are_averaged(hub: Any) -> None:

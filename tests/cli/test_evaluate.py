@@ -25,6 +25,7 @@ from linformer_fairseq.checkpoints.releasing import release
 from linformer_fairseq.core import compiling, layer
 from linformer_fairseq.evaluation import f1, majority
 from linformer_fairseq.files import dictionary
+from linformer_fairseq.files.task_data import read_task
 from tests.binarised import write_items
 from tests.checkpoint_files import damage
 from tests.conftest import REPOSITORY
@@ -247,6 +248,48 @@ def test_the_command_that_is_recorded_names_model_and_task(
     assert cli.main([*words, "--results", str(tmp_path / "scores.json")]) == 0
     command = json.loads((tmp_path / "scores.json").read_text())["command"]
     assert command == f"linformer evaluate 'my model' {data.name} --split valid --device cpu --bf16"
+
+
+def test_scores_of_all_classes_are_soft_labels(
+    data: Path, checkpoint: Path, tokenizer: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "train.tsv"
+    words = ["evaluate", str(checkpoint), str(data), "--device", "cpu", "--split", "train", "--scores"]
+    assert cli.main(words) == 1 and "--scores: adds columns to the table of --out" in capsys.readouterr().err
+    assert cli.main([*words, "--out", str(out)]) == 0
+    header, *rows = table(out)
+    assert header == ["id", "prediction", "label", "probability", "0", "1"]
+    for row in rows:
+        scores = [float(score) for score in row[4:]]
+        assert sum(scores) == pytest.approx(1, abs=2e-6) and max(scores) == pytest.approx(float(row[3]), abs=1e-4)
+        assert row[1] == str(int(scores[1] > scores[0]))
+    learned = read_task(qqp(tmp_path / "again", tokenizer, "--soft-labels", str(out))).soft_labels("train")
+    np.testing.assert_allclose(learned, [[float(score) for score in row[4:]] for row in rows], atol=1e-6)
+
+
+def test_the_windows_of_a_text_are_averaged(
+    checkpoint: Path, tokenizer: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = qqp(tmp_path, tokenizer, "--max-positions", "16", "--cut", "windows")
+    out = tmp_path / "predictions.tsv"
+    assert cli.main(["evaluate", str(checkpoint), str(data), "--device", "cpu", "--scores", "--out", str(out)]) == 0
+    identifiers = (data / "ids" / "valid.txt").read_text().split()
+    said = capsys.readouterr().out
+    assert f"valid: 30 examples in {len(identifiers)} windows\n" in said and len(identifiers) > 60
+    (data / "ids" / "valid.txt").unlink()  # then each window is an example
+    each = tmp_path / "each.tsv"
+    assert cli.main(["evaluate", str(checkpoint), str(data), "--device", "cpu", "--scores", "--out", str(each)]) == 0
+    rows, of_windows = table(out)[1:], table(each)[1:]
+    assert [row[0] for row in rows] == [str(i + 7) for i in range(20, 50)] and len(of_windows) == len(identifiers)
+    assert [row[2] for row in rows] == [str(int(i % 3 == 0)) for i in range(20, 50)]
+    for row in rows:
+        scores = [
+            [float(x) for x in one[4:]] for one, name in zip(of_windows, identifiers, strict=True) if name == row[0]
+        ]
+        np.testing.assert_allclose([float(x) for x in row[4:]], np.mean(scores, axis=0), atol=2e-6)
+        assert row[1] == str(np.mean(scores, axis=0).argmax())
+    right = sum(row[1] == row[2] for row in rows)
+    assert f"accuracy {100 * right / 30:.2f} % ({right} right" in said
 
 
 def test_submission(data: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,9 +9,11 @@ from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.logging import metrics
 from omegaconf import OmegaConf
 
+import linformer_fairseq.tasks  # noqa: F401 (registers our criterion)
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch.metrics import check_metric, check_reports
 
+CLASSES = ("sentence_prediction", "soft_sentence_prediction")
 REPORTS = ("report_mcc", "report_acc_and_f1", "report_pearson_and_spearman")
 
 
@@ -24,11 +26,11 @@ def check(criterion: str, metric: str, maximize: bool | None = None, **options: 
 
 @pytest.mark.parametrize(
     ("criterion", "reported"),
-    [("masked_lm", ()), ("sentence_prediction", ()), *(("sentence_prediction", (option,)) for option in REPORTS)],
+    [("masked_lm", ()), *((name, reported) for name in CLASSES for reported in ((), *((one,) for one in REPORTS)))],
 )
 def test_they_are_those_that_fairseq_computes(criterion: str, reported: tuple[str, ...]) -> None:
     log: dict[str, Any] = {"loss": 3.0, "ntokens": 12, "nsentences": 4, "sample_size": 4}
-    if criterion == "sentence_prediction":
+    if criterion in CLASSES:
         log |= {"ncorrect": 2, "pred": [0, 1, 1, 0], "targ": [0, 1, 0, 0], **dict.fromkeys(reported, True)}
     with metrics.aggregate(new_root=True) as found:
         CRITERION_REGISTRY[criterion].reduce_metrics([log])
@@ -67,6 +69,8 @@ def test_the_best_value_is_not_the_worst_one(criterion: str, metric: str, maximi
 def test_scores_that_fairseq_cannot_compute_are_refused(option: str, labels: tuple[str, ...], message: str) -> None:
     with pytest.raises(UserError, match=f"^{message}"):
         check_reports(OmegaConf.create({"_name": "sentence_prediction", option: True}), labels)
+    with pytest.raises(UserError):
+        check_reports(OmegaConf.create({"_name": "soft_sentence_prediction", option: True}), labels)
     check_reports(OmegaConf.create({"_name": "sentence_prediction", option: False}), labels)
     check_reports(OmegaConf.create({"_name": "of_a_plugin", option: True}), labels)
 

@@ -121,6 +121,8 @@ def test_how_a_model_is_computed_may_change(option: str) -> None:
         ({"pretrained": "/other.pt"}, "holds a run with pretrained None, but this one has '/other.pt'"),
         ({"seed": 2}, "holds a run with seed 1, but this one has 2"),
         ({"task": "sst2"}, "holds a run with task None, but this one has 'sst2'"),
+        ({"label_weight": 0.5}, "holds a run with label_weight None, but this one has 0.5"),
+        ({"soft_labels": "ab12"}, "holds a run with soft_labels None, but this one has 'ab12'"),
         ({"data_bytes": [{"train.bin": 10, "train.idx": 24}]}, "with 20 bytes in train.idx, which has 24 by now"),
         ({"data_bytes": [{"train.bin": 8, "train.idx": 20}]}, "with 10 bytes in train.bin, which has 8 by now"),
         ({"data": "/other", "data_bytes": []}, "holds a run with data '/data', but this one has '/other'"),

@@ -12,12 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from linformer_fairseq import cli
 from linformer_fairseq.checkpoints.folder import State, examine
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.mmap_dataset import open_dataset
 from linformer_fairseq.files.task_inputs import TaskInputs
 from linformer_fairseq.launch import application, config_dir
 from tests.forked import Forked
@@ -290,6 +292,34 @@ def test_a_sweep_of_finetunings(linformer: Linformer, pretrained: Path, task_dat
     seeds = [weights(folder / "checkpoint_last.pt")["classification_heads.sentence_classification_head.dense.weight"]
              for folder in folders]  # fmt: skip
     assert not torch.equal(seeds[0], seeds[1])
+
+
+@pytest.mark.slow
+def test_soft_labels_are_learned(linformer: Linformer, pretrained: Path, task_data: Path, tmp_path: Path) -> None:
+    data = Path(shutil.copytree(task_data, tmp_path / "data"))
+    examples = len(open_dataset(data / "label" / "train").sizes)
+    words = [
+        *("finetune", "task=sst2", "run_config=cpu", f"task.data={data}", "optimization.max_update=100", "lr=0.01"),
+        *(f"pretrained={pretrained / 'checkpoint_best.pt'}", "lr_scheduler.warmup_updates=1", "run.name=soft"),
+        *("criterion._name=soft_sentence_prediction", "criterion.label_weight=0"),
+    ]
+    refused = linformer(*words, cwd=tmp_path, status=1)
+    assert "soft_labels/train.npy: no such file" in refused and not (tmp_path / "runs").exists()
+    (data / "soft_labels").mkdir()
+    np.save(data / "soft_labels" / "train.npy", np.tile(np.float32([0.1, 0.6, 0.3]), (examples, 1)))
+    assert "criterion.label_weight=2.0: expected" in linformer(
+        *words, "criterion.label_weight=2", cwd=tmp_path, status=1
+    )
+    assert "train_subset=valid" in linformer(*words, "dataset.train_subset=valid", cwd=tmp_path, status=1)
+    linformer(*words, cwd=tmp_path)
+    others = linformer(*words, "criterion.label_weight=0.5", cwd=tmp_path, status=1)
+    assert "holds a run with label_weight 0.0, but this one has 0.5" in others
+    np.save(data / "soft_labels" / "train.npy", np.tile(np.float32([0.1, 0.3, 0.6]), (examples, 1)))
+    assert "holds a run with soft_labels '" in linformer(*words, cwd=tmp_path, status=1)
+    out = tmp_path / "scores.tsv"
+    assert cli.main(["evaluate", str(tmp_path / "runs" / "soft"), str(data), "--scores", "--out", str(out)]) == 0
+    for row in out.read_text().splitlines()[1:]:
+        np.testing.assert_allclose([float(cell) for cell in row.split("\t")[4:]], [0.1, 0.6, 0.3], atol=0.1)
 
 
 @pytest.mark.slow

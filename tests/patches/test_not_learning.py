@@ -14,6 +14,7 @@ from fairseq.criterions.sentence_prediction import SentencePredictionConfig, Sen
 from fairseq.logging import metrics
 
 from linformer_fairseq.patches import not_learning, replace
+from linformer_fairseq.tasks import SoftSentencePredictionConfig, SoftSentencePredictionCriterion
 
 LABELS = [0] * 60 + [1] * 40
 ENTROPY = -(0.6 * math.log2(0.6) + 0.4 * math.log2(0.4))
@@ -30,13 +31,18 @@ def validated(caplog: pytest.LogCaptureFixture) -> Callable[..., bool]:
         regression: bool = False,
         valid: float | None = 0.5,
         labels: Sequence[int] = LABELS,
+        soft: bool = False,
     ) -> bool:
         task = SimpleNamespace(
-            cfg=SimpleNamespace(num_classes=len(set(labels))),
+            cfg=SimpleNamespace(num_classes=len(set(labels)), data="task"),
             label_dictionary=None,
             dataset={"part1": [{"target": label} for label in labels]}.__getitem__,
         )
-        criterion = SentencePredictionCriterion(SentencePredictionConfig(regression_target=regression), task)
+        criterion: SentencePredictionCriterion
+        if soft:
+            criterion = SoftSentencePredictionCriterion(SoftSentencePredictionConfig(), task)
+        else:
+            criterion = SentencePredictionCriterion(SentencePredictionConfig(regression_target=regression), task)
         trainer = SimpleNamespace(
             get_criterion=lambda: criterion, get_num_updates=lambda: updates, is_data_parallel_master=True
         )
@@ -69,6 +75,7 @@ def test_one_class_is_said_and_no_loss(validated: Callable[..., bool], caplog: p
 def test_nothing_is_said_where_it_means_nothing(validated: Callable[..., bool]) -> None:
     assert not validated(1.0, updates=10), "in the warm-up"
     assert not validated(1.0, regression=True)
+    assert not validated(1.0, soft=True), "the loss of one who knows the soft labels is their entropy"
     assert not validated(1.0, valid=None), "nothing was validated"
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linformer_fairseq.files.cutting import CUTS, positions, smallest
+from linformer_fairseq.files.cuts import CUTS, WINDOWS
+from linformer_fairseq.files.cutting import positions, smallest
 from linformer_fairseq.prediction.fitting import Fitted, Frame, fit
-from linformer_fairseq.prediction.options import LONG, WINDOWS
 
 FRAME = Frame(0, 2)
 
@@ -20,10 +20,6 @@ def ids(length: int, first: int = 100) -> np.ndarray:
 
 def rows(fitted: Fitted) -> list[list[int]]:
     return [row.tolist() for row in fitted.rows]
-
-
-def test_the_options_are_those_of_data_preparation_and_windows() -> None:
-    assert set(LONG) == {*CUTS, WINDOWS}
 
 
 def test_special_tokens_are_those_of_the_training() -> None:
@@ -41,7 +37,7 @@ def test_a_long_text_is_truncated(how: str, kept: list[int]) -> None:
 
 
 @pytest.mark.parametrize(("texts", "limit"), [(1, 2), (2, 5)])
-@pytest.mark.parametrize("how", LONG)
+@pytest.mark.parametrize("how", CUTS)
 def test_a_model_without_room_for_a_token_is_refused(texts: int, limit: int, how: str) -> None:
     with pytest.raises(ValueError, match=f"inputs of {limit} tokens .* at least {limit + 1}$"):
         fit([ids(3)] * texts, FRAME, limit, how)
@@ -69,7 +65,7 @@ def test_the_other_text_of_a_pair_keeps_its_beginning() -> None:
     assert swapped == [[0, *range(s, s + 3), 2, 2, 100, 101, 102, 2] for s in (200, 203, 206)]
 
 
-@given(st.lists(st.integers(0, 80), min_size=1, max_size=2), st.integers(0, 30), st.sampled_from(LONG))
+@given(st.lists(st.integers(0, 80), min_size=1, max_size=2), st.integers(0, 30), st.sampled_from(CUTS))
 def test_whatever_the_lengths_everything_fits(lengths: list[int], more: int, how: str) -> None:
     limit = smallest(len(lengths)) + more
     texts = [ids(length, 100 * (1 + number)) for number, length in enumerate(lengths)]

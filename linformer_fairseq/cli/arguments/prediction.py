@@ -6,8 +6,9 @@ import argparse
 from pathlib import Path
 
 from linformer_fairseq.cli.arguments import add_device
+from linformer_fairseq.files.cuts import CUTS
 from linformer_fairseq.files.option_types import count
-from linformer_fairseq.prediction.options import BATCH_TOKENS, EXTENSIONS, FORMATS, LONG, POOLINGS
+from linformer_fairseq.prediction.options import BATCH_TOKENS, EXTENSIONS, FORMATS, POOLINGS
 
 STDIN = Path("-")
 """The input of a prediction if none is named."""
@@ -151,7 +152,7 @@ def _long(parser: argparse.ArgumentParser) -> None:
     """What is done with long texts."""
     parser.add_argument(
         "--long",
-        choices=LONG,
+        choices=CUTS,
         help="texts with more tokens than the model, or its training, takes: truncate them, keeping the beginning, the "
         "end or both, or divide them into windows and average the results (default: as the training data were, see "
         "`linformer data task --cut`; otherwise head)",

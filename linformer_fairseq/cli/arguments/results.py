@@ -15,8 +15,9 @@ ROWS = Path("results/runs.jsonl")
 def evaluate(parser: argparse.ArgumentParser) -> None:
     """Evaluate a finetuned checkpoint on a task prepared with `linformer data task`.
 
-    Prints the accuracy, and F1 for QQP, computed as in fairseq's validation. With --out, writes the prediction for each
-    example; with --submission, the file for GLUE's evaluation server.
+    Prints the accuracy, and F1 for QQP, computed as in fairseq's validation, except that the windows of a text
+    (`linformer data task --cut windows`) are averaged. With --out, writes the prediction for each example; with
+    --submission, the file for GLUE's evaluation server.
     """
     parser.add_argument(
         "checkpoint",
@@ -36,6 +37,7 @@ def evaluate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="write a table of id, prediction, label and probability"
     )
+    parser.add_argument("--scores", action="store_true", help="with --out: add the probability of each label")
     parser.add_argument(
         "--results",
         type=Path,

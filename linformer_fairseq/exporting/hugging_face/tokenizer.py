@@ -162,8 +162,8 @@ def tokenizer_config(max_positions: int, cut: str) -> dict[str, Any]:
 
     Args:
         max_positions: tokens of the longest input.
-        cut: how the training data were truncated: `files.cutting.CUTS`. Without a counterpart of ``head+tail``, the
-            beginning is kept, as of other models.
+        cut: what was done to longer texts of the training data: one of `files.cuts.CUTS`. Without a counterpart of
+            ``head+tail`` and ``windows``, the beginning is kept, as of other models.
     """
     names = {"bos_token": BOS, "cls_token": BOS, "eos_token": EOS, "sep_token": EOS, "pad_token": dictionary.PAD}
     return {

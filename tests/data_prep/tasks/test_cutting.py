@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linformer_fairseq.files.cutting import CUTS, cut, positions, shares, smallest
+from linformer_fairseq.files.cuts import CUTS, WINDOWS
+from linformer_fairseq.files.cutting import cut, positions, shares, smallest
 from linformer_fairseq.files.errors import UserError
 
 _LENGTHS = st.lists(st.integers(0, 60), min_size=1, max_size=2)
@@ -30,7 +31,7 @@ def test_the_longer_text_gives_first(lengths: list[int], more: int) -> None:
     assert shares(lengths, limit) == one_by_one(lengths, limit)
 
 
-@given(st.integers(0, 60), st.integers(0, 60), st.sampled_from(CUTS))
+@given(st.integers(0, 60), st.integers(0, 60), st.sampled_from([how for how in CUTS if how != WINDOWS]))
 def test_so_many_tokens_stay_in_their_order(length: int, keep: int, how: str) -> None:
     kept = cut(np.arange(length), keep, how).tolist()
     assert len(kept) == min(length, keep)
@@ -67,6 +68,34 @@ def test_the_model_sees_no_more_than_that(
     ):
         with pytest.raises(UserError, match=said):
             prepare("qnli", path, options=options)
+
+
+def test_each_window_of_a_long_text_is_an_example(
+    prepare: Callable[..., Path],
+    sst2: Path,
+    glue: Callable[..., Path],
+    read_back: Callable[..., list[dict[str, Any]]],
+    encode: Callable[[str], list[int]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    long, short = "the film is good " * 3 + "in the end", "good"
+    table = f"sentence\tlabel\n{short}\t0\n{long}\t1\n{short} {short}\t0\n"
+    glue("SST-2", train=table, dev=table)
+    folder = prepare("sst2", sst2, options=("--max-positions", 20, "--cut", WINDOWS))
+    ids = encode(long)[:-1]  # without </s>
+    count = -(-len(ids) // 18)
+    starts = [number * (len(ids) - 18) // (count - 1) for number in range(count)]
+    assert count > 2
+    windows = [[0, *ids[start : start + 18], 2] for start in starts]
+    whole = [[0, *encode(text)] for text in (short, f"{short} {short}")]
+    for split in ("train", "valid"):
+        rows = read_back(folder, split)
+        assert [row["tokens"] for row in rows] == [whole[0], *windows, whole[1]]
+        assert [row["label"] for row in rows] == [0, *[1] * count, 0]
+        assert (folder / "ids" / f"{split}.txt").read_text().split() == ["0", *["1"] * count, "2"]
+    said = capsys.readouterr().out
+    assert f"train: {count + 2} examples of 3 rows" in said and "67,349: 67,346 fewer here" in said
+    assert "1 divided into windows of 20 positions" in said
 
 
 def test_nothing_is_cut_unless_asked_for(

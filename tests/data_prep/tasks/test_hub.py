@@ -18,7 +18,7 @@ from data_prep.tasks.examples import Limit
 from data_prep.tasks.prepare import open_source
 from data_prep.tasks.prepare import prepare as prepare_task
 from data_prep.tasks.rows import Row
-from linformer_fairseq.files.cutting import CUTS
+from linformer_fairseq.files.cuts import CUTS
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.task_inputs import read_inputs
 from tests.conftest import REPOSITORY

@@ -1,0 +1,113 @@
+"""A teacher's probabilities of the classes, and tables that are none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from data_prep.tasks.soft_labels import of_examples, read_soft_labels
+from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.task_data import read_task
+from linformer_fairseq.files.tsv import tsv_line
+
+LABELS = ("neg", "pos")
+ZIP = b"PK\x05\x06" + bytes(18)
+"""An empty archive, as numpy.savez writes it."""
+
+
+def table(folder: Path, *lines: str, header: str = "id\tpos\tprediction\tneg") -> Path:
+    path = folder / "teacher.tsv"
+    path.write_text("".join(f"{line}\n" for line in (header, *lines)))
+    return path
+
+
+def test_columns_are_found_by_the_names_of_the_classes(tmp_path: Path) -> None:
+    path = table(tmp_path, "a\t0.25\tneg\t0.75", "b\t1\tpos\t0", "not in train\t0\tneg\t1")
+    found = of_examples(read_soft_labels(path, LABELS), ["b", "a"])
+    assert found.dtype == np.float32 and found.tolist() == [[0, 1], [0.75, 0.25]]
+
+
+def test_lines_of_one_text_are_averaged(tmp_path: Path) -> None:
+    path = table(tmp_path, "a\t0.25\tneg\t0.75", "a\t0.75\tpos\t0.25", "a\t1\tpos\t0", "b\t0\tneg\t1")
+    found = of_examples(read_soft_labels(path, LABELS), ["a", "b", "a"])
+    np.testing.assert_allclose(found, [[1 / 3, 2 / 3], [1, 0], [1 / 3, 2 / 3]])
+
+
+def test_rounded_probabilities_are_some(tmp_path: Path) -> None:
+    found = of_examples(read_soft_labels(table(tmp_path, "a\t0.3333\tneg\t0.6666"), LABELS), ["a"])
+    np.testing.assert_allclose(found, [[2 / 3, 1 / 3]], atol=1e-6)
+
+
+def test_other_columns_may_hold_anything(tmp_path: Path) -> None:
+    path = tmp_path / "teacher.tsv"
+    path.write_bytes(b"id\tpos\ttext\tneg\na\t0.25\tcaf\xe9\t0.75\n")
+    assert of_examples(read_soft_labels(path, LABELS), ["a"]).tolist() == [[0.75, 0.25]]
+
+
+def test_names_of_classes_are_written_as_evaluate_does(tmp_path: Path) -> None:
+    path = table(tmp_path, "a\t0.25\t0.75", header=tsv_line(("id", "a\\b", "pos")))
+    assert of_examples(read_soft_labels(path, ["pos", "a\\b"]), ["a"]).tolist() == [[0.75, 0.25]]
+
+
+@pytest.mark.parametrize(
+    ("lines", "header", "message"),
+    [
+        (["a\t0.5"], "id\tpos", "teacher.tsv, line 1: .* neg, and found none in id . pos; expected what"),
+        (["a\t0.5\t0.5"], "name\tneg\tpos", "line 1: .* id, and found none"),
+        (
+            ["a\t0.5\t0.5\t0"],
+            "id\tneg\tpos\tneg",
+            "line 1: .* neg, and found 2 .*; rename or remove the others",
+        ),
+        (["a\t1\t0", "b\t0.5"], "id\tneg\tpos", "line 3: expected 3 columns"),
+        (["a\t1\tmuch"], "id\tneg\tpos", "line 2: .*neg, pos, which sum to 1"),
+        (["a\t0.5\t0.6"], "id\tneg\tpos", "line 2: .*sum to 1"),
+        (["a\t-0.5\t1.5"], "id\tneg\tpos", "line 2: .*sum to 1"),
+        (["a\tnan\tnan"], "id\tneg\tpos", "line 2: .*sum to 1"),
+        (["a\t1\t0"], "id\tneg\tpos", "--soft-labels: the table lacks 2 of the 3 examples of train .*'b'"),
+    ],
+)
+def test_what_is_no_table_of_all_examples_is_refused(
+    tmp_path: Path, lines: list[str], header: str, message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        of_examples(read_soft_labels(table(tmp_path, *lines, header=header), LABELS), ["a", "b", "b", "c"])
+
+
+def test_a_missing_table_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="teacher.tsv: no such file"):
+        read_soft_labels(tmp_path / "teacher.tsv", LABELS)
+
+
+def test_they_lie_beside_the_examples(prepare: Callable[..., Path], sst2: Path, tmp_path: Path) -> None:
+    plain = read_task(prepare("sst2", sst2))
+    with pytest.raises(UserError, match=r"soft_labels/train.npy: no such file.* --soft-labels"):
+        plain.soft_labels("train")
+    names = (plain.folder / "ids" / "train.txt").read_text().split()
+    rows = [f"{name}\t{number / len(names)}\t{1 - number / len(names)}" for number, name in enumerate(names)]
+    teacher = table(tmp_path, *reversed(rows), header="id\t1\t0")
+    data = read_task(prepare("sst2", sst2, options=("--soft-labels", teacher)))
+    expected = np.arange(len(names)) / len(names)
+    np.testing.assert_allclose(data.soft_labels("train"), np.stack([1 - expected, expected], axis=1), atol=1e-6)
+    manifest = json.loads((data.folder / "manifest.json").read_text())
+    assert manifest["options"]["soft_labels"] == str(teacher)
+    assert "soft_labels/train.npy" in manifest["sha256"]
+    assert data.folder / "soft_labels" / "train.npy" in data.files
+
+
+@pytest.mark.parametrize("content", [b"", b"\x93NUMPY\x01\x00v", ZIP, "other", "double"])
+def test_damaged_ones_are_named(prepare: Callable[..., Path], sst2: Path, content: bytes | str) -> None:
+    data = read_task(prepare("sst2", sst2))
+    path = data.folder / "soft_labels" / "train.npy"
+    path.parent.mkdir()
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        examples = len((data.folder / "ids" / "train.txt").read_text().split())
+        np.save(path, np.zeros((examples, 3), np.float32) if content == "other" else np.zeros((examples, 2)))
+    with pytest.raises(UserError, match=r"soft_labels/train.npy: .*prepare the task again"):
+        data.soft_labels("train")
