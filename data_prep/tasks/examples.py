@@ -13,7 +13,7 @@ import numpy.typing as npt
 from data_prep.tasks.rows import Reject, Row, strip
 from data_prep.tokenizers import Ids, Tokenizer
 from linformer_fairseq.files.cuts import CUTS, WINDOWS
-from linformer_fairseq.files.cutting import cut, positions, shares, windows
+from linformer_fairseq.files.cutting import positions, shorten
 from linformer_fairseq.files.dictionary import EOS
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.mmap_dataset import element_type
@@ -197,16 +197,10 @@ def _encode_one_by_one(batch: list[Row], tokenizer: Tokenizer, examples: Example
 
 def _fit(ids: list[Ids], split: Split, limit: Limit, symbols: int) -> Iterator[tuple[npt.NDArray[np.generic], ...]]:
     """Cut an example to the limit, or divide it into windows, and count."""
-    lengths = [len(part) for part in ids]
-    fitted: Iterable[list[Ids]] = [ids]
-    if limit.positions is not None and positions(lengths) > limit.positions:
-        keep = shares(lengths, limit.positions)
-        if limit.how == WINDOWS:
-            split.counts["divided into windows"] += 1
-            fitted = windows(ids, keep)
-        else:
-            split.counts["cut"] += 1
-            fitted = [[cut(part, room, limit.how) for part, room in zip(ids, keep, strict=True)]]
+    fitted = [ids]
+    if limit.positions is not None and positions([len(part) for part in ids]) > limit.positions:
+        split.counts["divided into windows" if limit.how == WINDOWS else "cut"] += 1
+        fitted = shorten(ids, limit.positions, limit.how)
     for parts in fitted:
         taken = positions([len(part) for part in parts])
         split.longest = max(split.longest, taken)

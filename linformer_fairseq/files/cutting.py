@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from linformer_fairseq.files.cuts import WINDOWS
+
 Ids = npt.NDArray[np.int64]
 
 _ADDED = {1: 2, 2: 4}
@@ -50,6 +52,20 @@ def cut(ids: Ids, keep: int, how: str) -> Ids:
         return ids
     front = {"head": keep, "tail": 0, "head+tail": keep * 128 // 510}[how]
     return np.concatenate([ids[:front], ids[len(ids) - (keep - front) :]])
+
+
+def shorten(texts: Sequence[Ids], limit: int, how: str) -> list[list[Ids]]:
+    """Make an example fit that takes more than ``limit`` positions: the texts of one or, of windows, several examples.
+
+    Args:
+        texts: tokens of its texts.
+        limit: the maximum number of positions.
+        how: one of `cuts.CUTS`.
+    """
+    keep = shares([len(text) for text in texts], limit)
+    if how == WINDOWS:
+        return list(windows(texts, keep))
+    return [[cut(text, room, how) for text, room in zip(texts, keep, strict=True)]]
 
 
 def windows(texts: Sequence[Ids], keep: Sequence[int]) -> Iterator[list[Ids]]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from omegaconf import DictConfig
 
 from linformer_fairseq.files.errors import UserError, nearest
+from linformer_fairseq.tasks import SOFT_SENTENCE_PREDICTION
 
 _OF_CLASSES = {
     "": ("accuracy", "loss", "nll_loss"),
@@ -17,7 +18,7 @@ _OF_CLASSES = {
 _OF_CRITERIA: dict[str, dict[str, tuple[str, ...]]] = {
     "masked_lm": {"": ("loss", "ppl")},
     "sentence_prediction": _OF_CLASSES,
-    "soft_sentence_prediction": _OF_CLASSES,
+    SOFT_SENTENCE_PREDICTION: _OF_CLASSES,
 }
 """Of each criterion, those that it always has, and those that an option of it adds."""
 

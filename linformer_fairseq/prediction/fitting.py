@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from linformer_fairseq.files.cuts import WINDOWS
-from linformer_fairseq.files.cutting import Ids, cut, positions, shares, smallest, windows
+from linformer_fairseq.files.cutting import Ids, positions, shorten, smallest
 from linformer_fairseq.files.dictionary import EOS
 
 
@@ -45,14 +44,9 @@ def fit(texts: Sequence[Ids], frame: Frame, limit: int, long: str) -> Fitted:
     """
     if limit < (least := smallest(len(texts))):
         raise ValueError(f"inputs of {limit} tokens have no room for a text, which needs at least {least}")
-    lengths = [len(text) for text in texts]
-    if positions(lengths) <= limit:
+    if positions([len(text) for text in texts]) <= limit:
         return Fitted([_framed(texts, frame)], False)
-    keep = shares(lengths, limit)
-    if long != WINDOWS:
-        kept = [cut(text, room, long) for text, room in zip(texts, keep, strict=True)]
-        return Fitted([_framed(kept, frame)], True)
-    return Fitted([_framed(parts, frame) for parts in windows(texts, keep)], True)
+    return Fitted([_framed(parts, frame) for parts in shorten(texts, limit, long)], True)
 
 
 def _framed(texts: Sequence[Ids], frame: Frame) -> Ids:

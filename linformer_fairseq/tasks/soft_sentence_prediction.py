@@ -20,6 +20,8 @@ from torch.nn import functional
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.task_data import read_task
 
+SOFT_SENTENCE_PREDICTION = "soft_sentence_prediction"
+
 
 @dataclass
 class SoftSentencePredictionConfig(SentencePredictionConfig):
@@ -34,7 +36,7 @@ class SoftSentencePredictionConfig(SentencePredictionConfig):
     )
 
 
-@register_criterion("soft_sentence_prediction", dataclass=SoftSentencePredictionConfig)
+@register_criterion(SOFT_SENTENCE_PREDICTION, dataclass=SoftSentencePredictionConfig)
 class SoftSentencePredictionCriterion(SentencePredictionCriterion):
     """Cross-entropy to the weighted mean of label and soft label in training; validation is sentence_prediction's.
 
