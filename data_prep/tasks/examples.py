@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from data_prep.tasks.rows import Reject, Row, strip
+from data_prep.tasks.soft_labels import Probabilities
 from data_prep.tokenizers import Ids, Tokenizer
 from linformer_fairseq.files.cuts import CUTS, WINDOWS
 from linformer_fairseq.files.cutting import positions, shorten
@@ -52,6 +53,8 @@ class Split:
     """Rows that are cut, divided, longer than 512, with an empty text, with control characters, or rejected."""
     longest: int = 0
     """Positions of the longest example."""
+    soft_labels: Probabilities | None = None
+    """(examples, classes)."""
 
     def sort(self) -> None:
         """Bring the examples into the task's order."""

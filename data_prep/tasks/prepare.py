@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from data_prep.sources.source import Errors
-from data_prep.support.splits import NAMES
+from data_prep.support.splits import NAMES, TRAIN
 from data_prep.support.step import Step
 from data_prep.tasks.definitions import Task
 from data_prep.tasks.examples import Examples, Limit, collect
@@ -14,7 +14,7 @@ from data_prep.tasks.hub import HubSource
 from data_prep.tasks.imdb import ImdbSource
 from data_prep.tasks.report import describe
 from data_prep.tasks.rows import SHOWN, Source
-from data_prep.tasks.soft_labels import read_soft_labels
+from data_prep.tasks.soft_labels import of_examples, read_soft_labels
 from data_prep.tasks.tsv import TsvSource
 from data_prep.tasks.writing import write_examples
 from data_prep.tokenizers import load_tokenizer
@@ -98,7 +98,10 @@ def prepare(
         for name, split in examples.splits.items():
             if not split.ids:
                 raise UserError(f"no row of {name} is an example; the first: {examples.first_reject(name)}")
-        write_examples(examples, source.labels, tokenizer, soft, step.outputs)
+        if soft is not None:
+            train = examples.splits[TRAIN]
+            train.soft_labels = of_examples(soft, train.identifiers)
+        write_examples(examples, source.labels, tokenizer, step.outputs)
         manifest = step.finish(describe(task, source, options, examples, tokenizer, step.outputs))
     return manifest, examples
 

@@ -1,7 +1,7 @@
 """The report on a prepared task: the manifest, and the summary on the terminal."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,12 @@ def describe(
         "remarks": source.facts.remarks,
         "options": dict(options),
         "tokenizer": tokenizer.describe(),
-        "splits": {name: _split(task, name, split, examples) for name, split in examples.splits.items()},
+        "splits": {name: _split(task, name, split, source.labels, examples) for name, split in examples.splits.items()},
         "sha256": {str(path.relative_to(folder)): sha256(path) for path in sorted(folder.rglob("*")) if path.is_file()},
     }
 
 
-def _split(task: Task, name: str, split: Split, examples: Examples) -> dict[str, Any]:
+def _split(task: Task, name: str, split: Split, classes: Sequence[str], examples: Examples) -> dict[str, Any]:
     labels = Counter(label for label in split.labels if label is not None)
     return {
         "examples": len(split.ids),
@@ -41,10 +41,19 @@ def _split(task: Task, name: str, split: Split, examples: Examples) -> dict[str,
         "tokens": sum(len(part) for ids in split.ids for part in ids),
         "longest": split.longest,
         "counts": {key: count for key, count in sorted(split.counts.items()) if count},
+        "agree with their soft labels": _agreeing(split, classes),
         "repeated texts": examples.repeats.duplicates[name],
         "texts with several labels": examples.repeats.contradictions(name),
         "texts also in train": examples.repeats.shared(name, "train") if name != "train" else None,
     }
+
+
+def _agreeing(split: Split, classes: Sequence[str]) -> int | None:
+    """Number of examples whose label is the most probable class of their soft labels."""
+    if split.soft_labels is None:
+        return None
+    first = (classes[number] for number in split.soft_labels.argmax(axis=1))
+    return sum(label == other for label, other in zip(split.labels, first, strict=True))
 
 
 def summary(manifest: Mapping[str, Any], examples: Examples, limit: Limit) -> Iterator[str]:
@@ -62,6 +71,7 @@ def summary(manifest: Mapping[str, Any], examples: Examples, limit: Limit) -> It
                 yield f"  {count:,} {what} of {limit.positions} positions"
             else:
                 yield f"  {count:,} {what}" + (f": see {REJECTED}" if what == "rejected" else ", kept")
+        yield from _soft(split)
         for what in ("repeated texts", "texts with several labels", "texts also in train"):
             if split[what]:
                 yield f"  {split[what]:,} {what}, kept"
@@ -84,6 +94,19 @@ def _shares(labels: Mapping[str, int] | None) -> str:
     if labels is None:
         return " without labels"
     return f" ({', '.join(f'{label}: {count:,}' for label, count in labels.items())})"
+
+
+def _soft(split: Mapping[str, Any]) -> Iterator[str]:
+    agreeing, examples, labels = split["agree with their soft labels"], split["examples"], split["labels"]
+    if agreeing is None:
+        return
+    share = f"{100 * agreeing / examples:.1f} %"
+    yield f"  {agreeing:,} ({share}) have the label that is most probable in their soft labels"
+    if labels and agreeing <= max(labels.values()):
+        yield (
+            "warning: the soft labels agree with the labels no more often than the most frequent class does; expected "
+            "a table made from the same files, in the same order"
+        )
 
 
 def _official(split: Mapping[str, Any]) -> str:

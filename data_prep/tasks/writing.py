@@ -2,15 +2,12 @@
 
 import shutil
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
-from data_prep.support.splits import TRAIN
 from data_prep.tasks.examples import Examples, Split
 from data_prep.tasks.rows import Reject
-from data_prep.tasks.soft_labels import Probabilities, of_examples
 from data_prep.tokenizers import Tokenizer, copy_tokenizer
 from linformer_fairseq.files import dictionary, mmap_dataset
 from linformer_fairseq.files.atomic import atomic_open, make_folder, write_file
@@ -20,18 +17,8 @@ from linformer_fairseq.files.tsv import tsv_line
 REJECTED = "rejected.tsv"
 
 
-def write_examples(
-    examples: Examples,
-    labels: tuple[str, ...],
-    tokenizer: Tokenizer,
-    soft_labels: Mapping[str, Probabilities] | None,
-    folder: Path,
-) -> None:
-    """Write input0, input1 (for pairs), label, ids, soft_labels (if there are any) and rejected.tsv to ``folder``.
-
-    Raises:
-        UserError: ``soft_labels``, by identifier, lack an example of train.
-    """
+def write_examples(examples: Examples, labels: tuple[str, ...], tokenizer: Tokenizer, folder: Path) -> None:
+    """Write input0, input1 (for pairs), label, ids, soft_labels (if there are any) and rejected.tsv to ``folder``."""
     # fairseq subtracts the number of special symbols in its dictionary
     index = {label: dictionary.FIRST + number for number, label in enumerate(labels)}
     for name, split in examples.splits.items():
@@ -44,13 +31,13 @@ def write_examples(
             items = (np.array([index[label], dictionary.EOS]) for label in split.labels if label is not None)
             mmap_dataset.write_dataset(folder / "label" / name, items, dictionary.FIRST + len(labels))
         write_file(folder / "ids" / f"{name}.txt", "".join(f"{x}\n" for x in split.identifiers))
+        if split.soft_labels is not None:
+            path = soft_labels_of(folder, name)
+            make_folder(path.parent)
+            np.save(path, split.soft_labels)
     counts = Counter(examples.splits["train"].labels)
     dictionary.write(folder / "label" / dictionary.NAME, ((label, counts[label]) for label in labels))
     copy_tokenizer(tokenizer, folder)
-    if soft_labels is not None:
-        path = soft_labels_of(folder, TRAIN)
-        make_folder(path.parent)
-        np.save(path, of_examples(soft_labels, examples.splits[TRAIN].identifiers))
     if examples.rejects:
         _write_rejects(examples.rejects, folder / REJECTED)
 

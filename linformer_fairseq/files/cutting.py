@@ -69,17 +69,17 @@ def shorten(texts: Sequence[Ids], limit: int, how: str) -> list[list[Ids]]:
 
 
 def windows(texts: Sequence[Ids], keep: Sequence[int]) -> Iterator[list[Ids]]:
-    """Divide an example into the fewest windows that cover its longest text, with equal overlaps up to rounding.
+    """Divide an example into the fewest windows that cover its longer text, with equal overlaps up to rounding.
 
     Args:
         texts: tokens of its texts.
-        keep: tokens of each text in a window, from `shares`. Of a pair, the shorter text is in every window, truncated
-            at its end.
+        keep: tokens of each text in a window, from `shares`. Of a pair, the text of which fewer tokens do not fit is in
+            every window, truncated at its end.
 
     Yields:
         the texts of each window.
     """
-    longest = int(np.argmax([len(text) for text in texts]))
+    longest = int(np.argmax([len(text) - room for text, room in zip(texts, keep, strict=True)]))
     parts = [cut(text, room, "head") for text, room in zip(texts, keep, strict=True)]
     length, size = len(texts[longest]), keep[longest]
     count = -(-length // size)

@@ -27,6 +27,7 @@ from data_prep.tasks.definitions import TASKS, Task
 from data_prep.tasks.prepare import open_source
 from data_prep.tasks.rows import Row
 from data_prep.tokenizers import load_tokenizer
+from linformer_fairseq.files.cuts import WINDOWS
 from linformer_fairseq.files.dictionary import FIRST
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import write_json
@@ -115,9 +116,13 @@ def read_data(folder: Path, inputs: int) -> Truncated:
             texts, or a file is damaged.
     """
     data = read_task(folder)
-    positions = data.manifest.get("options", {}).get("max_positions")
-    if positions is None:
-        raise UserError(f"--data {folder}: its texts are not truncated; expected a folder made with --max-positions")
+    options = data.manifest.get("options", {})
+    positions = options.get("max_positions")
+    if positions is None or options.get("cut") == WINDOWS:
+        raise UserError(
+            f"--data {folder}: its texts are not truncated; expected a folder made with --max-positions and without "
+            f"--cut {WINDOWS}"
+        )
     tokenizer = load_tokenizer(folder)
     found = sum(1 for _ in folder.glob("input[01]"))
     if found != inputs:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linformer_fairseq.files.cuts import CUTS, WINDOWS
-from linformer_fairseq.files.cutting import positions, smallest
+from linformer_fairseq.files.cutting import positions, shares, smallest
 from linformer_fairseq.prediction.fitting import Fitted, Frame, fit
 
 FRAME = Frame(0, 2)
@@ -65,6 +65,11 @@ def test_the_other_text_of_a_pair_keeps_its_beginning() -> None:
     assert swapped == [[0, *range(s, s + 3), 2, 2, 100, 101, 102, 2] for s in (200, 203, 206)]
 
 
+def test_of_two_equal_texts_nothing_is_left_out() -> None:
+    found = rows(fit([ids(4), ids(4, 200)], FRAME, 11, WINDOWS))  # one token too long
+    assert found == [[0, 100, 101, 102, 103, 2, 2, *range(s, s + 3), 2] for s in (200, 201)]
+
+
 @given(st.lists(st.integers(0, 80), min_size=1, max_size=2), st.integers(0, 30), st.sampled_from(CUTS))
 def test_whatever_the_lengths_everything_fits(lengths: list[int], more: int, how: str) -> None:
     limit = smallest(len(lengths)) + more
@@ -73,5 +78,7 @@ def test_whatever_the_lengths_everything_fits(lengths: list[int], more: int, how
     assert all(len(row) <= limit for row in fitted.rows)
     assert fitted.long == (positions(lengths) > limit)
     if how == WINDOWS:
-        longest = texts[int(np.argmax(lengths))]
-        assert {*longest.tolist()} <= {token for row in fitted.rows for token in row.tolist()}
+        found = {token for row in fitted.rows for token in row.tolist()}
+        missing = [sum(token not in found for token in text.tolist()) for text in texts]
+        unfit = [length - room for length, room in zip(lengths, shares(lengths, limit), strict=True)]
+        assert sum(missing) == (min(unfit) if len(texts) == 2 else 0)

@@ -62,6 +62,10 @@ def _prepare(files: list[str], data: Path, *options: str) -> None:
     prepare_task.main(["tsv", "--from", *files, "--tokenizer", "linformer-small", "--out", str(data), *options])
 
 
+def _prepare_again(data: Path, *options: str) -> None:
+    _prepare([str(data.parent / name) for name in ("train.tsv", "valid.tsv")], data, *options)
+
+
 def _cut_off(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-3])
 
@@ -70,14 +74,15 @@ def _cut_off(path: Path) -> None:
     ("break_it", "message"),
     [
         (shutil.rmtree, "no such file; expected a task's folder"),
-        (lambda data: _prepare([str(path) for path in sorted(data.parent.glob("*.tsv"))], data), "are not truncated"),
+        (lambda data: _prepare_again(data), "are not truncated"),
+        (lambda data: _prepare_again(data, "--max-positions", "6", "--cut", "windows"), "are not truncated"),
         (lambda data: (data / "sentencepiece.bpe.model").unlink(), "sentencepiece.bpe.model"),
         (lambda data: _cut_off(data / "input0" / "valid.bin"), "valid.bin"),
         (lambda data: shutil.copytree(data / "input0", data / "input1"), "2 texts each"),
         (lambda data: [path.unlink() for path in (data / "label").glob("valid*")], "no classes for valid"),
         (lambda data: (data.parent / "valid.tsv").write_text("a\t1 of these\n"), "valid has other labels"),
     ],
-    ids=["missing", "whole texts", "no tokenizer", "cut off", "pairs", "no labels", "other labels"],
+    ids=["missing", "whole texts", "windows", "no tokenizer", "cut off", "pairs", "no labels", "other labels"],
 )
 def test_another_or_a_damaged_data_folder_is_refused(
     prepared: tuple[list[str], Path], break_it: Callable[[Path], object], message: str

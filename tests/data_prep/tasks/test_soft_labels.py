@@ -99,6 +99,28 @@ def test_they_lie_beside_the_examples(prepare: Callable[..., Path], sst2: Path, 
     assert data.folder / "soft_labels" / "train.npy" in data.files
 
 
+@pytest.mark.parametrize(("moved", "agree"), [(False, 3), (True, 1)])
+def test_how_many_agree_with_the_labels_is_said(
+    prepare: Callable[..., Path],
+    glue: Callable[..., Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    moved: bool,
+    agree: int,
+) -> None:
+    texts = "sentence\tlabel\ngood\t1\nfine\t1\nbad\t0\npoor\t0\n"
+    source = glue("SST-2", train=texts, dev=texts)
+    names = (prepare("sst2", source) / "ids" / "train.txt").read_text().split()
+    ones = [0.9, 0.4, 0.2, 0.1]
+    rows = [f"{name}\t{1 - one}\t{one}" for name, one in zip(names, ones[::-1] if moved else ones, strict=True)]
+    folder = prepare("sst2", source, options=("--soft-labels", table(tmp_path, *rows, header="id\t0\t1")))
+    splits = json.loads((folder / "manifest.json").read_text())["splits"]
+    assert [splits[name]["agree with their soft labels"] for name in ("train", "valid")] == [agree, None]
+    said = capsys.readouterr().out
+    assert f"{agree} ({25 * agree}.0 %)" in said
+    assert ("warning: the soft labels" in said) == moved
+
+
 @pytest.mark.parametrize("content", [b"", b"\x93NUMPY\x01\x00v", ZIP, "other", "double"])
 def test_damaged_ones_are_named(prepare: Callable[..., Path], sst2: Path, content: bytes | str) -> None:
     data = read_task(prepare("sst2", sst2))
