@@ -9,13 +9,12 @@ import numpy.typing as npt
 
 from data_prep.tasks.lines import read_lines
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.task_data import ROUNDING
 from linformer_fairseq.files.tsv import tsv_line
 
 Probabilities = npt.NDArray[np.float32]
 """(classes,), or (examples, classes)."""
 _ID = "id"
-_OFF = 1e-3
-"""The sum of a line's probabilities differs from 1 by less: they are rounded."""
 _EXPECTED = "expected what `linformer evaluate --split train --scores --out FILE` writes"
 
 
@@ -84,4 +83,4 @@ def _probabilities(cells: Sequence[str], columns: Sequence[int]) -> npt.NDArray[
         found = np.array([float(cells[column]) for column in columns])
     except ValueError:
         return None
-    return found / found.sum() if (found >= 0).all() and abs(found.sum() - 1) < _OFF else None
+    return found / found.sum() if (found >= 0).all() and abs(found.sum() - 1) < ROUNDING else None

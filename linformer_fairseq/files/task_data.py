@@ -21,6 +21,8 @@ from linformer_fairseq.files.text import read_text
 
 SOFT_LABELS = "soft_labels"
 """Folder of the soft labels of splits, see `soft_labels_of`."""
+ROUNDING = 1e-3
+"""The sum of the soft labels of an example differs from 1 by less."""
 _HINT = "prepare the task again"
 _FILE_NAME = re.compile(r"[\w-][\w. -]*")
 
@@ -107,7 +109,7 @@ class TaskData:
         """The probabilities of the classes of each example, (examples, classes).
 
         Raises:
-            UserError: there are none, the file is damaged, or it is of other examples or classes.
+            UserError: there are none, the file is damaged or of other examples or classes, or holds no probabilities.
         """
         path = soft_labels_of(self.folder, split)
         if not path.is_file():
@@ -120,6 +122,11 @@ class TaskData:
         expected = (open_dataset(self.folder / "label" / split).items, len(self.labels))
         if found.shape != expected or found.dtype != np.float32:
             raise UserError(f"{path}: {found.dtype} {found.shape}, expected float32 {expected}; {_HINT}")
+        wrong = ~(found >= 0).all(axis=1) | ~(abs(found.sum(axis=1) - 1) < ROUNDING)  # NaN is neither
+        if wrong.any():
+            first = int(wrong.argmax())
+            values = found[first].tolist()
+            raise UserError(f"{path}, example {first}, from 0: {values}, expected probabilities that sum to 1; {_HINT}")
         soft: npt.NDArray[np.float32] = found
         return soft
 

@@ -121,6 +121,20 @@ def test_how_many_agree_with_the_labels_is_said(
     assert ("warning: the soft labels" in said) == moved
 
 
+@pytest.mark.parametrize("wrong", [(np.nan, 1), (0.5, 0.6), (-0.5, 1.5)])
+def test_what_are_no_probabilities_is_named(
+    prepare: Callable[..., Path], sst2: Path, wrong: tuple[float, float]
+) -> None:
+    data = read_task(prepare("sst2", sst2))
+    path = data.folder / "soft_labels" / "train.npy"
+    path.parent.mkdir()
+    values = np.full((len((data.folder / "ids" / "train.txt").read_text().split()), 2), 0.5, np.float32)
+    values[1] = wrong
+    np.save(path, values)
+    with pytest.raises(UserError, match=r"soft_labels/train.npy, example 1, from 0: .* expected probabilities"):
+        data.soft_labels("train")
+
+
 @pytest.mark.parametrize("content", [b"", b"\x93NUMPY\x01\x00v", ZIP, "other", "double"])
 def test_damaged_ones_are_named(prepare: Callable[..., Path], sst2: Path, content: bytes | str) -> None:
     data = read_task(prepare("sst2", sst2))
