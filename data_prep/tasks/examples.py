@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from data_prep.tasks.rows import Reject, Row, strip
-from data_prep.tasks.soft_labels import Probabilities
 from data_prep.tokenizers import Ids, Tokenizer
 from linformer_fairseq.files.cuts import CUTS, WINDOWS
 from linformer_fairseq.files.cutting import positions, shorten
@@ -19,6 +18,7 @@ from linformer_fairseq.files.dictionary import EOS
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.mmap_dataset import element_type
 from linformer_fairseq.files.progress import Progress
+from linformer_fairseq.files.soft_labels import Probabilities
 
 BATCH = 2_000
 """Number of rows that are encoded at a time."""

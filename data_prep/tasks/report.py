@@ -105,7 +105,7 @@ def _soft(split: Mapping[str, Any]) -> Iterator[str]:
     if labels and agreeing <= max(labels.values()):
         yield (
             "warning: the soft labels agree with the labels no more often than the most frequent class does; expected "
-            "a table made from the same files, in the same order"
+            "the table of a teacher that knows more, made from the same files"
         )
 
 

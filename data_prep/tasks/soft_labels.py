@@ -9,11 +9,9 @@ import numpy.typing as npt
 
 from data_prep.tasks.lines import read_lines
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.files.task_data import ROUNDING
+from linformer_fairseq.files.soft_labels import ROUNDING, Probabilities
 from linformer_fairseq.files.tsv import tsv_line
 
-Probabilities = npt.NDArray[np.float32]
-"""(classes,), or (examples, classes)."""
 _ID = "id"
 _EXPECTED = "expected what `linformer evaluate --split train --scores --out FILE` writes"
 
@@ -72,7 +70,7 @@ def of_examples(found: Mapping[str, Probabilities], identifiers: Sequence[str]) 
     if missing:
         raise UserError(
             f"--soft-labels: the table lacks {len(missing):,} of the {len(set(identifiers)):,} examples of train (the "
-            f"first: {missing[0]!r}); {_EXPECTED}"
+            f"first: {missing[0]!r}), of which ids/train.txt has the ids; {_EXPECTED}"
         )
     return np.stack([found[one] for one in identifiers])
 

@@ -11,7 +11,7 @@ from data_prep.tasks.rows import Reject
 from data_prep.tokenizers import Tokenizer, copy_tokenizer
 from linformer_fairseq.files import dictionary, mmap_dataset
 from linformer_fairseq.files.atomic import atomic_open, make_folder, write_file
-from linformer_fairseq.files.task_data import soft_labels_of
+from linformer_fairseq.files.soft_labels import soft_labels_of
 from linformer_fairseq.files.tsv import tsv_line
 
 REJECTED = "rejected.tsv"

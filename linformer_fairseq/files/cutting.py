@@ -69,20 +69,20 @@ def shorten(texts: Sequence[Ids], limit: int, how: str) -> list[list[Ids]]:
 
 
 def windows(texts: Sequence[Ids], keep: Sequence[int]) -> Iterator[list[Ids]]:
-    """Divide an example into the fewest windows that cover its longer text, with equal overlaps up to rounding.
+    """Divide one text of an example into the fewest windows that cover it, with equal overlaps up to rounding.
 
     Args:
         texts: tokens of its texts.
-        keep: tokens of each text in a window, from `shares`. Of a pair, the text of which fewer tokens do not fit is in
-            every window, truncated at its end.
+        keep: tokens of each text in a window, from `shares`. Of a pair, the text of which more tokens do not fit is
+            divided; the other is in every window, truncated at its end.
 
     Yields:
         the texts of each window.
     """
-    longest = int(np.argmax([len(text) - room for text, room in zip(texts, keep, strict=True)]))
+    divided = int(np.argmax([len(text) - room for text, room in zip(texts, keep, strict=True)]))
     parts = [cut(text, room, "head") for text, room in zip(texts, keep, strict=True)]
-    length, size = len(texts[longest]), keep[longest]
+    length, size = len(texts[divided]), keep[divided]
     count = -(-length // size)
     for number in range(count):
         start = number * (length - size) // max(1, count - 1)
-        yield [*parts[:longest], texts[longest][start : start + size], *parts[longest + 1 :]]
+        yield [*parts[:divided], texts[divided][start : start + size], *parts[divided + 1 :]]

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from linformer_fairseq.files import dictionary
 from linformer_fairseq.files.dictionary import read_labels, read_vocabulary
@@ -17,12 +16,9 @@ from linformer_fairseq.files.json_records import read_object, shortened
 from linformer_fairseq.files.mmap_check import check
 from linformer_fairseq.files.mmap_dataset import Dataset, bin_of, idx_of, open_dataset
 from linformer_fairseq.files.provenance import MANIFEST
+from linformer_fairseq.files.soft_labels import FOLDER, Probabilities, soft_labels_of, stored_soft_labels
 from linformer_fairseq.files.text import read_text
 
-SOFT_LABELS = "soft_labels"
-"""Folder of the soft labels of splits, see `soft_labels_of`."""
-ROUNDING = 1e-3
-"""The sum of the soft labels of an example differs from 1 by less."""
 _HINT = "prepare the task again"
 _FILE_NAME = re.compile(r"[\w-][\w. -]*")
 
@@ -58,7 +54,7 @@ class TaskData:
     @property
     def files(self) -> list[Path]:
         """The files that are read, as far as they exist."""
-        parts = (*text_folders(self.folder), "label", "ids", SOFT_LABELS)
+        parts = (*text_folders(self.folder), "label", "ids", FOLDER)
         return [self.folder / MANIFEST, *(path for part in parts for path in sorted((self.folder / part).glob("*")))]
 
     def rejected(self, split: str) -> int:
@@ -105,30 +101,10 @@ class TaskData:
         """Whether the examples of a split have labels."""
         return idx_of(self.folder / "label" / split).is_file()
 
-    def soft_labels(self, split: str) -> npt.NDArray[np.float32]:
-        """The probabilities of the classes of each example, (examples, classes).
-
-        Raises:
-            UserError: there are none, the file is damaged or of other examples or classes, or holds no probabilities.
-        """
-        path = soft_labels_of(self.folder, split)
-        if not path.is_file():
-            raise UserError(f"{path}: no such file; prepare the task with --soft-labels, or use sentence_prediction")
-        try:
-            with path.open("rb") as stream:
-                found = np.lib.format.read_array(stream, allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
-            raise UserError(f"{path}: damaged ({error}); {_HINT}") from None
-        expected = (open_dataset(self.folder / "label" / split).items, len(self.labels))
-        if found.shape != expected or found.dtype != np.float32:
-            raise UserError(f"{path}: {found.dtype} {found.shape}, expected float32 {expected}; {_HINT}")
-        wrong = ~(found >= 0).all(axis=1) | ~(abs(found.sum(axis=1) - 1) < ROUNDING)  # NaN is neither
-        if wrong.any():
-            first = int(wrong.argmax())
-            values = found[first].tolist()
-            raise UserError(f"{path}, example {first}, from 0: {values}, expected probabilities that sum to 1; {_HINT}")
-        soft: npt.NDArray[np.float32] = found
-        return soft
+    def soft_labels(self, split: str) -> Probabilities:
+        """The soft labels of a split, see `stored_soft_labels`."""
+        examples = open_dataset(self.folder / "label" / split).items
+        return stored_soft_labels(soft_labels_of(self.folder, split), examples, len(self.labels))
 
     def _check_labels(self, dataset: Dataset) -> None:
         """Raise unless each example has one class of the dictionary, which fairseq-preprocess does not ensure."""
@@ -163,11 +139,6 @@ def text_folders(folder: Path) -> tuple[str, ...]:
     fairseq asks each split for its ``input1``, and takes pairs without theirs for single texts.
     """
     return ("input0", "input1") if (folder / "input1").is_dir() else ("input0",)
-
-
-def soft_labels_of(folder: Path, split: str) -> Path:
-    """The file with the soft labels of a split."""
-    return folder / SOFT_LABELS / f"{split}.npy"
 
 
 def read_task(folder: Path) -> TaskData:

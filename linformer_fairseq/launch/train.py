@@ -20,7 +20,7 @@ from linformer_fairseq.checkpoints.dictionaries import digests
 from linformer_fairseq.checkpoints.folder import checkpoints
 from linformer_fairseq.files import provenance
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.files.task_data import soft_labels_of
+from linformer_fairseq.files.soft_labels import soft_labels_of
 from linformer_fairseq.files.task_inputs import read_inputs
 from linformer_fairseq.launch.options import with_defaults
 from linformer_fairseq.launch.pretrained import all_options, read_pretrained

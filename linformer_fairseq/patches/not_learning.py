@@ -5,8 +5,8 @@ that looks like a result.
 
 The patch: at each validation after the warm-up, the mean training loss of the epoch is compared with the entropy of the
 class frequencies, the loss of a model that knows nothing else (log2(classes) if all are equally frequent). If the loss
-is not lower, or there is only one class, a warning is logged. A criterion that is derived from it, as that of
-soft labels, has a loss that cannot be compared.
+is not lower, or there is only one class, a warning is logged. A criterion that is derived from fairseq's, as that of
+soft labels, has a loss that cannot be compared: its errors are compared with those of the most frequent class.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fairseq.logging import metrics
 from linformer_fairseq.training.run_report import LOG
 
 _LEARNED = 0.98
-"""A loss below this fraction of the entropy is better than guessing."""
+"""A loss below this fraction of the entropy, or errors below this fraction of those, are better than guessing."""
 _EXAMPLES = 10_000
 """About as many labels are counted; at most twice as many."""
 
@@ -34,6 +34,11 @@ def entropy(labels: list[int]) -> float:
     return sum(count / len(labels) * math.log2(len(labels) / count) for count in counts)
 
 
+def errors(labels: list[int]) -> float:
+    """Return the percentage of the labels that are not the most frequent one."""
+    return 100 * (1 - Counter(labels).most_common(1)[0][1] / len(labels))
+
+
 def _labels(dataset: Any) -> list[int]:
     step = max(1, len(dataset) // _EXAMPLES)
     return [int(dataset[index]["target"]) for index in range(0, len(dataset), step)]
@@ -41,23 +46,33 @@ def _labels(dataset: Any) -> list[int]:
 
 def _look(cfg: Any, trainer: Any, task: Any) -> None:
     criterion = trainer.get_criterion()
-    classifies = type(criterion) is SentencePredictionCriterion and not criterion.regression_target
+    classifies = isinstance(criterion, SentencePredictionCriterion) and not criterion.regression_target
     if not classifies or trainer.get_num_updates() <= getattr(cfg.lr_scheduler, "warmup_updates", 0):
         return
-    loss = metrics.get_smoothed_value("train", "loss")
-    if loss < _LEARNED * math.log2(task.cfg.num_classes) / 2:  # far below the entropy of usual frequencies
+    by_loss = type(criterion) is SentencePredictionCriterion
+    classes = task.cfg.num_classes
+    if by_loss:
+        found, usual = metrics.get_smoothed_value("train", "loss"), math.log2(classes)
+    else:
+        found, usual = 100 - metrics.get_smoothed_value("train", "accuracy"), 100 * (1 - 1 / classes)
+    if found < _LEARNED * usual / 2:  # far below that of guessing for usual frequencies
         return
-    guessing = entropy(_labels(task.dataset(cfg.dataset.train_subset)))
+    labels = _labels(task.dataset(cfg.dataset.train_subset))
+    guessing = entropy(labels) if by_loss else errors(labels)
     if not guessing:
         LOG.warning(
             f"update {trainer.get_num_updates()}: all training examples are of one class, so that there is "
             "nothing to learn, and the accuracy means nothing"
         )
-    elif loss >= _LEARNED * guessing:
+    elif found >= _LEARNED * guessing:
+        compared = (
+            f"the training loss is {found:.3f}, and the entropy of the class frequencies is {guessing:.3f}"
+            if by_loss
+            else f"{found:.1f} % of the answers in training are wrong; of always the same one, {guessing:.1f} %"
+        )
         LOG.warning(
-            f"update {trainer.get_num_updates()}: the training loss is {loss:.3f}, and the entropy of the class "
-            f"frequencies is {guessing:.3f}: the model has not learned the task so far. Another learning rate, "
-            "more updates or a longer pretraining may help"
+            f"update {trainer.get_num_updates()}: {compared}: the model has not learned the task so far. Another "
+            "learning rate, more updates or a longer pretraining may help"
         )
 
 

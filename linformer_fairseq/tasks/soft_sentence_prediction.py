@@ -72,7 +72,7 @@ class SoftSentencePredictionCriterion(SentencePredictionCriterion):
         """The loss, the number of examples, and what is logged, as in sentence_prediction.
 
         Raises:
-            UserError: the data folder has no soft labels, or they are not those of the examples.
+            UserError: the data folder has no soft labels, or they are not those of the examples and classes.
         """
         if not self.training:
             found: tuple[Tensor, int, dict[str, Any]] = super().forward(model, sample, reduce)
@@ -83,6 +83,8 @@ class SoftSentencePredictionCriterion(SentencePredictionCriterion):
         labels = model.get_targets(sample, [logits]).view(-1)
         self._soft_labels = self._soft_labels.to(logits.device)  # copied once
         soft = self._soft_labels[sample["id"].view(-1)]
+        if logits.size(1) != soft.size(1):
+            raise UserError(f"num_classes={logits.size(1)}: {self._data} has soft labels of {soft.size(1)} classes")
         hard = functional.one_hot(labels, soft.size(1))
         targets = torch.lerp(soft, hard.to(soft), self._label_weight)
         loss = -(targets * functional.log_softmax(logits, dim=-1, dtype=torch.float32)).sum()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow
 import pyarrow.parquet
 import torch
@@ -23,6 +24,7 @@ from data_prep.support.step import Step
 from data_prep.tasks.definitions import TASKS
 from data_prep.tasks.glue import GlueSource
 from data_prep.tasks.imdb import ImdbSource
+from data_prep.tasks.soft_labels import read_soft_labels
 from data_prep.tasks.tsv import TsvSource
 from data_prep.tokenizers import load_tokenizer
 from linformer_fairseq.checkpoints import released_file
@@ -33,6 +35,7 @@ from linformer_fairseq.files import dictionary
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.mmap_check import check
 from linformer_fairseq.files.mmap_dataset import bin_of, idx_of, open_dataset
+from linformer_fairseq.files.soft_labels import soft_labels_of
 from linformer_fairseq.files.task_data import read_task
 from linformer_fairseq.files.tokenizers import ENCODER, MERGES, SENTENCEPIECE, find_tokenizer
 from linformer_fairseq.launch import run_folder
@@ -169,6 +172,22 @@ def _of_task(name: str) -> Callable[[Path], Path]:
     return lambda folder: _task(folder).parent / name
 
 
+def _soft_labels(folder: Path) -> Path:
+    path = soft_labels_of(_task(folder).parent, "valid")
+    path.parent.mkdir()
+    np.save(path, np.array([[0.75, 0.25], [0.5, 0.5]], np.float32))
+    return path
+
+
+def _stored_soft_labels(path: Path, out: Path) -> None:
+    assert read_task(path.parent.parent).soft_labels("valid").shape == (2, 2)
+
+
+def _soft_labels_of_table(path: Path, out: Path) -> None:
+    for probabilities in read_soft_labels(path, ("no", "yes")).values():
+        assert probabilities.shape == (2,)
+
+
 def _step(folder: Path) -> Path:
     """A finished step, which may replace what it has made."""
     with Step(folder / "data", {"program": "p"}) as step:
@@ -210,6 +229,13 @@ _RECORDS = [
     Reader("identifiers of a task", _of_task("ids/valid.txt"), _task_files, share=0.25),
     Reader("index of a task", _of_task("input0/valid.idx"), _task_files, also=("valid.bin",), share=0.5),
     Reader("tokens of a task", _of_task("input0/valid.bin"), _task_files, also=("valid.idx",), share=0.5),
+    Reader("soft labels of a task", _soft_labels, _stored_soft_labels, share=0.5),
+    Reader(
+        "table of soft labels",
+        _file("teacher.tsv", "id\tno\tyes\n" + "".join(f"{n}\t0.{n}\t0.{10 - n}\n" for n in range(1, 10))),
+        _soft_labels_of_table,
+        share=0.5,
+    ),
     Reader("manifest of a step", _step, _redone_step, json_mutant, ("",), 0.2),
 ]
 

@@ -32,6 +32,7 @@ def validated(caplog: pytest.LogCaptureFixture) -> Callable[..., bool]:
         valid: float | None = 0.5,
         labels: Sequence[int] = LABELS,
         soft: bool = False,
+        accuracy: float = 60.0,
     ) -> bool:
         task = SimpleNamespace(
             cfg=SimpleNamespace(num_classes=len(set(labels)), data="task"),
@@ -56,6 +57,7 @@ def validated(caplog: pytest.LogCaptureFixture) -> Callable[..., bool]:
         metrics.reset()
         with caplog.at_level(logging.WARNING), metrics.aggregate("train"):
             metrics.log_scalar("loss", loss)
+            metrics.log_scalar("accuracy", accuracy)
             assert program.validate_and_save(cfg, trainer, task, None) == ([valid], False)
         return SAID in caplog.text
 
@@ -67,6 +69,15 @@ def test_a_loss_as_high_as_that_of_guessing_is_said(validated: Callable[..., boo
     assert not validated(ENTROPY * 0.95)
 
 
+def test_with_soft_labels_the_errors_are_compared(
+    validated: Callable[..., bool], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The loss of one who knows the soft labels is their entropy, which may be as high as that of guessing."""
+    assert validated(0.1, soft=True, accuracy=60.0) and "40.0 % of the answers" in caplog.text
+    assert validated(0.1, soft=True, accuracy=60.5)
+    assert not validated(1.0, soft=True, accuracy=61.0)
+
+
 def test_one_class_is_said_and_no_loss(validated: Callable[..., bool], caplog: pytest.LogCaptureFixture) -> None:
     assert not validated(0.0, labels=[0] * 9)
     assert "one class" in caplog.text and "0.000" not in caplog.text
@@ -75,7 +86,6 @@ def test_one_class_is_said_and_no_loss(validated: Callable[..., bool], caplog: p
 def test_nothing_is_said_where_it_means_nothing(validated: Callable[..., bool]) -> None:
     assert not validated(1.0, updates=10), "in the warm-up"
     assert not validated(1.0, regression=True)
-    assert not validated(1.0, soft=True), "the loss of one who knows the soft labels is their entropy"
     assert not validated(1.0, valid=None), "nothing was validated"
 
 

@@ -22,11 +22,11 @@ from tests.tasks.conftest import TRAIN, MakeTask
 class Classifier(nn.Module):
     """Logits of a text: the mean of a vector of each token."""
 
-    def __init__(self) -> None:
+    def __init__(self, classes: int = 2) -> None:
         super().__init__()
         self.classification_heads = {"head": None}
         torch.manual_seed(1)
-        self.vectors = nn.Embedding(100, 2)
+        self.vectors = nn.Embedding(100, classes)
 
     def forward(self, src_tokens: Tensor, **_: Any) -> tuple[Tensor, None]:
         return self.vectors(src_tokens).mean(dim=1), None
@@ -115,6 +115,14 @@ def test_other_examples_than_those_of_train_are_refused(
     del task.datasets["train"]  # as with --train-subset valid
     with pytest.raises(UserError, match="soft labels are those of the 3,001 examples of train; train on these"):
         loss(criterion(task).train(), batch)
+
+
+def test_a_model_of_other_classes_is_refused(
+    make_task: MakeTask, iterator: Callable[..., EpochBatchIterator], soft: Path
+) -> None:
+    task = make_task(data=str(soft))
+    with pytest.raises(UserError, match="num_classes=3: .* soft labels of 2 classes"):
+        criterion(task).train()(Classifier(3), first_batch(task, iterator))
 
 
 @pytest.mark.parametrize("weight", [-0.1, 1.1])

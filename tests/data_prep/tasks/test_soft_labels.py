@@ -99,6 +99,19 @@ def test_they_lie_beside_the_examples(prepare: Callable[..., Path], sst2: Path, 
     assert data.folder / "soft_labels" / "train.npy" in data.files
 
 
+def test_each_window_has_those_of_its_text(prepare: Callable[..., Path], sst2: Path, tmp_path: Path) -> None:
+    names = (prepare("sst2", sst2) / "ids" / "train.txt").read_text().split()
+    rows = [f"{name}\t{number / len(names)}\t{1 - number / len(names)}" for number, name in enumerate(names)]
+    teacher = table(tmp_path, *rows, header="id\t0\t1")
+    data = read_task(
+        prepare("sst2", sst2, options=("--soft-labels", teacher, "--max-positions", "6", "--cut", "windows"))
+    )
+    windows = (data.folder / "ids" / "train.txt").read_text().split()
+    assert len(windows) > len(names)
+    expected = [int(name) / len(names) for name in windows]
+    np.testing.assert_allclose(data.soft_labels("train")[:, 0], expected, atol=1e-6)
+
+
 @pytest.mark.parametrize(("moved", "agree"), [(False, 3), (True, 1)])
 def test_how_many_agree_with_the_labels_is_said(
     prepare: Callable[..., Path],
@@ -135,7 +148,24 @@ def test_what_are_no_probabilities_is_named(
         data.soft_labels("train")
 
 
-@pytest.mark.parametrize("content", [b"", b"\x93NUMPY\x01\x00v", ZIP, "other", "double"])
+def header(shape: str) -> bytes:
+    text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, ".ljust(117) + "\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x93NUMPY\x01\x00v",
+        ZIP,
+        header("(3, 2)"),
+        header("(4000000000000, 2) }"),
+        header("(3, 2) }") + bytes(23),
+        "other",
+        "double",
+    ],
+)
 def test_damaged_ones_are_named(prepare: Callable[..., Path], sst2: Path, content: bytes | str) -> None:
     data = read_task(prepare("sst2", sst2))
     path = data.folder / "soft_labels" / "train.npy"
