@@ -23,7 +23,7 @@ usage: scripts/reproduce_learning.sh STUDY [options]
                 same without pretraining. An estimated three and a half hours on two cores
   plateau       perplexity of a RoBERTa and a Linformer over 30,000 updates, until both have left the plateau of word
                 frequencies, and accuracy on two tasks: 2 layers x 128, n = 256; an hour on two cores, in bf16
-  released      the models that come with the package, and a RoBERTa to compare: 6 layers x 256, n = 512, 262 million
+  released      the models that come with the package, and a RoBERTa to compare: 6 layers x 256, n = 512, 261 million
                 tokens each; finetuned on SST-2, QNLI, QQP and all of IMDB, five seeds; the Linformer also after more
                 pretraining, on IMDB's reviews; then the weights for release, in OUT/weights. On a GPU if there is one:
                 the first two parts of the pretraining take ten minutes on an NVIDIA H200; the third has been measured

@@ -74,6 +74,8 @@ class Record:
     experiment: str | None = None
     task: str | None = None
     lr: float | None = None
+    label_weight: float | None = None
+    """Of a finetuning with soft labels: the weight of the labels."""
     pretrained: str | None = None
     finetune_from_model: str | None = None
     """Also without ``pretrained``, by fairseq's own option; none in records of earlier versions."""

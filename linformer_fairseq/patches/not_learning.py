@@ -68,7 +68,8 @@ def _look(cfg: Any, trainer: Any, task: Any) -> None:
         compared = (
             f"the training loss is {found:.3f}, and the entropy of the class frequencies is {guessing:.3f}"
             if by_loss
-            else f"{found:.1f} % of the answers in training are wrong; of always the same one, {guessing:.1f} %"
+            else f"{found:.1f} % of the answers in training are wrong, and {guessing:.1f} % would be if all were the "
+            "most frequent class"
         )
         LOG.warning(
             f"update {trainer.get_num_updates()}: {compared}: the model has not learned the task so far. Another "

@@ -11,6 +11,9 @@ from linformer_fairseq.files.json_records import load, parse, shortened
 
 SCHEMA = 1
 
+_LATER: dict[str, Any] = {"changed": [], "label_weight": None, "windows": False}
+"""Fields that are left out where they have this value, so that rows of earlier versions stay as they are."""
+
 ProjectedDim = int | list[int] | list[list[int]]
 """k: one for all, one per layer, or one per layer and head."""
 
@@ -132,6 +135,10 @@ class Row:
     """Speed of training, padding excluded: the median over the intervals of the log."""
     changed: list[str] = field(default_factory=list)
     """Options of training that were changed when the run was resumed."""
+    label_weight: float | None = None
+    """Of a finetuning with soft labels: the weight of the labels."""
+    windows: bool = False
+    """Whether the examples of a finetuning are windows of longer texts, of which each counts in its scores."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -152,8 +159,9 @@ def of_planned(updates: int, planned: int) -> str:
 def to_line(row: Row) -> str:
     """The row as a line of JSON; equal rows give equal lines."""
     fields = dataclasses.asdict(row)
-    if not row.changed:
-        del fields["changed"]  # so that a row of an earlier version stays as it is
+    for name, usual in _LATER.items():
+        if fields[name] == usual:
+            del fields[name]
     return json.dumps(fields, ensure_ascii=False, allow_nan=False) + "\n"
 
 

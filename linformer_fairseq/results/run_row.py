@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from linformer_fairseq.files import run_record
+from linformer_fairseq.files.cuts import WINDOWS
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.json_records import load, parse, shortened
 from linformer_fairseq.files.run_record import Attempt, Record, read_record
@@ -127,6 +128,8 @@ def read_run(folder: Path, seen: dict[Path, Row] | None = None) -> Row:
         versions={name: version for name, version in sorted(record.versions.items()) if version is not None},
         tokens_per_second=log.tokens_per_second,
         changed=_changed(record.attempts),
+        label_weight=record.label_weight,
+        windows=record.inputs is not None and record.inputs.cut == WINDOWS,
     )
 
 

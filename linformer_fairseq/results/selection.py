@@ -106,6 +106,12 @@ def _start_without_seed(row: Row) -> str:
     return f"starting from {_SEED.sub('', row.pretrained.run).strip('/_-.')}"
 
 
+def beside_labels(row: Row) -> str:
+    """What a finetuning learned other than the label of each text, such as ", soft labels (weight of labels 0.5)"."""
+    soft = "" if row.label_weight is None else f", soft labels (weight of labels {row.label_weight:g})"
+    return soft + ", windows of texts" * row.windows
+
+
 def _distinct_name(row: Row, rows: Sequence[Row]) -> str:
     name = model_name(row.model, with_n=True)
     if row.model.projection == "linear" and any(other.model.projection not in (None, "linear") for other in rows):
@@ -131,7 +137,7 @@ def _distinct_name(row: Row, rows: Sequence[Row]) -> str:
         alike = [other for other in rows if (other.stage, other.task) == (row.stage, row.task)]
         if statistics.multimode(other.max_update for other in alike) != [row.max_update] and row.max_update:
             name += f", finetuned for {row.max_update:,} updates"
-    return name
+    return name + beside_labels(row)
 
 
 def identity(model: Model) -> tuple[object, ...]:

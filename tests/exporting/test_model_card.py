@@ -369,7 +369,10 @@ def test_a_manifest_of_another_kind_is_named(content: dict[str, Any], tmp_path: 
         read_data(str(tmp_path), 6)
 
 
-@pytest.mark.parametrize("text", ["- a", "a: [", "5", "optimization: {lr: []}", "task: ${no}"])
+@pytest.mark.parametrize(
+    "text",
+    ["- a", "a: [", "5", "optimization: {lr: []}", "task: ${no}", "{task: {_name: a}, criterion: {label_weight: b}}"],
+)
 def test_a_config_of_another_kind_is_named(text: str, finetuned: Path, tmp_path: Path) -> None:
     source = tmp_path / "elsewhere" / "model.pt"
     source.parent.mkdir()
@@ -378,6 +381,9 @@ def test_a_config_of_another_kind_is_named(text: str, finetuned: Path, tmp_path:
     write_json(finetuned.parent / "run.json", run | {"pretrained": str(source)})
     (source.parent / "config.yaml").write_text("optimization: {lr: 1}")
     assert table(card_of(finetuned), "### Training")["learning rate"] == "1"
+    (source.parent / "config.yaml").write_text("{task: {_name: sentence_prediction}, criterion: {label_weight: 0.25}}")
+    objective = "classification of texts, with soft labels of a teacher (weight of labels 0.25)"
+    assert table(card_of(finetuned), "### Training")["objective"] == objective
     (source.parent / "config.yaml").write_text(text)
     with pytest.raises(UserError, match=f"^{source.parent / 'config.yaml'}: ") as caught:
         card_of(finetuned)

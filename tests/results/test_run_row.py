@@ -142,7 +142,17 @@ def test_runs_that_differ_in_an_option_are_told_apart(tmp_path: Path) -> None:
 def test_a_row_that_is_read_and_written_again_stays_as_it_is(tmp_path: Path) -> None:
     overlapping = {**record()["model"], "kernel_strides": 2}
     line = to_line(read_run(run_folder(tmp_path / "run", LOG, model=overlapping)))
-    assert to_line(from_line(line)) == line and "changed" not in line
+    assert to_line(from_line(line)) == line
+    assert not {"changed", "label_weight", "windows"} & json.loads(line).keys()
+
+
+def test_what_a_finetuning_learned_beside_labels(tmp_path: Path) -> None:
+    inputs = {"task": "imdb", "max_positions": 64, "cut": "windows"}
+    taught = {"stage": "finetuning", "task": "imdb", "label_weight": 0.0, "inputs": inputs}
+    row = read_run(run_folder(tmp_path / "run", LOG, **taught))
+    assert (row.label_weight, row.windows) == (0.0, True) and from_line(to_line(row)) == row
+    row = read_run(run_folder(tmp_path / "other", LOG, **{**taught, "inputs": {**inputs, "cut": "head"}}))
+    assert not row.windows
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -229,6 +230,21 @@ def test_of_two_runs_of_one_seed_the_newer_counts() -> None:
     (_, table), notes = table2([second, first, small("sst2", 84.0, 2)])
     assert table.rows[1][2] == "87.0 (84.0 to 90.0, 2, 1e-5)"
     assert any("other_dropout" in note and first.name in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("learned", "name"),
+    [({"label_weight": 0.0}, ", soft labels (weight of labels 0)"), ({"windows": True}, ", windows of texts")],
+)
+def test_a_finetuning_that_learns_more_than_labels_is_apart(learned: dict[str, Any], name: str) -> None:
+    tables, _ = table2([tagged("sst2", 93.0), tagged("sst2", 95.0, 2, **learned)])
+    assert ours(tables)[0] == "93.0 (1, 1e-5)"
+    assert [line[1:3] for line in tables[1].rows[1:]] == [[f"Linformer, k = 128, layerwise{name}", "95.0 (1, 1e-5)"]]
+    (_, table), _ = table2([small("sst2", 80.0), small("sst2", 82.0, 2, **learned)])
+    assert {line[1]: line[2] for line in table.rows[1:]} == {
+        "Linformer, k = 32, layerwise": "80.0 (1, 1e-5)",
+        f"Linformer, k = 32, layerwise{name}": "82.0 (1, 1e-5)",
+    }
 
 
 @pytest.mark.parametrize("changed", [{"k": 64}, {"sharing": "headwise"}, {"projection": "convolution"}])

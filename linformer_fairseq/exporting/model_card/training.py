@@ -49,11 +49,11 @@ def rows(stage: Stage, update: int | None) -> Iterator[tuple[str, str]]:
 def _training(stage: Stage, update: int | None) -> Iterator[tuple[str, str]]:
     run, settings = stage.run, stage.settings
     with naming(settings.file, WRONG_KIND):
-        objective = str(settings.get("task._name"))
+        objective = _objective(settings)
         updates, batch = _updates(run, settings, update), _batch(run, settings)
         rate, precision = _learning_rate(settings), _precision(settings)
     yield "name", f"`{stage.name}`" + (f", seed {run.record.seed}" if run else _seed(settings))
-    yield "objective", _OBJECTIVES.get(objective, f"task `{objective}`") if objective != "None" else NOT_RECORDED
+    yield "objective", objective
     yield "started from", f"`{_short(stage.pretrained)}`" if stage.pretrained else _start(run)
     yield "updates", updates
     yield "tokens", f"{run.row.tokens:,} in all updates, without padding" if run and run.row.tokens else NOT_RECORDED
@@ -67,6 +67,14 @@ def _training(stage: Stage, update: int | None) -> Iterator[tuple[str, str]]:
             f"{run.row.perplexity.best:.2f}, after update {run.row.perplexity.update:,}",
         )
     yield from _circumstances(run)
+
+
+def _objective(settings: Settings) -> str:
+    task, weight = settings.get("task._name"), settings.get("criterion.label_weight")
+    if task is None:
+        return NOT_RECORDED
+    soft = "" if weight is None else f", with soft labels of a teacher (weight of labels {weight:g})"
+    return _OBJECTIVES.get(str(task), f"task `{task}`") + soft
 
 
 def _seed(settings: Settings) -> str:
