@@ -78,8 +78,8 @@ def prepare(
         The manifest, and the examples with the rejected rows.
 
     Raises:
-        UserError: bad input (see `Source.rows` and `read_soft_labels`), a split without examples, or ``out`` cannot be
-            written.
+        UserError: bad input (see `Source.rows`, `read_soft_labels` and `of_examples`), a split without examples, or
+            ``out`` cannot be written.
     """
     out = out.resolve()
     least = smallest(len(task.texts))

@@ -102,7 +102,7 @@ def _soft(split: Mapping[str, Any]) -> Iterator[str]:
         return
     share = f"{100 * agreeing / examples:.1f} %"
     yield f"  {agreeing:,} ({share}) have the label that is most probable in their soft labels"
-    if labels and agreeing <= max(labels.values()):
+    if labels and len(labels) > 1 and agreeing <= max(labels.values()):
         yield (
             "warning: the soft labels agree with the labels no more often than the most frequent class does; expected "
             "the table of a teacher that knows more, made from the same files"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,8 @@ import numpy.typing as npt
 
 from linformer_fairseq.files.errors import UserError
 
-FOLDER = "soft_labels"
+SOFT_LABELS = "soft_labels"
+"""Their folder in that of the task."""
 ROUNDING = 1e-3
 """The sum of the probabilities of an example differs from 1 by less."""
 _HINT = "prepare the task again"
@@ -20,7 +22,7 @@ Probabilities = npt.NDArray[np.float32]
 
 def soft_labels_of(folder: Path, split: str) -> Path:
     """The file with the soft labels of a split."""
-    return folder / FOLDER / f"{split}.npy"
+    return folder / SOFT_LABELS / f"{split}.npy"
 
 
 def stored_soft_labels(path: Path, examples: int, classes: int) -> Probabilities:
@@ -32,20 +34,25 @@ def stored_soft_labels(path: Path, examples: int, classes: int) -> Probabilities
     if not path.is_file():
         raise UserError(f"{path}: no such file; prepare the task with --soft-labels, or use sentence_prediction")
     expected = (examples, classes)
-    with path.open("rb") as stream:
-        try:
-            if np.lib.format.read_magic(stream) != (1, 0):
-                raise ValueError("of another version of NumPy's format")
-            shape, by_columns, dtype = np.lib.format.read_array_header_1_0(stream)
-        except Exception as error:  # it parses the header as Python, and raises many types for one that is not
-            raise UserError(f"{path}: damaged ({error}); {_HINT}") from None
-        content = stream.read()
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from None
+    stream = io.BytesIO(content)
+    try:
+        if np.lib.format.read_magic(stream) != (1, 0):
+            raise ValueError("of another version of NumPy's format")
+        shape, by_columns, dtype = np.lib.format.read_array_header_1_0(stream)
+    except Exception as error:  # it parses the header as Python, and raises many types for one that is not
+        raise UserError(f"{path}: damaged ({error}); {_HINT}") from None
     if shape != expected or dtype != np.float32 or by_columns:
         raise UserError(f"{path}: {dtype} {shape}, expected float32 {expected} by rows; {_HINT}")
-    if len(content) != 4 * examples * classes:  # before memory of the header's size is asked for
-        raise UserError(f"{path}: damaged ({len(content):,} bytes of numbers, and not those of {expected}); {_HINT}")
-    found = np.frombuffer(bytearray(content), np.float32).reshape(expected)
-    wrong = ~(found >= 0).all(axis=1) | ~(abs(found.sum(axis=1) - 1) < ROUNDING)  # NaN is neither
+    numbers = bytearray(stream.read())
+    if len(numbers) != 4 * examples * classes:
+        raise UserError(f"{path}: damaged ({len(numbers):,} bytes of numbers, and not those of {expected}); {_HINT}")
+    found = np.frombuffer(numbers, np.float32).reshape(expected)
+    within = ((found >= 0) & (found <= 1 + ROUNDING)).all(axis=1)  # NaN is not
+    wrong = ~within | (abs(found.clip(0, 2).sum(axis=1) - 1) >= ROUNDING)
     if wrong.any():
         first = int(wrong.argmax())
         values = found[first].tolist()

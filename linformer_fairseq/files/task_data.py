@@ -16,7 +16,7 @@ from linformer_fairseq.files.json_records import read_object, shortened
 from linformer_fairseq.files.mmap_check import check
 from linformer_fairseq.files.mmap_dataset import Dataset, bin_of, idx_of, open_dataset
 from linformer_fairseq.files.provenance import MANIFEST
-from linformer_fairseq.files.soft_labels import FOLDER, Probabilities, soft_labels_of, stored_soft_labels
+from linformer_fairseq.files.soft_labels import SOFT_LABELS, Probabilities, soft_labels_of, stored_soft_labels
 from linformer_fairseq.files.text import read_text
 
 _HINT = "prepare the task again"
@@ -54,7 +54,7 @@ class TaskData:
     @property
     def files(self) -> list[Path]:
         """The files that are read, as far as they exist."""
-        parts = (*text_folders(self.folder), "label", "ids", FOLDER)
+        parts = (*text_folders(self.folder), "label", "ids", SOFT_LABELS)
         return [self.folder / MANIFEST, *(path for part in parts for path in sorted((self.folder / part).glob("*")))]
 
     def rejected(self, split: str) -> int:
@@ -102,7 +102,11 @@ class TaskData:
         return idx_of(self.folder / "label" / split).is_file()
 
     def soft_labels(self, split: str) -> Probabilities:
-        """The soft labels of a split, see `stored_soft_labels`."""
+        """The soft labels of a split, (examples, classes).
+
+        Raises:
+            UserError: see `stored_soft_labels`; or the split has no labels.
+        """
         examples = open_dataset(self.folder / "label" / split).items
         return stored_soft_labels(soft_labels_of(self.folder, split), examples, len(self.labels))
 

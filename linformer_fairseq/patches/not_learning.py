@@ -34,8 +34,8 @@ def entropy(labels: list[int]) -> float:
     return sum(count / len(labels) * math.log2(len(labels) / count) for count in counts)
 
 
-def errors(labels: list[int]) -> float:
-    """Return the percentage of the labels that are not the most frequent one."""
+def errors_of_guessing(labels: list[int]) -> float:
+    """Return the percentage of wrong answers if all are the most frequent class."""
     return 100 * (1 - Counter(labels).most_common(1)[0][1] / len(labels))
 
 
@@ -50,30 +50,29 @@ def _look(cfg: Any, trainer: Any, task: Any) -> None:
     if not classifies or trainer.get_num_updates() <= getattr(cfg.lr_scheduler, "warmup_updates", 0):
         return
     by_loss = type(criterion) is SentencePredictionCriterion
-    classes = task.cfg.num_classes
-    if by_loss:
-        found, usual = metrics.get_smoothed_value("train", "loss"), math.log2(classes)
-    else:
-        found, usual = 100 - metrics.get_smoothed_value("train", "accuracy"), 100 * (1 - 1 / classes)
-    if found < _LEARNED * usual / 2:  # far below that of guessing for usual frequencies
+    loss, accuracy = (metrics.get_smoothed_values("train").get(name) for name in ("loss", "accuracy"))
+    if by_loss and loss < _LEARNED * math.log2(task.cfg.num_classes) / 2:  # far below the entropy of usual frequencies
+        return
+    if not by_loss and accuracy is None:
         return
     labels = _labels(task.dataset(cfg.dataset.train_subset))
-    guessing = entropy(labels) if by_loss else errors(labels)
-    if not guessing:
-        LOG.warning(
-            f"update {trainer.get_num_updates()}: all training examples are of one class, so that there is "
-            "nothing to learn, and the accuracy means nothing"
-        )
-    elif found >= _LEARNED * guessing:
+    update = f"update {trainer.get_num_updates()}"
+    if len(set(labels)) == 1:
+        LOG.warning(f"{update}: all training examples are of one class, so that the accuracy means nothing")
+        return
+    if by_loss:
+        found, guessing = loss, entropy(labels)
+        compared = f"the training loss is {found:.3f}, and the entropy of the class frequencies is {guessing:.3f}"
+    else:
+        found, guessing = 100 - accuracy, errors_of_guessing(labels)
         compared = (
-            f"the training loss is {found:.3f}, and the entropy of the class frequencies is {guessing:.3f}"
-            if by_loss
-            else f"{found:.1f} % of the answers in training are wrong, and {guessing:.1f} % would be if all were the "
-            "most frequent class"
+            f"{found:.1f} % of the answers in training are wrong, and {guessing:.1f} % would be if all were the most "
+            "frequent class"
         )
+    if found >= _LEARNED * guessing:
         LOG.warning(
-            f"update {trainer.get_num_updates()}: {compared}: the model has not learned the task so far. Another "
-            "learning rate, more updates or a longer pretraining may help"
+            f"{update}: {compared}: the model has not learned the task so far. Another learning rate, more updates or "
+            "a longer pretraining may help"
         )
 
 

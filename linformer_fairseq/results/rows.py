@@ -11,8 +11,8 @@ from linformer_fairseq.files.json_records import load, parse, shortened
 
 SCHEMA = 1
 
-_LATER: dict[str, Any] = {"changed": [], "label_weight": None, "windows": False}
-"""Fields that are left out where they have this value, so that rows of earlier versions stay as they are."""
+_LATER = ("changed", "label_weight", "windows")
+"""Fields that are left out where they say nothing, so that rows of earlier versions stay as they are."""
 
 ProjectedDim = int | list[int] | list[list[int]]
 """k: one for all, one per layer, or one per layer and head."""
@@ -159,8 +159,8 @@ def of_planned(updates: int, planned: int) -> str:
 def to_line(row: Row) -> str:
     """The row as a line of JSON; equal rows give equal lines."""
     fields = dataclasses.asdict(row)
-    for name, usual in _LATER.items():
-        if fields[name] == usual:
+    for name in _LATER:
+        if fields[name] is None or fields[name] is False or fields[name] == []:
             del fields[name]
     return json.dumps(fields, ensure_ascii=False, allow_nan=False) + "\n"
 

@@ -28,7 +28,7 @@ def newest(rows: Iterable[Row]) -> tuple[list[Row], list[str]]:
     for row in rows:
         scale = row.scale
         size = (scale.layers, scale.width, scale.max_update, scale.tokens_per_update)
-        groups.setdefault((row.stage, row.name, row.max_update, *size), []).append(row)
+        groups.setdefault((row.stage, row.name, row.max_update, variant(row), *size), []).append(row)
     kept, notes = [], []
     for group in groups.values():
         kept.append(max(group, key=lambda row: (row.finished, row.started)))
@@ -106,8 +106,8 @@ def _start_without_seed(row: Row) -> str:
     return f"starting from {_SEED.sub('', row.pretrained.run).strip('/_-.')}"
 
 
-def beside_labels(row: Row) -> str:
-    """What a finetuning learned other than the label of each text, such as ", soft labels (weight of labels 0.5)"."""
+def variant(row: Row) -> str:
+    """How a finetuning's examples differ from texts with labels, such as ", soft labels (weight of labels 0.5)"."""
     soft = "" if row.label_weight is None else f", soft labels (weight of labels {row.label_weight:g})"
     return soft + ", windows of texts" * row.windows
 
@@ -134,10 +134,11 @@ def _distinct_name(row: Row, rows: Sequence[Row]) -> str:
     if len({other.lr for other in rows}) > 1 and row.lr is not None:
         name += f", learning rate {row.lr:g}"
     if row.stage == "finetuning":
-        alike = [other for other in rows if (other.stage, other.task) == (row.stage, row.task)]
+        kind = row.stage, row.task, variant(row)
+        alike = [other for other in rows if (other.stage, other.task, variant(other)) == kind]
         if statistics.multimode(other.max_update for other in alike) != [row.max_update] and row.max_update:
             name += f", finetuned for {row.max_update:,} updates"
-    return name + beside_labels(row)
+    return name + variant(row)
 
 
 def identity(model: Model) -> tuple[object, ...]:

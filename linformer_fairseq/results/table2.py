@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from linformer_fairseq.results.paper import SOURCE, TABLE2, TABLE2_NOTES, TASKS, PaperRow
 from linformer_fairseq.results.rows import Row
 from linformer_fairseq.results.selection import (
-    beside_labels,
     changed_settings,
     identity,
     is_untrained,
     model_name,
     newest,
     provenance,
+    variant,
 )
 from linformer_fairseq.results.tables import Table
 
@@ -48,7 +48,7 @@ def table2(rows: Iterable[Row]) -> tuple[list[Table], list[str]]:
     runs, notes = newest(row for row in rows if row.stage == "finetuning" and row.task in TASKS)
     models: dict[tuple[object, ...], list[Row]] = {}
     for row in runs:
-        key = row.scale.label, row.pretrained, identity(row.model), beside_labels(row)
+        key = row.scale.label, row.pretrained, identity(row.model), variant(row)
         models.setdefault(key, []).append(row)
     tables = [_beside_paper([group for group in models.values() if paper_row(group[0])], notes)]
     scales: dict[str, list[list[Row]]] = {}
@@ -70,7 +70,7 @@ def table2(rows: Iterable[Row]) -> tuple[list[Table], list[str]]:
 def paper_row(row: Row) -> PaperRow | None:
     """The paper's row that a finetuning belongs to; None if it belongs to none, or is of another scale or model."""
     model = row.model
-    if not row.scale.paper or model.projection not in (None, "linear") or beside_labels(row):
+    if not row.scale.paper or model.projection not in (None, "linear") or variant(row):
         return None
     found = (model.n, row.table2, model.k, model.sharing)
     return next((p for p in TABLE2 if p.reproduced and (p.n, p.name, p.k, p.sharing) == found), None)
@@ -95,7 +95,7 @@ def _other_scale(label: str, groups: Sequence[list[Row]], notes: list[str]) -> T
     lines = [["n", "Model", *TASKS.values(), "Average"]]
     for group in groups:
         start = f" ({_start(group, groups)})" if _name(group) in doubled else ""
-        name = model_name(group[0].model) + start + beside_labels(group[0])
+        name = model_name(group[0].model) + start + variant(group[0])
         lines.append([str(group[0].model.n), name, *_scores(group, notes)])
     scale = groups[0][0].scale
     if is_untrained(groups[0][0]):
@@ -106,7 +106,7 @@ def _other_scale(label: str, groups: Sequence[list[Row]], notes: list[str]) -> T
 
 
 def _name(group: Sequence[Row]) -> str:
-    return model_name(group[0].model, with_n=True) + beside_labels(group[0])
+    return model_name(group[0].model, with_n=True) + variant(group[0])
 
 
 def _start(group: Sequence[Row], groups: Sequence[list[Row]]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import statistics
 from collections import defaultdict
 from typing import Any
@@ -14,7 +13,6 @@ from tests.docs.pages import REPOSITORY
 
 RESULTS = REPOSITORY / "results" / "learning"
 TASKS = ("sst2", "imdb", "qnli", "qqp")
-NUMBER = re.compile(r"\d+\.\d")
 
 
 def readme_row(name: str) -> list[str]:
@@ -79,12 +77,13 @@ def test_models_without_pretraining_have_the_medians_of_their_runs() -> None:
     for task, cell in zip(TASKS, cells, strict=True):
         ours = found.get(("untrained_linformer_s1", task)) or found["untrained", task]
         theirs = found.get(("untrained_roberta_s1", task))
+        assert len(ours) in (1, 2) and (theirs is None or len(theirs) in (1, 2))
         assert cell == f"{statistics.median(ours):.1f}; {f'{statistics.median(theirs):.1f}' if theirs else '-'}"
 
 
 def test_the_model_of_reviews_has_the_accuracies_of_its_runs() -> None:
-    found = accuracies("tried")
     sst2, imdb, *others = readme_row("`linformer-small`, pretrained further on film reviews")[1:]
     medians = [statistics.median(accuracies("tried", which)["reviews10", "sst2"]) for which in ("best", "final")]
     assert sst2 == f"{medians[0]:.1f} ({medians[1]:.1f})"
-    assert set(map(float, NUMBER.findall(imdb))) <= set(found["reviews10", "imdb"]) and others == ["-", "-"]
+    seeds = [row["accuracy"]["best"] for row in rows("tried") if row["name"] in ("imdb10_s1", "imdb10_s2")]
+    assert imdb == f"{min(seeds)} and {max(seeds)} (two seeds)" and others == ["-", "-"]

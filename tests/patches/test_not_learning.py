@@ -32,7 +32,7 @@ def validated(caplog: pytest.LogCaptureFixture) -> Callable[..., bool]:
         valid: float | None = 0.5,
         labels: Sequence[int] = LABELS,
         soft: bool = False,
-        accuracy: float = 60.0,
+        accuracy: float | None = 60.0,
     ) -> bool:
         task = SimpleNamespace(
             cfg=SimpleNamespace(num_classes=len(set(labels)), data="task"),
@@ -57,7 +57,8 @@ def validated(caplog: pytest.LogCaptureFixture) -> Callable[..., bool]:
         metrics.reset()
         with caplog.at_level(logging.WARNING), metrics.aggregate("train"):
             metrics.log_scalar("loss", loss)
-            metrics.log_scalar("accuracy", accuracy)
+            if accuracy is not None:  # fairseq logs it if the criterion counts right answers
+                metrics.log_scalar("accuracy", accuracy)
             assert program.validate_and_save(cfg, trainer, task, None) == ([valid], False)
         return SAID in caplog.text
 
@@ -76,6 +77,9 @@ def test_with_soft_labels_the_errors_are_compared(
     assert validated(0.1, soft=True, accuracy=60.0) and "40.0 % of the answers" in caplog.text
     assert validated(0.1, soft=True, accuracy=60.5)
     assert not validated(1.0, soft=True, accuracy=61.0)
+    assert validated(0.1, soft=True, accuracy=80.0, labels=[0] * 80 + [1] * 20)
+    assert not validated(0.1, soft=True, accuracy=None)
+    assert not validated(0.1, soft=True, labels=[0] * 9) and "one class" in caplog.text
 
 
 def test_one_class_is_said_and_no_loss(validated: Callable[..., bool], caplog: pytest.LogCaptureFixture) -> None:

@@ -59,15 +59,17 @@ def test_a_longer_finetuning_is_not_one_more_seed() -> None:
 
 def test_a_finetuning_that_learns_more_than_labels_is_not_one_more_seed() -> None:
     taught = dataclasses.replace(ROWS[1], name="taught", label_weight=0.5)
-    windows = dataclasses.replace(ROWS[1], name="windows", seed=3, windows=True)
-    (table,), _ = accuracy_table([*ROWS, taught, windows])
+    windows = dataclasses.replace(ROWS[1], name="windows", seed=3, windows=True, max_update=1300)
+    of_one_name = dataclasses.replace(taught, name=ROWS[1].name, identity="1" * 16, seed=4)
+    (table,), notes = accuracy_table([*ROWS, taught, windows, of_one_name])
     name = "Linformer, n = 256, k = 64, layerwise"
     assert {row[0]: row[1] for row in table.rows if row[0].startswith(name)} == {
         name: "74.5 (74.0 to 75.0, 2)",
-        f"{name}, soft labels (weight of labels 0.5)": "75.0",
+        f"{name}, soft labels (weight of labels 0.5)": "75.0 (75.0 to 75.0, 2)",
         f"{name}, windows of texts": "75.0",
         f"{name}, no pretraining": "60.0",
     }
+    assert not any("are called" in note for note in notes)
 
 
 def test_of_two_lengths_none_is_the_usual_one() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -112,29 +113,41 @@ def test_each_window_has_those_of_its_text(prepare: Callable[..., Path], sst2: P
     np.testing.assert_allclose(data.soft_labels("train")[:, 0], expected, atol=1e-6)
 
 
-@pytest.mark.parametrize(("moved", "agree"), [(False, 3), (True, 1)])
+@pytest.mark.parametrize(
+    ("good", "agree", "warned"), [([0.9, 0.8, 0.4, 0.1], 4, False), ([0.9, 0.4, 0.2, 0.6], 2, True)]
+)
 def test_how_many_agree_with_the_labels_is_said(
     prepare: Callable[..., Path],
-    glue: Callable[..., Path],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-    moved: bool,
+    good: list[float],
     agree: int,
+    warned: bool,
 ) -> None:
-    texts = "sentence\tlabel\ngood\t1\nfine\t1\nbad\t0\npoor\t0\n"
-    source = glue("SST-2", train=texts, dev=texts)
-    names = (prepare("sst2", source) / "ids" / "train.txt").read_text().split()
-    ones = [0.9, 0.4, 0.2, 0.1]
-    rows = [f"{name}\t{1 - one}\t{one}" for name, one in zip(names, ones[::-1] if moved else ones, strict=True)]
-    folder = prepare("sst2", source, options=("--soft-labels", table(tmp_path, *rows, header="id\t0\t1")))
+    texts = tmp_path / "train.tsv", tmp_path / "valid.tsv"
+    texts[0].write_text("good\tfine\ngood\tbest\nbad\tpoor\nbad\tworst\n")
+    texts[1].write_text("bad\tweak\n")
+    teacher = table(tmp_path, *(f"{n}\t{one}\t{1 - one}" for n, one in enumerate(good)), header="id\tgood\tbad")
+    folder = prepare("tsv", *texts, options=("--soft-labels", teacher))
     splits = json.loads((folder / "manifest.json").read_text())["splits"]
     assert [splits[name]["agree with their soft labels"] for name in ("train", "valid")] == [agree, None]
     said = capsys.readouterr().out
     assert f"{agree} ({25 * agree}.0 %)" in said
-    assert ("warning: the soft labels" in said) == moved
+    assert ("warning: the soft labels" in said) == warned
 
 
-@pytest.mark.parametrize("wrong", [(np.nan, 1), (0.5, 0.6), (-0.5, 1.5)])
+def test_one_class_is_no_reason_to_doubt_the_teacher(
+    prepare: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = tmp_path / "train.tsv", tmp_path / "valid.tsv"
+    for path in texts:
+        path.write_text(f"good\t{path.stem}\n")
+    prepare("tsv", *texts, options=("--soft-labels", table(tmp_path, "0\t1", header="id\tgood")))
+    said = capsys.readouterr().out
+    assert "warning: every example" in said and "warning: the soft labels" not in said
+
+
+@pytest.mark.parametrize("wrong", [(np.nan, 1), (0.5, 0.6), (-0.5, 1.5), (np.inf, -np.inf), (3e38, 3e38)])
 def test_what_are_no_probabilities_is_named(
     prepare: Callable[..., Path], sst2: Path, wrong: tuple[float, float]
 ) -> None:
@@ -149,31 +162,52 @@ def test_what_are_no_probabilities_is_named(
 
 
 def header(shape: str) -> bytes:
-    text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, ".ljust(117) + "\n"
+    text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
     return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
 
 
+HALVES = np.full((3, 2), 0.5, np.float32)
+
+
 @pytest.mark.parametrize(
-    "content",
+    ("content", "message"),
     [
-        b"",
-        b"\x93NUMPY\x01\x00v",
-        ZIP,
-        header("(3, 2)"),
-        header("(4000000000000, 2) }"),
-        header("(3, 2) }") + bytes(23),
-        "other",
-        "double",
+        (b"", "damaged"),
+        (b"\x93NUMPY\x01\x00v", "damaged"),
+        (ZIP, "damaged"),
+        (header("(3, 2)").replace(b"}", b" "), "damaged"),
+        (header("(4000000000000, 2)"), r"float32 .4000000000000, 2., expected float32 .3, 2. by rows"),
+        (header("(3, 2)") + bytes(23), "23 bytes of numbers"),
+        (header("(3, 2)") + bytes(25), "25 bytes of numbers"),
+        (np.zeros((3, 3), np.float32), r"float32 .3, 3., expected float32 .3, 2."),
+        (HALVES[:2], r"float32 .2, 2., expected float32 .3, 2."),
+        (np.asfortranarray(HALVES), "expected float32 .* by rows"),
+        (HALVES.astype(np.float64), "float64 .*, expected float32"),
     ],
 )
-def test_damaged_ones_are_named(prepare: Callable[..., Path], sst2: Path, content: bytes | str) -> None:
+def test_damaged_ones_are_named(
+    prepare: Callable[..., Path], sst2: Path, content: bytes | np.ndarray, message: str
+) -> None:
     data = read_task(prepare("sst2", sst2))
     path = data.folder / "soft_labels" / "train.npy"
     path.parent.mkdir()
     if isinstance(content, bytes):
         path.write_bytes(content)
     else:
-        examples = len((data.folder / "ids" / "train.txt").read_text().split())
-        np.save(path, np.zeros((examples, 3), np.float32) if content == "other" else np.zeros((examples, 2)))
-    with pytest.raises(UserError, match=r"soft_labels/train.npy: .*prepare the task again"):
+        np.save(path, content)
+    with pytest.raises(UserError, match=f"soft_labels/train.npy: .*{message}.*prepare the task again"):
+        data.soft_labels("train")
+
+
+def test_a_file_that_cannot_be_read_is_named(prepare: Callable[..., Path], sst2: Path, monkeypatch: Any) -> None:
+    data = read_task(prepare("sst2", sst2))
+    path = data.folder / "soft_labels" / "train.npy"
+    path.parent.mkdir()
+    np.save(path, HALVES)
+
+    def fail(self: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", fail)
+    with pytest.raises(UserError, match="soft_labels/train.npy: cannot be read: Permission denied"):
         data.soft_labels("train")
