@@ -23,7 +23,7 @@ def demo(parser: argparse.ArgumentParser) -> None:
     for a classifier, it classifies a text, a pair of texts, or each line of a file. For both, it shows the attention
     of a text to the k projected rows, as a heat map for each layer and head.
 
-    By default, only this machine can open the page; there is no password. A request may have up to 2 MiB of text.
+    By default, only this machine can open the page; there is no password. A file may have up to 2 MiB.
     """
     _model(parser, "checkpoint of a pretraining, or of a finetuning with --task sentence_prediction")
     parser.set_defaults(compile_encoder=False)
