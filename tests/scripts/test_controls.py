@@ -74,7 +74,7 @@ def _cut_off(path: Path) -> None:
     ("break_it", "message"),
     [
         (shutil.rmtree, "no such file; expected a task's folder"),
-        (lambda data: _prepare_again(data), "are not truncated"),
+        (_prepare_again, "are not truncated"),
         (lambda data: _prepare_again(data, "--max-positions", "6", "--cut", "windows"), "are not truncated"),
         (lambda data: (data / "sentencepiece.bpe.model").unlink(), "sentencepiece.bpe.model"),
         (lambda data: _cut_off(data / "input0" / "valid.bin"), "valid.bin"),
