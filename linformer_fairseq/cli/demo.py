@@ -6,6 +6,8 @@ import argparse
 import os
 import signal
 import sys
+from collections.abc import Callable
+from types import FrameType
 
 from linformer_fairseq.cli.loading import load_either
 from linformer_fairseq.demo.answers import Answers
@@ -24,14 +26,18 @@ def run(arguments: argparse.Namespace) -> int:
         server.values, server.answers = {"/api/model": answers.model()}, answers.routes()
         if not server.local:
             print(f"--host {arguments.host}: whoever reaches this address can use the model", file=sys.stderr)
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends it as Ctrl-C does
+        _handle(server.stop)
         print(f"{arguments.checkpoint}: {server.url} (end with Ctrl-C)", flush=True)
+        server.serve()
+        _handle(signal.default_int_handler)
         try:
-            server.serve_forever()
-        except KeyboardInterrupt:
-            try:
-                server.finish()
-            except KeyboardInterrupt:  # the answer takes too long for the user; torch would abort in a normal end
-                sys.stderr.flush()
-                os._exit(128 + signal.SIGINT)
+            server.finish()
+        except KeyboardInterrupt:  # the answer takes too long for the user; torch would abort in a normal end
+            sys.stderr.flush()
+            os._exit(128 + signal.SIGINT)
     return 0
+
+
+def _handle(handler: Callable[[int, FrameType | None], object]) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, handler)

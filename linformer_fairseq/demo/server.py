@@ -76,7 +76,7 @@ class Refusal(Exception):
 
 
 class Server(ThreadingHTTPServer):
-    """Listens from the beginning, and replies while ``serve_forever`` runs.
+    """Listens from the beginning, and replies while `serve` runs.
 
     Args:
         host: name or address to listen on.
@@ -87,12 +87,14 @@ class Server(ThreadingHTTPServer):
     """
 
     daemon_threads = True  # an open connection does not hold up the end
+    timeout = 0.1  # seconds until `serve` looks again whether it is to end
 
     def __init__(self, host: str, port: int) -> None:
         self.values: Mapping[str, object] = {}
         """What GET replies, by path, beside the page."""
         self.answers: Mapping[str, Answer] = {}
         """What answers POST, by path; one at a time."""
+        self._stopped = False
         self._computing = threading.Lock()
         self._unsent = 0
         self._sent = threading.Condition()
@@ -118,6 +120,15 @@ class Server(ThreadingHTTPServer):
         """Where the page is."""
         host = str(self.server_address[0])
         return f"http://{f'[{host}]' if ':' in host else host}:{self.server_port}/"
+
+    def serve(self) -> None:
+        """Reply to requests until `stop` is called."""
+        while not self._stopped:
+            self.handle_request()
+
+    def stop(self, *_: object) -> None:
+        """Let `serve` end; also a handler of signals, where an exception could come while `socketserver` catches it."""
+        self._stopped = True
 
     def answer(self, path: str, value: object) -> bytes:
         """The JSON of the answer to a value."""

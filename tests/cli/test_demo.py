@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable
+from http.server import ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
@@ -28,6 +33,15 @@ def address_of(process: Forked) -> str:
         assert process.poll() is None and time.monotonic() < end, process.printed
         time.sleep(0.05)
     return found[0]
+
+
+def ask(port: int) -> None:
+    """Ask a server for its model, once it listens; the reply may be lost."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError), urlopen(f"http://127.0.0.1:{port}/api/model", timeout=60):
+            return
+        time.sleep(0.05)
 
 
 @pytest.mark.slow
@@ -80,6 +94,40 @@ def test_a_classifier_has_its_classes(tmp_path: Path, start_fairseq: Callable[..
         assert found["labels"] == ["0", "1"] and found["routes"] == ["/api/attention", "/api/classify"]
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
+
+
+def test_a_signal_while_a_request_begins_ends_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begin = ThreadingHTTPServer.process_request
+    again: list[int] = []
+
+    def begin_and_end(server: ThreadingHTTPServer, request: Any, address: Any) -> None:
+        begin(server, request, address)
+        while request.fileno() != -1:  # its thread has not replied yet
+            time.sleep(0.01)
+        time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def watch() -> None:
+        again.append(signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    client, watchdog = threading.Thread(target=ask, args=(port,)), threading.Timer(30, watch)
+    watchdog.daemon = True
+    monkeypatch.setattr(ThreadingHTTPServer, "process_request", begin_and_end)
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        client.start()
+        watchdog.start()
+        assert cli.main(["demo", "linformer-small", "--port", str(port)]) == 0
+    finally:
+        watchdog.cancel()
+        client.join()
+    assert not again, capsys.readouterr().err
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_what_is_wrong_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

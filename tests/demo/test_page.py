@@ -27,10 +27,10 @@ EVIL = "<img src=x onerror=\"document.title='hurt'\"> <b>the</b> value"
 def served(answers: Answers) -> Iterator[Server]:
     with Server("127.0.0.1", 0) as server:
         server.values, server.answers = {"/api/model": answers.model()}, answers.routes()
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread = threading.Thread(target=server.serve)
         thread.start()
         yield server
-        server.shutdown()
+        server.stop()
         thread.join()
 
 

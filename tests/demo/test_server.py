@@ -44,14 +44,15 @@ class running:
     def __init__(self, host: str) -> None:
         self.server = Server(host, 0)
         self.server.values, self.server.answers = {"/api/model": {"n": 8}}, {"/api/count": count}
-        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
+        self.server.timeout = 0.01
+        self.thread = threading.Thread(target=self.server.serve)
 
     def __enter__(self) -> Server:
         self.thread.start()
         return self.server
 
     def __exit__(self, *error: object) -> None:
-        self.server.shutdown()
+        self.server.stop()
         self.thread.join()
         self.server.server_close()
 
