@@ -19,6 +19,8 @@ from linformer_fairseq.files.names import last_name
 from linformer_fairseq.files.shipped import shipped_models
 from linformer_fairseq.launch.explaining import with_path
 
+_BATCH, _UPDATE = 16384, 131072
+"""Tokens of a batch and of an update of experiment=converted/linformer."""
 _HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 
 
@@ -89,8 +91,19 @@ def _report(record: dict[str, Any], out: Path) -> Iterator[str]:
     yield f"all of this is recorded in {out / RECORD}"
     folder = shlex.quote(str(out))
     yield f"to continue training, on data prepared with this tokenizer (linformer data binarize --tokenizer {folder}):"
-    start = shlex.quote(with_path("pretrained", out))
-    yield (
-        f"  linformer pretrain experiment=converted/linformer {start} task.data=work/bin "
-        f"task.tokens_per_sample={choices['max_positions']} run_config=gpu"
-    )
+    words = continued(out, choices["max_positions"])
+    yield f"  linformer pretrain {shlex.join(words)} run_config=gpu"
+
+
+def continued(out: Path, n: int) -> list[str]:
+    """Arguments of `linformer pretrain` that train the result further, with data in ``work/bin``."""
+    words = [
+        "experiment=converted/linformer",
+        with_path("pretrained", out),
+        "task.data=work/bin",
+        f"task.tokens_per_sample={n}",
+    ]
+    batch = max(1, _BATCH // n) * n
+    if batch != _BATCH:  # n does not divide it
+        words += [f"run.tokens_per_batch={batch}", f"run.tokens_per_update={round(_UPDATE / batch) * batch}"]
+    return words

@@ -12,6 +12,7 @@ import torch
 from data_prep import binarize, prepare_task
 from linformer_fairseq import cli
 from linformer_fairseq.checkpoints.reading import read_checkpoint
+from linformer_fairseq.cli.convert import continued
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch import complete, compose
 from tests.conversion.sources import N, make_huggingface
@@ -53,6 +54,18 @@ def test_pretraining_goes_on_from_it(
     assert after["optimizer_history"][-1]["num_updates"] == 2
     for name, tensor in before.items():
         torch.testing.assert_close(after["model"][name], tensor, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("n", [12, 500, 512, 4096, 30_000])
+def test_what_convert_proposes_is_accepted(n: int) -> None:
+    words = continued(Path("a folder's"), n)
+    config = compose("pretraining", [*words, "run_config=gpu"])
+    assert config.pretrained == "a folder's" and config.task.tokens_per_sample == n
+    batch = config.dataset.batch_size * n
+    assert batch == config.run.tokens_per_batch <= max(16384, n)
+    assert config.optimization.update_freq == [config.run.tokens_per_update / batch]
+    assert abs(config.run.tokens_per_update - 131072) <= batch / 2
+    assert (len(words) > 4) == (n in (12, 500, 30_000))
 
 
 @pytest.mark.parametrize(
