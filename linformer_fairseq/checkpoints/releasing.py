@@ -1,14 +1,14 @@
-"""Makes the folder of a released model from a checkpoint and the folder of its training data."""
+"""Makes the folder of a released model from one or several checkpoints and the folder of their training data."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from linformer_fairseq.checkpoints.averaging import averaged
 from linformer_fairseq.checkpoints.dictionaries import check_classes, check_tokens
-from linformer_fairseq.checkpoints.reading import read_checkpoint
 from linformer_fairseq.checkpoints.released_file import released
 from linformer_fairseq.checkpoints.released_folder import known_inputs, tokenizer_files
 from linformer_fairseq.files.atomic import new_folder
@@ -19,7 +19,7 @@ from linformer_fairseq.files.weight_names import HEADS, TOKENS, head_output
 _DICTIONARIES = ("dict.txt", "input0/dict.txt", "label/dict.txt")
 
 
-def release(checkpoint: Path, data: Path, out: Path) -> list[Path]:
+def release(checkpoint: Path, data: Path, out: Path, others: Sequence[Path] = ()) -> list[Path]:
     """Make the folder of a released model, atomically.
 
     Args:
@@ -27,12 +27,13 @@ def release(checkpoint: Path, data: Path, out: Path) -> list[Path]:
         data: the folder of its training data, with dictionaries and tokenizer. How the inputs of a
             task were prepared is kept.
         out: the folder, which must not exist.
+        others: more checkpoints of the same model: the mean of the weights of all is released.
 
     Returns:
         the files in it.
 
     Raises:
-        ValueError: ``out`` exists, ``data`` has no dictionary or no tokenizer, or the checkpoint cannot be used; the
+        ValueError: ``out`` exists, ``data`` has no dictionary or no tokenizer, or a checkpoint cannot be used; the
             message names it.
         UserError: the checkpoint was trained with other dictionaries.
         OSError: a file cannot be read or written.
@@ -42,7 +43,7 @@ def release(checkpoint: Path, data: Path, out: Path) -> list[Path]:
         raise ValueError(f"{data}: expected the folder of the training data, with dict.txt or input0/dict.txt")
     tokenizer = tokenizer_files(data)
     with new_folder(out) as folder:
-        state = read_checkpoint(checkpoint)
+        state = averaged([checkpoint, *others])
         classifies = any(name.startswith(HEADS) for name in state["model"])
         if "input0/dict.txt" not in dictionaries and classifies:
             raise ValueError(f"{data}: expected the folder of the classifier's task, with input0/dict.txt")

@@ -23,6 +23,7 @@ from linformer_fairseq.checkpoints.releasing import release
 from linformer_fairseq.files import run_record
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.locks import Lock
+from linformer_fairseq.launch.pretrained import read_pretrained
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -31,8 +32,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _release(arguments: argparse.Namespace) -> int:
+    first, *others = map(existing_weights, arguments.checkpoints)
+    if others:
+        model = read_pretrained(first)
+        for other in others:
+            remedy = f"{other} is of another model, and only weights of the same model have a mean"
+            model.model_options(read_pretrained(other).options, remedy)
     try:
-        for path in release(existing_weights(arguments.checkpoint), arguments.data, arguments.out):
+        for path in release(first, arguments.data, arguments.out, others):
             print(f"{path}: {path.stat().st_size:,} bytes")
     except ValueError as error:
         raise UserError(str(error)) from error

@@ -16,15 +16,18 @@ from linformer_fairseq.checkpoints.reading import CheckpointError, read_checkpoi
 from linformer_fairseq.checkpoints.released_file import read_released, released
 from linformer_fairseq.checkpoints.released_folder import training_data
 from linformer_fairseq.checkpoints.releasing import release
+from linformer_fairseq.checkpoints.writing import write_checkpoint as save_checkpoint
 from linformer_fairseq.cli import main
 from linformer_fairseq.evaluation import load_classifier, predict, read_finetuned
 from linformer_fairseq.files import shipped as shipped_module
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.task_data import read_task
+from linformer_fairseq.files.weight_names import OUTPUT, OUTPUT_BIAS, TOKENS
 from linformer_fairseq.launch.pretrained import read_pretrained
 from linformer_fairseq.launch.resolvers import run_of
 from linformer_fairseq.models import LinformerRobertaModel
 from tests.data_prep.small_tokenizers import make_sentencepiece
+from tests.messages import says
 from tests.models import write_checkpoint
 from tests.mutations import damaged
 from tests.prepared_task import qqp
@@ -199,6 +202,48 @@ def test_of_a_run_the_best_checkpoint_is_released(folders: Folders, tmp_path: Pa
     assert main(words) == 0
     ours, theirs = (read_checkpoint(folder / shipped_module.WEIGHTS)["model"] for folder in (tmp_path / "new", model))
     assert ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_of_several_checkpoints_the_mean_is_released(folders: Folders, tmp_path: Path) -> None:
+    data, path, _ = folders
+    added = {"more.pt": 0.25, "most.pt": 0.5}
+    for name, step in added.items():
+        state = read_checkpoint(path)
+        for key, weight in state["model"].items():
+            state["model"][key] = weight + step if weight.is_floating_point() else weight
+        save_checkpoint(state, tmp_path / name)
+    words = [*map(str, (path, *(tmp_path / name for name in added))), "--data", str(data), "--out"]
+    assert main(["checkpoint", "release", *words, str(tmp_path / "mean")]) == 0
+    one, mean = read_checkpoint(path)["model"], read_checkpoint(tmp_path / "mean" / shipped_module.WEIGHTS)["model"]
+    assert one.keys() == mean.keys()
+    for name, weight in one.items():
+        wanted = weight + 0.25 if weight.is_floating_point() else weight
+        torch.testing.assert_close(mean[name].to(weight.dtype), wanted, atol=2e-3, rtol=0)
+    assert torch.equal(mean[OUTPUT], mean[TOKENS])
+
+
+def test_only_checkpoints_of_one_model_have_a_mean(
+    folders: Folders, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, path, _ = folders
+
+    def said(other: Path) -> str:
+        words = ["checkpoint", "release", str(path), str(other), "--data", str(data), "--out", str(tmp_path / "new")]
+        assert main(words) == 1 and not (tmp_path / "new").exists()
+        return capsys.readouterr().err
+
+    shorter = write_checkpoint(data, tmp_path / "shorter.pt", "--max-positions", "64")
+    assert says(said(shorter), "model.max_positions=64", "max_positions=128", shorter)
+    affine = write_checkpoint(data, tmp_path / "paper.pt", "--max-positions", "128", "--row-weights", "free")
+    assert says(said(affine), "model.row_weights=free", affine)
+    state = read_checkpoint(path)
+    del state["model"][OUTPUT_BIAS]
+    save_checkpoint(state, tmp_path / "without.pt")
+    assert says(said(tmp_path / "without.pt"), "without.pt", f"no weight {OUTPUT_BIAS}", path)
+    state["model"][OUTPUT_BIAS] = torch.zeros(3)
+    save_checkpoint(state, tmp_path / "other.pt")
+    assert says(said(tmp_path / "other.pt"), "other.pt", f"{OUTPUT_BIAS} of shape (3,)", path)
+    assert says(said(tmp_path / "missing.pt"), "missing.pt")
 
 
 def test_what_cannot_be_released_is_named(folders: Folders, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -79,7 +79,7 @@ def checkpoint(parser: argparse.ArgumentParser) -> None:
 
     `linformer checkpoint release CHECKPOINT --data DATA --out DIR` exports a model to a folder: the weights in half
     precision without the optimizer state, the dictionary and the tokenizer. The folder can be passed to
-    `from_pretrained`, `pretrained=` and `linformer evaluate`.
+    `from_pretrained`, `pretrained=` and `linformer evaluate`. Of several checkpoints, it is the mean of their weights.
     """
     actions = parser.add_subparsers(title="actions", metavar="ACTION", dest="action", required=True)
     verify = actions.add_parser(
@@ -102,9 +102,11 @@ def checkpoint(parser: argparse.ArgumentParser) -> None:
         "options of the model, a checksum; no optimizer state, no pickle), the dictionary and the tokenizer.",
     )
     release.add_argument(
-        "checkpoint",
+        "checkpoints",
+        nargs="+",
         metavar="CHECKPOINT",
-        help="checkpoint of a pretraining or finetuning, or its run folder (its checkpoint_best.pt)",
+        help="checkpoint of a pretraining or finetuning, or its run folder (its checkpoint_best.pt); of several of "
+        "the same model, the mean of their weights is exported, with the options of the first",
     )
     release.add_argument("--data", type=Path, required=True, metavar="DIR", help="the data folder it was trained on")
     release.add_argument("--out", type=Path, required=True, metavar="DIR", help="new folder for the model")
