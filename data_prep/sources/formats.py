@@ -125,7 +125,7 @@ def _lines(pieces: Iterator[Piece], name: str, limits: Limits) -> Iterator[Piece
     for piece in pieces:
         line, offset = piece.line, piece.offset
         for data in piece.data.split(b"\n")[:-1]:
-            if len(data) > limits.max_document_bytes:
+            if len(data) - data.endswith(b"\r") > limits.max_document_bytes:
                 raise too_long(name, line, limits.max_document_bytes)
             if data and not data.isspace():
                 yield Piece(data, line, offset)

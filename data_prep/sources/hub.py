@@ -79,7 +79,7 @@ def _joined(lines: Iterator[Record], limits: Limits) -> Iterator[Record]:
         if line.text.strip():
             run.append(line)
             size += len(line.text.encode()) + 1
-            if size > limits.max_document_bytes:
+            if size - 1 > limits.max_document_bytes:  # the last line has no end
                 most = f"{limits.max_document_bytes:,} bytes"
                 raise UserError(
                     f"{run[0].where}: the document that begins here is longer than {most}; raise --max-document-bytes "

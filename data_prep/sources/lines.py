@@ -76,7 +76,7 @@ def line_pieces(stream: Readable, name: str, limits: Limits, errors: Errors) -> 
         else:
             rest.append(block)
             held += len(block)
-        if held > limits.max_document_bytes:
+        if held > limits.max_document_bytes + len(b"\r"):
             raise too_long(name, line, limits.max_document_bytes)
         block = stream.read(limits.block_bytes)
     if held:
@@ -98,7 +98,7 @@ def cut_blocks(
         The block without its last line end, and whether a separator followed it (not so at the end of the file).
 
     Raises:
-        UserError: a block over the limit.
+        UserError: a block over the limit, to which the end of its last line does not count.
     """
     pending: list[bytes] = []
     held, first_line, first_offset = 0, 1, 0
@@ -113,10 +113,8 @@ def cut_blocks(
                 pending, held = [], 0
             else:
                 block, first_line, first_offset = data[position:end], line, piece.offset + position - 1
-            if len(block) > limit:
-                raise too_long(name, first_line, limit)
             if block:
-                yield Piece(block.rstrip(b"\r\n"), first_line, first_offset), True
+                yield _whole(Piece(block.rstrip(b"\r\n"), first_line, first_offset), name, limit), True
             line += data.count(b"\n", position, match.end())
             position = match.end()
         if position < len(data):
@@ -124,10 +122,19 @@ def cut_blocks(
                 first_line, first_offset = line, piece.offset + position - 1
             pending.append(data[position:])
             held += len(data) - position
-            if held > limit:
+            if held > limit + len(b"\r\n"):
                 raise too_long(name, first_line, limit)
     if pending:
-        yield Piece(b"".join(pending).rstrip(b"\r\n"), first_line, first_offset), False
+        yield _whole(Piece(b"".join(pending).rstrip(b"\r\n"), first_line, first_offset), name, limit), False
+
+
+def _whole(block: Piece, name: str, limit: int) -> Piece:
+    """Raises:
+    UserError: the block is over the limit.
+    """
+    if len(block.data) > limit:
+        raise too_long(name, block.line, limit)
+    return block
 
 
 def decode(piece: Piece, name: str, errors: Errors) -> tuple[str, bool]:

@@ -62,6 +62,16 @@ def test_a_json_line_over_the_limit_is_named(block: int) -> None:
         list(read_json_lines(io.BytesIO(raw), "f", options, "strict", 0))
 
 
+@pytest.mark.parametrize("block", [1, 8, 1 << 20])
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"])
+def test_a_json_line_of_exactly_the_limit_is_read(end: bytes, block: int) -> None:
+    line = b'{"text": "' + b"x" * 52 + b'"}'
+    (record,) = read_json_lines(io.BytesIO(line + end), "f", ReadOptions(Limits(64, block)), "strict", 0)
+    assert record.text == "x" * 52
+    with pytest.raises(UserError, match="longer than 63 bytes"):
+        list(read_json_lines(io.BytesIO(line + end), "f", ReadOptions(Limits(63, block)), "strict", 0))
+
+
 def test_an_array_over_several_lines_is_recognised() -> None:
     with pytest.raises(UserError, match="line 1, column 2: not JSON.* jq"):
         read(read_json_lines, '[\n {"text": "a"}\n]')

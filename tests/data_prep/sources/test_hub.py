@@ -14,6 +14,10 @@ from typing import Any
 
 import pytest
 
+from data_prep.sources.hub import _joined
+from data_prep.sources.lines import Limits
+from data_prep.sources.source import Record
+from linformer_fairseq.files.errors import UserError
 from tests.data_prep.hub_server import HubServer, closed_port_endpoint, hub_environment, parquet_bytes
 
 pytest.importorskip("datasets")
@@ -161,6 +165,13 @@ def test_other_formats_and_splits(read: Any) -> None:
     assert texts(read["hub:me/records,field=body,split=test", 0]) == [["three"]]
     assert texts(read["hub:me/text", 0]) == [["First line.\nsecond line.", "Next document.", "Third."]]
     assert texts(read["hub:me/text", 2]) == [["Third."]]
+
+
+def test_lines_that_make_a_document_of_exactly_the_limit() -> None:
+    lines = [Record("first", "row 1"), Record("next", "row 2"), Record("", "row 3"), Record("more", "row 4")]
+    assert [record.text for record in _joined(iter(lines), Limits(10))] == ["first\nnext", "more"]
+    with pytest.raises(UserError, match="^row 1: the document that begins here is longer than 9 bytes"):
+        list(_joined(iter(lines), Limits(9)))
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,16 @@ def test_a_document_over_the_limit_is_named(raw: bytes, line: int, block: int) -
     assert len(read(raw, block=block, limit=120)) >= 2
 
 
+@pytest.mark.parametrize("end", ["", "\n", "\r\n", "\n\nmore\n", "\r\n\r\nmore\r\n"])
+@pytest.mark.parametrize("document", ["x" * 64, "line\n" * 12 + "last"])
+@pytest.mark.parametrize("block", [1, 65, 1000])
+def test_a_document_of_exactly_the_limit_is_read_wherever_it_stands(document: str, end: str, block: int) -> None:
+    raw = ("a\n\n" + document + end).encode()
+    assert read(raw, block=block, limit=64)[1].text == document
+    with pytest.raises(UserError, match="t.txt, line 3: the document .* longer than 63 bytes"):
+        read(raw, block=block, limit=63)
+
+
 _PEAK = r"""
 import re, sys
 from pathlib import Path
