@@ -22,7 +22,10 @@ class Seen:
             UserError: the file is damaged, or cannot be written.
         """
         self._path = path
-        self._table = sqlite3.connect(path, isolation_level=None)
+        try:
+            self._table = sqlite3.connect(path, isolation_level=None)
+        except sqlite3.DatabaseError as error:
+            raise self._explained(error) from None
         try:
             self._table.execute("PRAGMA journal_mode = WAL")
             # What was saved is there after a crash of the machine, too.
@@ -33,6 +36,7 @@ class Seen:
             )
             self._table.execute("BEGIN")
         except sqlite3.DatabaseError as error:
+            self._table.close()
             raise self._explained(error) from None
 
     def is_first(self, digest: bytes, position: int) -> bool:
@@ -62,7 +66,6 @@ class Seen:
         self._table.execute("BEGIN")
 
     def _explained(self, error: sqlite3.DatabaseError) -> UserError:
-        self._table.close()
         if isinstance(error, sqlite3.OperationalError):
             return UserError(f"{self._path}: {error}; make room and run the same command again")
         return UserError(

@@ -33,3 +33,9 @@ def test_a_full_disk_is_said(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="full.*run the same command again"):
         for number in range(10_000):
             seen.is_first(number.to_bytes(16, "big"), number)
+    seen.close()
+
+
+def test_a_table_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="seen: unable to open.*run the same command again"):
+        Seen(tmp_path / "missing" / "seen")  # as where the disk has no room for one more file
