@@ -14,6 +14,7 @@ tasks add it.
 
 import io
 import math
+import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -47,8 +48,9 @@ _THREADS = 2
 # sentencepiece is slow on long lines (quadratic in their length) and silently drops those over its limit. It works on
 # single words, so that cutting lines at spaces does not matter.
 _LONGEST_LINE = 1_000
-# Lines with this character (U+2585), which it uses itself, it drops silently, too.
-_RESERVED = "\u2585"
+# Blanks take the place of U+2585, which it uses itself (lines with it are dropped silently, too), and of white space
+# that some normalizations keep: a piece with it does not fit into dict.txt. In text, the model spells both in bytes.
+_NO_PIECE = re.compile(r"\u2585|[^\S ]")
 _CLEAN = "make clean text of it with linformer data corpus"
 
 
@@ -118,7 +120,7 @@ def _train(lines: list[str], options: TrainingOptions) -> bytes:
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=(part for line in lines for part in _bearable(line.replace(_RESERVED, " "))),
+            sentence_iterator=(part for line in lines for part in _bearable(_NO_PIECE.sub(" ", line))),
             model_writer=model,
             model_type=options.algorithm,
             vocab_size=options.vocab_size,

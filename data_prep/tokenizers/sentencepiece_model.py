@@ -33,7 +33,7 @@ def pieces_of(processor: sentencepiece.SentencePieceProcessor, model: Path) -> d
         if any(character.isspace() for character in piece):
             raise UserError(
                 f"{model}: its piece {piece!r} holds white space, at which fairseq would cut it; "
-                "train on cleaned text (`linformer data corpus` does that)"
+                "train another model with `linformer data vocabulary`"
             )
         pieces[index] = piece
     return pieces

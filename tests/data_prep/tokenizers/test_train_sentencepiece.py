@@ -53,6 +53,14 @@ def test_lines_with_the_character_of_sentencepiece_itself_count(tmp_path: Path) 
     assert "\u2581quagga" in dictionary.read_symbols(tmp_path / "out" / "dict.txt")
 
 
+@pytest.mark.parametrize("normalization", ["nmt_nfkc", "identity"])
+def test_white_space_is_no_piece(tmp_path: Path, normalization: str) -> None:
+    """fairseq would cut a line of dict.txt there; what is no piece is spelled in bytes."""
+    text = write(tmp_path / "b.txt", [*make_documents(300), *["odd\x85next\xa0to\tthis\u2028end"] * 300])
+    tokenizer = train([text], tmp_path / "out", options(normalization=normalization))
+    assert tokenizer.decode(tokenizer.encode("odd\x85next")) == "odd\x85next"
+
+
 def test_text_that_changes_meanwhile_is_refused(tmp_path: Path, text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(text.read_bytes())
