@@ -7,7 +7,7 @@ from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.text import BYTE_ORDER_MARK, not_utf8, refuse_utf16, zero_byte
 
 MAX_LINE = 16 * 2**20
-"""Bytes; the longest row of the official files has less than 5,000."""
+"""Bytes without the line's end; the longest row of the official files has less than 5,000."""
 
 
 def decode(raw: bytes, file: str, errors: str, line: int = 1, offset: int = 0) -> str:
@@ -45,13 +45,13 @@ def read_lines(stream: IO[bytes], file: str, errors: str) -> Iterator[tuple[int,
         UserError: empty, not UTF-8, binary, or a line beyond any sense.
     """
     number = offset = 0
-    while raw := stream.readline(MAX_LINE + 1):
+    while raw := stream.readline(MAX_LINE + len(b"\r\n")):
         number += 1
-        if len(raw) > MAX_LINE:
+        line = raw.removesuffix(b"\n").removesuffix(b"\r")
+        if len(line) > MAX_LINE:
             raise UserError(f"{file}, line {number}: longer than {MAX_LINE:,} bytes; is this a table at all?")
-        start = len(BYTE_ORDER_MARK) if number == 1 and raw.startswith(BYTE_ORDER_MARK) else 0
-        text = decode(raw[start:], file, errors, number, offset + start)
+        start = len(BYTE_ORDER_MARK) if number == 1 and line.startswith(BYTE_ORDER_MARK) else 0
+        yield number, decode(line[start:], file, errors, number, offset + start)
         offset += len(raw)
-        yield number, text.removesuffix("\n").removesuffix("\r")
     if not number:
         raise UserError(f"{file}: the file is empty")

@@ -1,5 +1,6 @@
 """Labelled text of one's own."""
 
+import io
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from data_prep.tasks import lines
 from data_prep.tasks.definitions import TASKS
 from data_prep.tasks.prepare import open_source
 from linformer_fairseq.files.errors import UserError
@@ -32,6 +34,15 @@ def test_labels_are_those_of_the_first_file(
         for label, text in ((1, "the film"), (0, "is good"), (1, "is bad"))
     ]
     assert read_back(folder, "other") == [{"tokens": [0, *encode("a string")], "label": 1}]
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+def test_a_line_of_exactly_the_limit_is_read(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "MAX_LINE", 10)
+    text = f"0123456789{end}".encode()
+    assert list(lines.read_lines(io.BytesIO(b"short\n" + text), "f", "strict")) == [(1, "short"), (2, "0123456789")]
+    with pytest.raises(UserError, match="f, line 2: longer than 10 bytes"):
+        list(lines.read_lines(io.BytesIO(b"short\nx" + text), "f", "strict"))
 
 
 def test_a_name_that_is_not_utf8_is_refused_first(tmp_path: Path) -> None:
