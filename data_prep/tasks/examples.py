@@ -155,7 +155,7 @@ def collect(rows: Iterable[Row | Reject], labels: tuple[str, ...], tokenizer: To
 
 
 def _usable(rows: Iterable[Row | Reject], labels: tuple[str, ...], examples: Examples) -> Iterator[Row]:
-    seen: dict[str, dict[str, int]] = defaultdict(dict)  # lines by split and identifier
+    seen: dict[str, dict[str, tuple[str, int]]] = defaultdict(dict)  # file and line by split and identifier
     for row in rows:
         if isinstance(row, Reject):
             examples.reject(row)
@@ -169,8 +169,8 @@ def _usable(rows: Iterable[Row | Reject], labels: tuple[str, ...], examples: Exa
             reason = f"label {row.label!r} is none of {', '.join(labels[:_SHOWN_LABELS])}{more}"
         elif not row.identifier or row.identifier.split() != [row.identifier]:
             reason = f"{row.identifier!r} is no identifier"
-        elif (first := seen[row.split].setdefault(row.identifier, row.line)) != row.line:
-            reason = f"identifier {row.identifier!r} occurs twice, first in line {first}"
+        elif (first := seen[row.split].setdefault(row.identifier, (row.file, row.line))) != (row.file, row.line):
+            reason = f"identifier {row.identifier!r} occurs twice, first in {first[0]}, line {first[1]}"
         if reason:
             examples.reject(row.rejected(reason))
         else:

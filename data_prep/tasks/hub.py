@@ -17,6 +17,8 @@ from linformer_fairseq.files.provenance import sha256
 from linformer_fairseq.files.task_inputs import TaskInputs
 
 _ROWS = 1_000
+_NUMBER = "idx"
+"""Column of the example's number, which some tasks have."""
 
 
 class HubSource:
@@ -81,9 +83,9 @@ class HubSource:
         """See `Source.rows`."""
         counts: dict[str, int] = {}
         for split, name, address in self._files:
-            for record in self._records(name, address):
+            for line, record in enumerate(self._records(name, address), start=1):
                 counts[split] = number = counts.get(split, 0) + 1
-                yield self._row(split, name, number, record)
+                yield self._row(split, name, number, line, record)
         for split, name, _ in self._files:
             if split not in counts:
                 raise UserError(f"{name}: has no rows, and no other file of {split} has any; fetch it again")
@@ -92,11 +94,14 @@ class HubSource:
         import datasets
 
         columns, start = {*self.task.texts, "label"}, 0
+        # the default is the rows of the first group, which `datasets` refuses to be 0
+        how = {"batch_size": _ROWS} if self._builder == "parquet" else {}
         with self._errors(name):
-            stream = datasets.load_dataset(self._builder, data_files=[address], split="train", streaming=True)
+            stream = datasets.load_dataset(self._builder, data_files=[address], split="train", streaming=True, **how)
             for table in stream.with_format("arrow").iter(batch_size=_ROWS):
                 if missing := sorted(columns - set(table.column_names)):
                     raise UserError(f"{name}: no column {', '.join(missing)}; it has: {', '.join(table.column_names)}")
+                table = table.select([column for column in table.column_names if column in {*columns, _NUMBER}])
                 try:
                     yield from table.to_pylist()
                 except UnicodeDecodeError:
@@ -124,26 +129,29 @@ class HubSource:
 
         try:
             yield
-        except pyarrow.ArrowException as error:
+        except (pyarrow.ArrowException, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:  # the disk's; pyarrow's have no number
+                raise
             raise damaged_parquet(name, error) from None
 
-    def _row(self, split: str, name: str, number: int, record: dict[str, Any]) -> Row | Reject:
+    def _row(self, split: str, name: str, number: int, line: int, record: dict[str, Any]) -> Row | Reject:
+        """The example of row ``line`` of a file, which is row ``number`` of its split."""
         texts = [record[column] for column in self.task.texts]
         label = record["label"]
         raw = repr(record)
         if not all(isinstance(text, str) for text in texts):
-            return Reject(split, name, number, "a text is missing", raw)
+            return Reject(split, name, line, "a text is missing", raw)
         if not isinstance(label, int) or not -1 <= label < len(self.labels):
-            return Reject(split, name, number, f"label {label!r} is no number below {len(self.labels)}", raw)
+            return Reject(split, name, line, f"label {label!r} is no number below {len(self.labels)}", raw)
         if label < 0 and split != "test":
-            return Reject(split, name, number, "has no label", raw)
+            return Reject(split, name, line, "has no label", raw)
         return Row(
             split,
             (number, 0),
-            str(record.get("idx", number - 1)),
+            str(record.get(_NUMBER, number - 1)),
             tuple(map(self._inputs.text, texts)),
             self.labels[label] if label >= 0 else None,
             name,
-            number,
+            line,
             raw,
         )

@@ -194,7 +194,10 @@ def test_an_identifier_that_occurs_twice_is_rejected(prepare: Prepare, glue: Cal
     glue("SST-2", test="index\tsentence\n4\t\n4\tgood\n5\tbad\n4\twhy\n")
     folder = prepare("sst2", sst2)
     assert (folder / "ids" / "test.txt").read_text() == "4\n5\n"
-    assert "\t5\tidentifier '4' occurs twice, first in line 3\t" in (folder / "rejected.tsv").read_text()
+    assert (
+        f"\t5\tidentifier '4' occurs twice, first in {sst2 / 'SST-2' / 'test.tsv'}, line 3\t"
+        in (folder / "rejected.tsv").read_text()
+    )
 
 
 def test_a_row_without_a_token_is_rejected(prepare: Prepare, glue: Callable[..., Path], sst2: Path) -> None:

@@ -185,7 +185,14 @@ def test_bad_parquet_files(prepare: Callable[..., Path], tmp_path: Path) -> None
         pyarrow.parquet.ParquetWriter(folder / names[empty], schema).close()
         with pytest.raises(UserError, match=f"{names[empty]}: has no rows"):
             prepare("sst2", folder)
+        pyarrow.parquet.write_table(schema.empty_table(), folder / names[empty])  # one group, of no rows
+        with pytest.raises(UserError, match=f"{names[empty]}: has no rows"):
+            prepare("sst2", folder)
         (folder / names[empty]).write_bytes(good)
+    damaged = good[:4] + b"\xff" * 40 + good[44:]  # the header of a page, which the footer tells nothing of
+    (folder / names["validation"]).write_bytes(damaged)
+    with pytest.raises(UserError, match="validation-0.parquet: not a whole parquet file"):
+        prepare("sst2", folder)
     odd = {"sentence": ["good", None, "bad", "why"], "label": [1, 0, 7, -1]}
     (folder / names["validation"]).write_bytes(parquet_bytes(odd))
     task = prepare("sst2", folder)
@@ -206,3 +213,31 @@ def test_bytes_of_parquet_files_that_are_not_utf8(prepare: Callable[..., Path], 
         prepare("sst2", folder)
     task = prepare("sst2", folder, options=("--errors", "replace"))
     assert manifest(task)["splits"]["train"]["labels"] == {"1": 2}
+    # a column that no example is made of
+    content = parquet_bytes({"sentence": ["good", "bad"], "label": [1, 0], "author": texts})
+    (folder / "train-0.parquet").write_bytes(content)
+    assert manifest(prepare("sst2", folder))["splits"]["train"]["labels"] == {"0": 1, "1": 1}
+
+
+def test_rows_are_placed_in_their_own_file(prepare: Callable[..., Path], tmp_path: Path) -> None:
+    folder = tmp_path / "sst2"
+    folder.mkdir()
+    first = {"sentence": ["good", "bad"], "label": [1, 0], "idx": [0, 1]}
+    second = {"sentence": ["fine", None, "poor"], "label": [1, 0, 0], "idx": [2, 3, 1]}
+    for name, table in (("train-0", first), ("train-1", second), ("validation-0", first), ("test-0", first)):
+        (folder / f"{name}.parquet").write_bytes(parquet_bytes(table))
+    task = prepare("sst2", folder)
+    assert (task / "ids" / "train.txt").read_text() == "0\n1\n2\n"
+    rejected = [line.split("\t")[:3] for line in (task / "rejected.tsv").read_text().splitlines()[1:]]
+    assert rejected == [
+        [f"{folder}/train-1.parquet", "2", "a text is missing"],
+        [f"{folder}/train-1.parquet", "3", f"identifier '1' occurs twice, first in {folder}/train-0.parquet, line 2"],
+    ]
+
+
+def test_numbers_that_occur_in_two_files_at_the_same_row(prepare: Callable[..., Path], tmp_path: Path) -> None:
+    folder = tmp_path / "sst2"
+    folder.mkdir()
+    for name in ("train-0", "train-1", "validation-0", "test-0"):
+        (folder / f"{name}.parquet").write_bytes(parquet_bytes({"sentence": [name], "label": [1], "idx": [7]}))
+    assert (prepare("sst2", folder) / "ids" / "train.txt").read_text() == "7\n"
