@@ -148,27 +148,36 @@ def _child(command: Sequence[str], environment: Mapping[str, str], torchrun: boo
     Returns:
         its exit code, as in a shell, and the number of the signal that was forwarded, 0 if none was.
     """
+    early: list[int] = []
     received: list[int] = []
-    # In its own session: a signal to the process group, such as that of Ctrl-C, would reach it twice.
-    with subprocess.Popen(command, env={**os.environ, **environment}, start_new_session=True) as process:
 
-        def forward(number: int, frame: FrameType | None) -> None:
-            received.append(number)
-            if len(received) == 1:
-                # torchrun forwards SIGTERM and SIGINT to its workers; SIGUSR1 would end only torchrun itself. When the
-                # terminal is closed (SIGHUP), the run is stopped with a checkpoint.
-                as_term = number == signal.SIGHUP or (torchrun and number != signal.SIGINT)
-                process.send_signal(signal.SIGTERM if as_term else number)
-            elif number == signal.SIGINT:
-                kill_tree(process.pid)
+    def keep(number: int, frame: FrameType | None) -> None:
+        early.append(number)
 
-        stays_ignored = {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else set()  # by nohup
-        before = {number: signal.signal(number, forward) for number in _FORWARDED if number not in stays_ignored}
-        try:
+    stays_ignored = {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else set()  # by nohup
+    before = {number: signal.signal(number, keep) for number in _FORWARDED if number not in stays_ignored}
+    try:
+        # In its own session: a signal to the process group, such as that of Ctrl-C, would reach it twice.
+        with subprocess.Popen(command, env={**os.environ, **environment}, start_new_session=True) as process:
+
+            def forward(number: int, frame: FrameType | None) -> None:
+                received.append(number)
+                if len(received) == 1:
+                    # torchrun forwards SIGTERM and SIGINT to its workers; SIGUSR1 would end only torchrun itself. When
+                    # the terminal is closed (SIGHUP), the run is stopped with a checkpoint.
+                    as_term = number == signal.SIGHUP or (torchrun and number != signal.SIGINT)
+                    process.send_signal(signal.SIGTERM if as_term else number)
+                elif number == signal.SIGINT:
+                    kill_tree(process.pid)
+
+            for number in before:
+                signal.signal(number, forward)
+            for came in early:  # while it was started
+                forward(came, None)
             exit_code = process.wait()
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
     return exit_code if exit_code >= 0 else 128 - exit_code, received[0] if received else 0
 
 

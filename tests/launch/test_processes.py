@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from omegaconf import DictConfig
@@ -234,6 +235,20 @@ def test_a_signal_is_forwarded_as_one_that_torchrun_forwards(
     command = [sys.executable, "-c", _TELLING, str(tmp_path / "ready")]
     assert application._child(command, {}, torchrun=torchrun) == (arrives, number)
     thread.join()
+
+
+def test_a_signal_while_the_run_is_started_is_forwarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Signalled(subprocess.Popen[bytes]):
+        def __init__(self, *args: Any, **more: Any) -> None:
+            super().__init__(*args, **more)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(application.subprocess, "Popen", Signalled)
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        assert application._child(["sleep", "5"], {}) == (128 + signal.SIGTERM, signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 _STUBBORN = """
