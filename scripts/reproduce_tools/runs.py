@@ -93,7 +93,10 @@ def run_all(lines: Sequence[str], jobs: int) -> bool:
     while running or (waiting and not stopped):
         while waiting and len(running) < jobs and not stopped:
             name, *words = waiting.popleft().split()
-            running[start(words, log_of(name))] = Run(name, time.monotonic())
+            pid = start(words, log_of(name))
+            running[pid] = Run(name, time.monotonic())
+            if stopped:  # perhaps before there was a process that it could reach
+                os.kill(pid, stopped[0])
         pid, status = os.wait()
         if pid not in running:
             continue

@@ -41,13 +41,29 @@ runs.IMPORTED = ()
 sys.exit(runs.main(["--jobs", "2"]))
 """
 
+# A signal comes before there is a run that it could reach.
+_SIGNAL_BEFORE_A_FORK = """
+import os, signal
+fork = os.fork
+
+def fork_after_a_signal():
+    os.kill(os.getpid(), signal.SIGTERM)
+    return fork()
+
+os.fork = fork_after_a_signal
+"""
+
 
 @pytest.fixture
 def started(tmp_path: Path) -> subprocess.Popen[str]:
     """The program in a process group of its own, as the scripts start it, in an empty folder."""
+    return _start(_STAND_IN, tmp_path)
+
+
+def _start(program: str, folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", _STAND_IN],
-        cwd=tmp_path,
+        [sys.executable, "-c", program],
+        cwd=folder,
         env={**os.environ, "PYTHONPATH": str(Path(runs.__file__).parents[2])},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -93,6 +109,13 @@ def test_a_signal_is_for_the_runs_and_nothing_more_is_started(started: subproces
     assert started.returncode == 1 and err == ""
     assert sorted(path.name for path in tmp_path.glob("*.stopped")) == ["a.stopped", "b.stopped"]
     assert not (tmp_path / "c.waits").exists()
+
+
+def test_a_signal_while_a_run_is_started_is_for_it_too(tmp_path: Path) -> None:
+    process = _start(_SIGNAL_BEFORE_A_FORK + _STAND_IN, tmp_path)
+    _, err = process.communicate("".join(f"{name} waits {name} run_config=cpu\n" for name in "ab"), timeout=30)
+    assert process.returncode == 1 and err == ""
+    assert [path.name for path in (tmp_path / "logs").iterdir()] in ([], ["a.log"]), "b was started"
 
 
 def test_a_run_for_gpus_starts_python_anew(started: subprocess.Popen[str], tmp_path: Path) -> None:
