@@ -59,13 +59,10 @@ show() { # show COMMAND...: prints it as typed in a shell, on several lines if i
 
 # bash acts on a signal only when the command in the foreground has ended. So a long command runs in the background, in a
 # session of its own, to which `stop_command` passes the signal on: whoever signals the script may not reach its children.
-command_session=""
 stoppable() { # stoppable COMMAND...: a program, not a function. With stderr redirected here, last words go there, too
     local status=0
     (trap - INT && exec setsid "$@") <&0 & # in the background bash ignores SIGINT
-    command_session=$!
-    wait "$command_session" || status=$?
-    command_session=""
+    wait "$!" || status=$?
     return "$status"
 }
 
@@ -79,7 +76,10 @@ longest_stop=60 # seconds that `stop_command` waits for what runs
 stop_command() { # stop_command SIGNAL LOCK: ends the script and what it started; what that wrote is kept
     local signal="$1" lock="$2" forwarded=TERM # with which a run saves a checkpoint, also when the terminal was closed
     [[ $signal != INT ]] || forwarded=INT
-    [[ -z $command_session ]] || kill -s "$forwarded" -- "-$command_session" 2>/dev/null || true # it may have ended
+    local session
+    for session in $(jobs -p); do # what has just begun is not in its session yet
+        until kill -s "$forwarded" -- "-$session" 2>/dev/null || ! kill -0 "$session" 2>/dev/null; do sleep 0.01; done
+    done
     local name="SIG$signal" held=75 status=0
     # What runs has inherited the lock: it is free when the last of them has ended.
     exec 9>&-

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import shutil
 import signal
 import subprocess
 import time
@@ -70,6 +71,30 @@ def test_a_signal_reaches_what_was_started(number: signal.Signals, received: str
     assert not (tmp_path / "c.started").exists()
     with (tmp_path / "lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_a_signal_reaches_what_has_just_begun(tmp_path: Path) -> None:
+    (tmp_path / "setsid").write_text(f'#!/bin/bash\ntouch begun\nsleep 0.5\nexec {shutil.which("setsid")} "$@"\n')
+    (tmp_path / "setsid").chmod(0o755)
+    script = """
+    set -euo pipefail
+    source "$1"
+    PATH=".:$PATH" longest_stop=10
+    exec 9>lock
+    flock -n 9
+    interrupted() { stop_command "$1" lock; }
+    stop_on_signals interrupted
+    stoppable sleep 20
+    """
+    command = ["bash", "-c", script, "-", LIBRARY]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    while not (tmp_path / "begun").exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    output = process.communicate(timeout=60)[0]
+    assert process.returncode == 128 + signal.SIGTERM
+    assert "Stopped by SIGTERM." in output and "warning: " not in output
 
 
 @pytest.mark.slow
