@@ -112,11 +112,18 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _exit_on_signals() -> Iterator[None]:
-    """Raise SystemExit on SIGTERM and SIGHUP, which by default end the process at once; a second one is ignored."""
+    """Raise SystemExit on SIGTERM and SIGHUP, which by default end the process at once.
+
+    Another one is ignored while files are put right. It is not if Python has dropped the SystemExit: that of a
+    finalizer, such as import has, does not leave it.
+    """
 
     def leave(number: int, frame: FrameType | None) -> None:
-        signal.signal(number, signal.SIG_IGN)
-        sys.exit(128 + number)
+        error = sys.exception()
+        while error is not None and not isinstance(error, SystemExit):
+            error = error.__context__  # the error of a step of the clean-up
+        if error is None:
+            sys.exit(128 + number)
 
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     for number, handler in before.items():

@@ -247,6 +247,34 @@ def test_signals_leave_no_temporary_files(tmp_path, number, heeds_hangups):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_another_signal_ends_the_command_only_if_the_first_was_lost(monkeypatch, heeds_hangups):
+    lost, put_right = [], []
+
+    class Finalized:
+        def __del__(self):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def run(arguments):
+        Finalized()
+        assert [type(one.exc_value) for one in lost] == [SystemExit]
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            for number in (signal.SIGHUP, signal.SIGTERM):
+                try:
+                    raise FileNotFoundError
+                except FileNotFoundError:
+                    os.kill(os.getpid(), number)
+            put_right.append(True)
+
+    monkeypatch.setattr(sys, "unraisablehook", lost.append)
+    install_command(monkeypatch, run, cleans_up=True)
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["fake"])
+    assert caught.value.code == 128 + signal.SIGTERM
+    assert put_right
+
+
 def test_a_hangup_that_is_ignored_stays_so(monkeypatch):
     """As under nohup."""
     seen = []
