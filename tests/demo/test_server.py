@@ -207,7 +207,18 @@ def status_when_free(server: Server) -> int:
 
 def test_slow_and_many_clients_do_not_stop_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clients that never finish their request are let go after a time; until then they count."""
+    all_there = threading.Event()
+
+    class Clock(threading.Timer):
+        """Begins when all clients are there, however long that takes."""
+
+        def run(self) -> None:
+            all_there.wait(20)
+            super().run()
+
+    monkeypatch.setattr(threading, "Timer", Clock)
     monkeypatch.setattr(module, "_SECONDS", 0.5)
+    monkeypatch.setattr(module, "_REFUSING", 20)
     monkeypatch.setattr(module, "_CONNECTIONS", 2)
     with running("127.0.0.1") as server:
         address = server.server_address[:2]
@@ -217,6 +228,7 @@ def test_slow_and_many_clients_do_not_stop_it(monkeypatch: pytest.MonkeyPatch) -
             other.sendall(head + b"Content-Length: 9\r\n\r\n[1,")
             refused = raw(server, head + b"Content-Length: 9\r\n\r\n[1,2,3,4]")
             assert refused.startswith(b"HTTP/1.0 503 ") and b'{"error": "2 connections' in refused
+            all_there.set()
             assert b" 411 " in one.recv(1 << 16), "its headers ended without a length"
             assert b" 408 " in other.recv(1 << 16)
         for _ in range(3):

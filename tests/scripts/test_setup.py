@@ -1,7 +1,9 @@
 """When scripts/setup.sh makes the environment, reuses it, or starts afresh."""
 
+import shlex
 import shutil
 import subprocess
+import time
 
 import pytest
 
@@ -54,15 +56,23 @@ def test_a_linked_environment_is_not_emptied(working_machine, tmp_path):
     assert (another / "file").exists()
 
 
-def test_two_set_ups_at_once(working_machine):
+def test_two_set_ups_at_once(working_machine, tmp_path):
     """The second waits for the first and then has nothing to do."""
-    working_machine.add_working_python(pip="sleep 0.1")
+    both_there = tmp_path / "both are there"
+    working_machine.add_working_python(pip=f"until [[ -e {shlex.quote(str(both_there))} ]]; do sleep 0.02; done")
     command = [shutil.which("bash"), str(working_machine.checkout / "scripts" / "setup.sh")]
     environment = {"PATH": str(working_machine.programs)}
-    both = [subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) for _ in range(2)]
-    said = [process.communicate(timeout=60)[1] for process in both]
-    assert [process.returncode for process in both] == [0, 0]
-    assert sum("another set-up is running here" in text for text in said) == 1
+    said, end = tmp_path / "said", time.monotonic() + 60
+    with said.open("w") as stream:
+        both = [subprocess.Popen(command, env=environment, stderr=stream) for _ in range(2)]
+    try:
+        while "another set-up is running here" not in said.read_text():
+            assert time.monotonic() < end, said.read_text()
+            time.sleep(0.02)
+    finally:
+        both_there.touch()
+    assert [process.wait(60) for process in both] == [0, 0]
+    assert said.read_text().count("another set-up is running here") == 1
     assert working_machine.calls().count("venv") == 1
 
 
