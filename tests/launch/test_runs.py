@@ -49,7 +49,7 @@ def updates_in(folder: Path) -> int:
 
 
 def wait_for_updates(process: Forked, folder: Path, updates: int) -> None:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while updates_in(folder) < updates:
         assert process.poll() is None, process.communicate()[0]
         assert time.monotonic() < deadline, "it did not train"
@@ -60,7 +60,7 @@ def signal_after(process: Forked, folder: Path, updates: int, number: signal.Sig
     """Send a signal to the command once it has trained; returns what it printed."""
     wait_for_updates(process, folder, updates)
     process.send_signal(number)
-    return process.communicate(timeout=120)[0]
+    return process.communicate(timeout=300)[0]
 
 
 @pytest.mark.slow
@@ -224,12 +224,12 @@ def test_a_signal_before_the_first_update(start_linformer: Start, pretraining: W
     words = [*pretraining(5), "run.join_timeout=600"]
     folder = tmp_path / "runs" / NAME
     process = start_linformer(*words, cwd=tmp_path)
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while not (folder / "run.json").exists():  # written before the data and the model are made
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.01)
     process.send_signal(signal.SIGTERM)
-    output = process.communicate(timeout=120)[0]
+    output = process.communicate(timeout=300)[0]
     assert process.returncode == 143, output[-2000:]  # not 85: nothing was saved
     assert "SIGTERM: stopped before update 1" in output
     assert attempts(folder)[-1]["status"] == "stopped"
@@ -252,7 +252,7 @@ def test_a_signal_to_data_workers_as_well_does_no_harm(
     process = start_linformer(*pretraining(60), "dataset.num_workers=2", cwd=tmp_path)
     wait_for_updates(process, folder, 3)
     os.killpg(process.pid, signal.SIGTERM)  # as SLURM does
-    output = process.communicate(timeout=120)[0]
+    output = process.communicate(timeout=300)[0]
     assert process.returncode == 85, output[-3000:]
     assert "DataLoader worker" not in output
     assert attempts(folder)[-1]["status"] == "stopped"

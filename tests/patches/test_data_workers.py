@@ -70,7 +70,7 @@ def test_a_worker_heeds_its_own_run_only(buffer: str) -> None:
             process.stdin.write("go on\n")
             process.stdin.flush()
             assert int(process.stdout.readline()) == 500
-            assert process.wait(timeout=30) == 0  # by default it waits for its workers for ever
+            assert process.wait(timeout=120) == 0  # by default it waits for its workers for ever
             assert not _alive(worker)
         finally:
             process.kill()

@@ -29,7 +29,7 @@ from pathlib import Path
 from types import FrameType
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scontrol", "squeue")
-START_SECONDS = 60
+START_SECONDS = 180
 _PR_SET_CHILD_SUBREAPER = 36
 
 CONF = """\

@@ -37,7 +37,7 @@ def slurm_conf() -> Iterator[Path]:
             pytest.fail(process.stderr.read())
         yield Path(conf)
         process.stdin.close()
-        process.wait(60)
+        process.wait(300)
 
 
 @pytest.fixture(scope="module")

@@ -92,7 +92,7 @@ def test_ctrl_c_is_a_clean_stop(
     process = start("build_corpus", "--out", out, "--workers", 2, source, **small_saves)
     wait_for(lambda: saved_state(out), process)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does it
-    output = process.communicate(timeout=20)[0]
+    output = process.communicate(timeout=120)[0]
     assert process.returncode == 130, output
     assert output.splitlines()[-1] == "stopped by Ctrl-C" and "Traceback" not in output
     wait_for_empty_group(process.pid)

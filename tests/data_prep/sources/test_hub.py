@@ -78,7 +78,7 @@ for spec, skip in json.loads(sys.argv[1]):
 def run(environment: dict[str, str], *sources: tuple[str, int]) -> dict[tuple[str, int], Any]:
     """What reading each (source, documents to skip) gives: its units, or what the error says."""
     command = [sys.executable, "-c", _PROGRAM, json.dumps(sources)]
-    done = subprocess.run(command, env=environment, cwd=REPOSITORY, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, env=environment, cwd=REPOSITORY, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
     return dict(zip(sources, map(json.loads, done.stdout.splitlines()), strict=True))
 

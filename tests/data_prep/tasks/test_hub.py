@@ -55,7 +55,7 @@ def repository(task: str) -> str:
 def run(task: str, tokenizer: Path, out: Path, environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
     words = ["-m", "data_prep.prepare_task", task, "--from", "hub", "--tokenizer", tokenizer, "--out", out]
     return subprocess.run(
-        [sys.executable, *map(str, words)], cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=120
+        [sys.executable, *map(str, words)], cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=600
     )
 
 

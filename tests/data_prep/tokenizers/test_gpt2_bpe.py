@@ -147,7 +147,7 @@ def test_killed_before_a_file_has_its_name_and_run_again(folder: Path, tmp_path:
 
 def _run(environment: dict[str, str], out: Path) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "data_prep.gpt2_bpe", "--out", str(out)]
-    return subprocess.run(command, env=environment, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, env=environment, cwd=REPOSITORY, capture_output=True, text=True, timeout=600)
 
 
 def test_what_a_killed_run_left_is_replaced(folder: Path, tmp_path: Path) -> None:
