@@ -7,7 +7,7 @@ logs/NAME.log in the current folder. So torch and fairseq, which take many secon
 The exit status is 0 if all runs finished, 1 if one of them failed; the others are run all the same.
 
 A signal that asks to stop is for the runs, too, and whoever sends it sends it to the process group: no other run is
-started, and this program ends when they have.
+started, and this program ends when they have. Under nohup, all of them ignore SIGHUP.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from linformer_fairseq import cli
 from linformer_fairseq.files.option_types import count
@@ -47,8 +47,8 @@ def log_of(name: str) -> Path:
     return LOGS / f"{name}.log"
 
 
-def start(words: Sequence[str], log: Path) -> int:
-    """Fork a process that is ``linformer WORDS``; returns its number."""
+def start(words: Sequence[str], log: Path, handlers: Mapping[signal.Signals, Any]) -> int:
+    """Fork a process that is ``linformer WORDS``, with these handlers; returns its number."""
     sys.stdout.flush()
     sys.stderr.flush()
     # A signal that comes before the handlers are those of a new process waits until they are.
@@ -61,9 +61,8 @@ def start(words: Sequence[str], log: Path) -> int:
             os.dup2(file, 1)
             os.dup2(file, 2)
             os.close(file)
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-            for number in (signal.SIGTERM, signal.SIGHUP):
-                signal.signal(number, signal.SIG_DFL)
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)
             if ON_CPU not in words:
                 os.execv(sys.executable, [sys.executable, "-m", "linformer_fairseq.cli", *words])
@@ -88,12 +87,15 @@ def run_all(lines: Sequence[str], jobs: int) -> bool:
     def stop(number: int, frame: FrameType | None) -> None:
         stopped.append(number)
 
-    before = {number: signal.signal(number, stop) for number in _STOPPING}
+    before = {number: signal.getsignal(number) for number in _STOPPING}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:  # as nohup sets it
+            signal.signal(number, stop)
     waiting, running, finished = deque(lines), dict[int, Run](), 0
     while running or (waiting and not stopped):
         while waiting and len(running) < jobs and not stopped:
             name, *words = waiting.popleft().split()
-            pid = start(words, log_of(name))
+            pid = start(words, log_of(name), before)
             running[pid] = Run(name, time.monotonic())
             if stopped:  # perhaps before there was a process that it could reach
                 os.kill(pid, stopped[0])

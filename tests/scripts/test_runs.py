@@ -96,19 +96,33 @@ def test_all_finished(started: subprocess.Popen[str]) -> None:
 
 
 def test_a_signal_is_for_the_runs_and_nothing_more_is_started(started: subprocess.Popen[str], tmp_path: Path) -> None:
-    assert started.stdin is not None
-    started.stdin.write("".join(f"{name} waits {name} run_config=cpu\n" for name in "abc"))
-    started.stdin.close()
-    started.stdin = None
-    deadline = time.monotonic() + 30
-    while len(list(tmp_path.glob("*.waits"))) < 2:
-        assert time.monotonic() < deadline and started.poll() is None
-        time.sleep(0.02)
+    _wait_for_two_of_three(started, tmp_path)
     os.killpg(started.pid, signal.SIGINT)
     _, err = started.communicate(timeout=30)
     assert started.returncode == 1 and err == ""
     assert sorted(path.name for path in tmp_path.glob("*.stopped")) == ["a.stopped", "b.stopped"]
     assert not (tmp_path / "c.waits").exists()
+
+
+def _wait_for_two_of_three(process: subprocess.Popen[str], folder: Path) -> None:
+    assert process.stdin is not None
+    process.stdin.write("".join(f"{name} waits {name} run_config=cpu\n" for name in "abc"))
+    process.stdin.close()
+    process.stdin = None
+    deadline = time.monotonic() + 30
+    while len(list(folder.glob("*.waits"))) < 2:
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.02)
+
+
+def test_under_nohup_they_go_on_when_the_terminal_is_closed(tmp_path: Path) -> None:
+    process = _start(f"import signal\nsignal.signal(signal.SIGHUP, signal.SIG_IGN)\n{_STAND_IN}", tmp_path)
+    _wait_for_two_of_three(process, tmp_path)
+    os.killpg(process.pid, signal.SIGHUP)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 1 and err == ""
+    assert sorted(path.name for path in tmp_path.glob("*.stopped")) == ["a.stopped", "b.stopped"]
 
 
 def test_a_signal_while_a_run_is_started_is_for_it_too(tmp_path: Path) -> None:
