@@ -108,8 +108,9 @@ def run_all(lines: Sequence[str], jobs: int) -> bool:
             seconds = time.monotonic() - run.started
             print(f"==> {run.name}: finished after {seconds:.0f} s", file=sys.stderr, flush=True)
         elif not stopped:
-            text = log_of(run.name).read_text(errors="replace").splitlines()[-3:]
-            said = "\n".join([f"error: {run.name} failed; the end of {log_of(run.name)}:", *text])
+            log = log_of(run.name)
+            text = log.read_text(errors="replace").splitlines()[-3:] if log.exists() else []  # it could not be made
+            said = "\n".join([f"error: {run.name} failed; the end of {log}:", *text])
             print(said, file=sys.stderr, flush=True)
     for number, handler in before.items():
         signal.signal(number, handler)

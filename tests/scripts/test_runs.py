@@ -90,6 +90,13 @@ def test_what_fails_is_said_and_the_others_run(started: subprocess.Popen[str], t
     assert (tmp_path / "logs/good.log").read_text() == "told 0 run_config=cpu a=b\nto stderr\n"
 
 
+def test_a_run_without_a_log_does_not_end_the_others(started: subprocess.Popen[str], tmp_path: Path) -> None:
+    """As on a full disk; here, the folder of the log is missing."""
+    _, err = started.communicate("no/log 0 run_config=cpu\na 0 run_config=cpu\nb 0 run_config=cpu\n", timeout=60)
+    assert started.returncode == 1 and err.count("finished after") == 2
+    assert "No such file or directory: 'logs/no/log.log'" in err and "error: no/log failed" in err
+
+
 def test_all_finished(started: subprocess.Popen[str]) -> None:
     _, err = started.communicate("a 0 run_config=cpu\n\nb 0 run_config=cpu\n", timeout=60)
     assert started.returncode == 0 and err.count("finished after") == 2
