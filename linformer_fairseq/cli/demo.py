@@ -6,8 +6,6 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Callable
-from types import FrameType
 
 from linformer_fairseq.cli.loading import load_either
 from linformer_fairseq.demo.answers import Answers
@@ -26,18 +24,20 @@ def run(arguments: argparse.Namespace) -> int:
         server.values, server.answers = {"/api/model": answers.model()}, answers.routes()
         if not server.local:
             print(f"--host {arguments.host}: whoever reaches this address can use the model", file=sys.stderr)
-        _handle(server.stop)
-        print(f"{arguments.checkpoint}: {server.url} (end with Ctrl-C)", flush=True)
-        server.serve()
-        _handle(signal.default_int_handler)
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        ending = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
         try:
+            for number in ending:
+                signal.signal(number, server.stop)
+            print(f"{arguments.checkpoint}: {server.url} (end with Ctrl-C)", flush=True)
+            server.serve()
+            for number in ending:
+                signal.signal(number, signal.default_int_handler)
             server.finish()
         except KeyboardInterrupt:  # the answer takes too long for the user; torch would abort in a normal end
             sys.stderr.flush()
             os._exit(128 + signal.SIGINT)
+        finally:
+            for number in ending:
+                signal.signal(number, before[number])
     return 0
-
-
-def _handle(handler: Callable[[int, FrameType | None], object]) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, handler)

@@ -108,6 +108,7 @@ def test_a_signal_while_a_request_begins_ends_it(
 ) -> None:
     begin, serve = ThreadingHTTPServer.process_request, Server.serve
     again: list[int] = []
+    ignored: list[object] = []
     threads: list[threading.Thread] = []
 
     def begin_and_end(server: ThreadingHTTPServer, request: Any, address: Any) -> None:
@@ -123,6 +124,7 @@ def test_a_signal_while_a_request_begins_ends_it(
 
     def serve_and_ask(server: Server) -> None:
         threads.append(threading.Thread(target=ask, args=(server.url,)))
+        ignored.append(signal.getsignal(signal.SIGINT))
         for thread in (*threads, watchdog):
             thread.start()
         serve(server)
@@ -131,15 +133,17 @@ def test_a_signal_while_a_request_begins_ends_it(
     watchdog.daemon = True
     monkeypatch.setattr(ThreadingHTTPServer, "process_request", begin_and_end)
     monkeypatch.setattr(Server, "serve", serve_and_ask)
-    before = signal.getsignal(signal.SIGINT)
+    before = [signal.signal(signal.SIGINT, signal.SIG_IGN), signal.getsignal(signal.SIGTERM)]  # as of a job of a script
     try:
         assert cli.main(["demo", "linformer-small", "--port", "0"]) == 0
+        assert ignored == [signal.SIG_IGN] and signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
+        signal.signal(signal.SIGINT, before[0])
         watchdog.cancel()
         for thread in threads:
             thread.join()
     assert not again, capsys.readouterr().err
-    assert signal.getsignal(signal.SIGINT) is before
+    assert signal.getsignal(signal.SIGTERM) is before[1]
 
 
 def test_what_is_wrong_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
