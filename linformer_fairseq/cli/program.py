@@ -117,12 +117,16 @@ def _exit_on_signals() -> Iterator[None]:
     Another one is ignored while files are put right. It is not if Python has dropped the SystemExit: that of a
     finalizer, such as import has, does not leave it.
     """
+    asked = False
 
     def leave(number: int, frame: FrameType | None) -> None:
-        error = sys.exception()
-        while error is not None and not isinstance(error, SystemExit):
-            error = error.__context__  # the error of a step of the clean-up
+        nonlocal asked
+        error = sys.exception() if asked else None
+        # GeneratorExit: a generator that the exit has left puts its files right. Others: errors of a step of that.
+        while error is not None and not isinstance(error, SystemExit | GeneratorExit):
+            error = error.__context__
         if error is None:
+            asked = True
             sys.exit(128 + number)
 
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}

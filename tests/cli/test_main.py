@@ -254,25 +254,33 @@ def test_another_signal_ends_the_command_only_if_the_first_was_lost(monkeypatch,
         def __del__(self):
             os.kill(os.getpid(), signal.SIGTERM)
 
+    def with_files():
+        try:
+            yield
+        finally:  # GeneratorExit: nobody asks for more
+            os.kill(os.getpid(), signal.SIGTERM)
+            put_right.append(with_files)
+
     def run(arguments):
         Finalized()
         assert [type(one.exc_value) for one in lost] == [SystemExit]
         try:
-            os.kill(os.getpid(), signal.SIGTERM)
+            for _ in with_files():
+                os.kill(os.getpid(), signal.SIGTERM)
         finally:
             for number in (signal.SIGHUP, signal.SIGTERM):
                 try:
                     raise FileNotFoundError
                 except FileNotFoundError:
                     os.kill(os.getpid(), number)
-            put_right.append(True)
+            put_right.append(run)
 
     monkeypatch.setattr(sys, "unraisablehook", lost.append)
     install_command(monkeypatch, run, cleans_up=True)
     with pytest.raises(SystemExit) as caught:
         cli.main(["fake"])
     assert caught.value.code == 128 + signal.SIGTERM
-    assert put_right
+    assert put_right == [with_files, run] and len(lost) == 1
 
 
 def test_a_hangup_that_is_ignored_stays_so(monkeypatch):
