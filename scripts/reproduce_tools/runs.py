@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from linformer_fairseq import cli
 from linformer_fairseq.files.option_types import count
@@ -48,36 +48,42 @@ def log_of(name: str) -> Path:
 
 
 def start(words: Sequence[str], log: Path, handlers: Mapping[signal.Signals, Any]) -> int:
-    """Fork a process that is ``linformer WORDS``, with these handlers; returns its number."""
+    """Fork a process that is ``linformer WORDS``, with these handlers; returns its number.
+
+    Raises:
+        OSError: its log cannot be written, or there are too many processes; it is not started then.
+    """
     sys.stdout.flush()
     sys.stderr.flush()
-    # A signal that comes before the handlers are those of a new process waits until they are.
-    signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
-    pid = os.fork()
-    if pid == 0:
-        status = 1
+    with log.open("wb") as file:
+        # A signal that comes before the handlers are those of a new process waits until they are.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
         try:
-            file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
-            os.dup2(file, 1)
-            os.dup2(file, 2)
-            os.close(file)
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)
-            if ON_CPU not in words:
-                os.execv(sys.executable, [sys.executable, "-m", "linformer_fairseq.cli", *words])
-            sys.argv = ["linformer", *words]
-            status = cli.main(words)
-        except SystemExit as end:
-            status = end.code if isinstance(end.code, int) else int(end.code is not None)
-        except BaseException:
-            sys.excepthook(*sys.exc_info())
+            return os.fork() or _become(words, file.fileno(), handlers)
         finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(status)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)
-    return pid
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)
+
+
+def _become(words: Sequence[str], output: int, handlers: Mapping[signal.Signals, Any]) -> NoReturn:
+    status = 1
+    try:
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)
+        if ON_CPU not in words:
+            os.execv(sys.executable, [sys.executable, "-m", "linformer_fairseq.cli", *words])
+        sys.argv = ["linformer", *words]
+        status = cli.main(words)
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
 
 
 def run_all(lines: Sequence[str], jobs: int) -> bool:
@@ -95,10 +101,16 @@ def run_all(lines: Sequence[str], jobs: int) -> bool:
     while running or (waiting and not stopped):
         while waiting and len(running) < jobs and not stopped:
             name, *words = waiting.popleft().split()
-            pid = start(words, log_of(name), before)
+            try:
+                pid = start(words, log_of(name), before)
+            except OSError as error:
+                print(f"error: {name} failed: {error}", file=sys.stderr, flush=True)
+                continue
             running[pid] = Run(name, time.monotonic())
             if stopped:  # perhaps before there was a process that it could reach
                 os.kill(pid, stopped[0])
+        if not running:
+            break
         pid, status = os.wait()
         if pid not in running:
             continue
@@ -108,9 +120,8 @@ def run_all(lines: Sequence[str], jobs: int) -> bool:
             seconds = time.monotonic() - run.started
             print(f"==> {run.name}: finished after {seconds:.0f} s", file=sys.stderr, flush=True)
         elif not stopped:
-            log = log_of(run.name)
-            text = log.read_text(errors="replace").splitlines()[-3:] if log.exists() else []  # it could not be made
-            said = "\n".join([f"error: {run.name} failed; the end of {log}:", *text])
+            text = log_of(run.name).read_text(errors="replace").splitlines()[-3:]
+            said = "\n".join([f"error: {run.name} failed; the end of {log_of(run.name)}:", *text])
             print(said, file=sys.stderr, flush=True)
     for number, handler in before.items():
         signal.signal(number, handler)

@@ -30,6 +30,11 @@ def main(words):
             time.sleep(0.5)
             Path(words[1] + ".stopped").touch()
             return 130
+    if words[0] == "until":
+        Path(words[1] + ".waits").touch()
+        while not Path("go").exists():
+            time.sleep(0.02)
+        return 0
     if words[0] == "raises":
         raise RuntimeError("a bug")
     if words[0] == "exits":
@@ -91,10 +96,13 @@ def test_what_fails_is_said_and_the_others_run(started: subprocess.Popen[str], t
 
 
 def test_a_run_without_a_log_does_not_end_the_others(started: subprocess.Popen[str], tmp_path: Path) -> None:
-    """As on a full disk; here, the folder of the log is missing."""
-    _, err = started.communicate("no/log 0 run_config=cpu\na 0 run_config=cpu\nb 0 run_config=cpu\n", timeout=60)
+    """As on a full disk; here, the folder of a log is missing, or a folder is in its place."""
+    (tmp_path / "logs" / "c.log").mkdir(parents=True)
+    lines = [f"{name} 0 run_config=cpu\n" for name in ("no/log", "a", "b", "c")]
+    _, err = started.communicate("".join(lines), timeout=60)
     assert started.returncode == 1 and err.count("finished after") == 2
-    assert "No such file or directory: 'logs/no/log.log'" in err and "error: no/log failed" in err
+    assert "error: no/log failed: [Errno 2] No such file or directory: 'logs/no/log.log'\n" in err
+    assert "error: c failed: [Errno 21] Is a directory: 'logs/c.log'\n" in err
 
 
 def test_all_finished(started: subprocess.Popen[str]) -> None:
@@ -111,25 +119,32 @@ def test_a_signal_is_for_the_runs_and_nothing_more_is_started(started: subproces
     assert not (tmp_path / "c.waits").exists()
 
 
-def _wait_for_two_of_three(process: subprocess.Popen[str], folder: Path) -> None:
+def _wait_for_two_of_three(process: subprocess.Popen[str], folder: Path, first: str = "waits") -> None:
     assert process.stdin is not None
-    process.stdin.write("".join(f"{name} waits {name} run_config=cpu\n" for name in "abc"))
+    runs = {"a": first, "b": "waits", "c": "waits"}
+    process.stdin.write("".join(f"{name} {what} {name} run_config=cpu\n" for name, what in runs.items()))
     process.stdin.close()
     process.stdin = None
-    deadline = time.monotonic() + 30
-    while len(list(folder.glob("*.waits"))) < 2:
+    _wait_for(2, process, folder)
+
+
+def _wait_for(count: int, process: subprocess.Popen[str], folder: Path) -> None:
+    deadline = time.monotonic() + 60
+    while len(list(folder.glob("*.waits"))) < count:
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.02)
 
 
 def test_under_nohup_they_go_on_when_the_terminal_is_closed(tmp_path: Path) -> None:
     process = _start(f"import signal\nsignal.signal(signal.SIGHUP, signal.SIG_IGN)\n{_STAND_IN}", tmp_path)
-    _wait_for_two_of_three(process, tmp_path)
+    _wait_for_two_of_three(process, tmp_path, first="until")
     os.killpg(process.pid, signal.SIGHUP)
+    (tmp_path / "go").touch()
+    _wait_for(3, process, tmp_path)
     os.killpg(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=30)
-    assert process.returncode == 1 and err == ""
-    assert sorted(path.name for path in tmp_path.glob("*.stopped")) == ["a.stopped", "b.stopped"]
+    assert process.returncode == 1 and err.count("\n") == 1 and "==> a: finished after " in err
+    assert sorted(path.name for path in tmp_path.glob("*.stopped")) == ["b.stopped", "c.stopped"]
 
 
 def test_a_signal_while_a_run_is_started_is_for_it_too(tmp_path: Path) -> None:
