@@ -105,5 +105,5 @@ def continued(out: Path, n: int) -> list[str]:
     ]
     batch = max(1, _BATCH // n) * n
     if batch != _BATCH:  # n does not divide it
-        words += [f"run.tokens_per_batch={batch}", f"run.tokens_per_update={round(_UPDATE / batch) * batch}"]
+        words += [f"run.tokens_per_batch={batch}", f"run.tokens_per_update={max(1, round(_UPDATE / batch)) * batch}"]
     return words
