@@ -7,7 +7,7 @@ for such means, ``scripts/average_checkpoints.py``, which is not in its wheels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,18 +27,18 @@ def averaged(checkpoints: Sequence[Path]) -> dict[str, Any]:
         first.
 
     Raises:
-        ValueError: their weights have different names or shapes; the message has both files.
+        ValueError: their weights have different names or shapes, and the message has both files; or one is no tensor.
         CheckpointError: one is damaged, or is no checkpoint.
         OSError: one cannot be read.
     """
     first, *others = checkpoints
     state = read_checkpoint(first)
+    weights = _weights(first, state)
     if not others:
         return state
-    weights: dict[str, Tensor] = state["model"]
     sums = {name: weight.float() for name, weight in weights.items() if weight.is_floating_point()}
     for path in others:
-        added: dict[str, Tensor] = read_checkpoint(path)["model"]
+        added = _weights(path, read_checkpoint(path))
         for name in sorted(weights.keys() | added.keys()):
             one, other = (tuple(found[name].shape) if name in found else None for found in (weights, added))
             if one != other:
@@ -50,6 +50,14 @@ def averaged(checkpoints: Sequence[Path]) -> dict[str, Any]:
         sums = {name: total + added[name].float() for name, total in sums.items()}
     state["model"] = weights | {name: total / len(checkpoints) for name, total in sums.items()}
     return state
+
+
+def _weights(path: Path, state: Mapping[str, Any]) -> dict[str, Tensor]:
+    weights: dict[str, Tensor] = state["model"]
+    for name, weight in weights.items():
+        if not isinstance(weight, Tensor):
+            raise ValueError(f"{path}: its weight {name} is a {type(weight).__name__}; expected a tensor")
+    return weights
 
 
 def _described(name: str, shape: tuple[int, ...] | None) -> str:

@@ -50,7 +50,8 @@ def release(checkpoint: Path, data: Path, out: Path, others: Sequence[Path] = ()
         try:
             content = released(state)
         except ValueError as error:
-            raise ValueError(f"{checkpoint}: {error}") from error
+            what = f"the mean of {', '.join(map(str, (checkpoint, *others)))}" if others else str(checkpoint)
+            raise ValueError(f"{what}: {error}") from error
         _check(checkpoint, state, data)
         for name in dictionaries:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import functools
 import os
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
@@ -23,7 +24,11 @@ from linformer_fairseq.checkpoints.releasing import release
 from linformer_fairseq.files import run_record
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.locks import Lock
-from linformer_fairseq.launch.pretrained import read_pretrained
+from linformer_fairseq.launch.pretrained import read_pretrained, same_value
+from linformer_fairseq.models.architectures import MODEL
+from linformer_fairseq.models.config import Role, with_role
+
+_OF_THE_MODEL = with_role(Role.MODEL)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -34,16 +39,31 @@ def run(arguments: argparse.Namespace) -> int:
 def _release(arguments: argparse.Namespace) -> int:
     first, *others = map(existing_weights, arguments.checkpoints)
     if others:
-        model = read_pretrained(first)
-        for other in others:
-            remedy = f"{other} is of another model, and only weights of the same model have a mean"
-            model.model_options(read_pretrained(other).options, remedy)
+        _require_one_model(first, others)
     try:
         for path in release(first, arguments.data, arguments.out, others):
             print(f"{path}: {path.stat().st_size:,} bytes")
     except ValueError as error:
         raise UserError(str(error)) from error
     return 0
+
+
+def _require_one_model(first: Path, others: Sequence[Path]) -> None:
+    """Raise unless checkpoints are different ones of the same model; weights of equal shapes do not tell all of it."""
+    model, seen = read_pretrained(first), {first.resolve()}
+    for other in others:
+        if other.resolve() in seen:
+            raise UserError(f"{other}: is given twice; expected different checkpoints of the same model")
+        seen.add(other.resolve())
+        found = read_pretrained(other)
+        pairs = {key: (found.options.get(key), value) for key, value in model.options.items() if key in _OF_THE_MODEL}
+        if found.name.startswith(MODEL) != model.name.startswith(MODEL):
+            pairs = {"_name": (found.name, model.name)}
+        for key, (one, two) in pairs.items():
+            if not same_value(key, one, two):
+                raise UserError(
+                    f"{other}: has model.{key}={one}, but {first} has {two}; expected checkpoints of the same model"
+                )
 
 
 def _verify(arguments: argparse.Namespace) -> int:

@@ -233,9 +233,12 @@ def test_only_checkpoints_of_one_model_have_a_mean(
         return capsys.readouterr().err
 
     shorter = write_checkpoint(data, tmp_path / "shorter.pt", "--max-positions", "64")
-    assert says(said(shorter), "model.max_positions=64", "max_positions=128", shorter)
+    assert says(said(shorter), shorter, "model.max_positions=64", path, "128")
     affine = write_checkpoint(data, tmp_path / "paper.pt", "--max-positions", "128", "--row-weights", "free")
-    assert says(said(affine), "model.row_weights=free", affine)
+    assert says(said(affine), affine, "model.row_weights=free", path, "affine")
+    roberta = write_checkpoint(data, tmp_path / "roberta.pt", "--max-positions", "128", arch="roberta")
+    assert says(said(roberta), roberta, "model._name=roberta", path, "linformer_roberta")
+    assert says(said(path), path, "twice")
     state = read_checkpoint(path)
     del state["model"][OUTPUT_BIAS]
     save_checkpoint(state, tmp_path / "without.pt")
@@ -243,7 +246,14 @@ def test_only_checkpoints_of_one_model_have_a_mean(
     state["model"][OUTPUT_BIAS] = torch.zeros(3)
     save_checkpoint(state, tmp_path / "other.pt")
     assert says(said(tmp_path / "other.pt"), "other.pt", f"{OUTPUT_BIAS} of shape (3,)", path)
+    state["model"][OUTPUT_BIAS] = {}
+    save_checkpoint(state, tmp_path / "no_tensor.pt")
+    assert says(said(tmp_path / "no_tensor.pt"), "no_tensor.pt", OUTPUT_BIAS, "dict")
     assert says(said(tmp_path / "missing.pt"), "missing.pt")
+    state = read_checkpoint(path)
+    state["model"][TOKENS] = state["model"][TOKENS] + 3e5
+    save_checkpoint(state, tmp_path / "large.pt")
+    assert says(said(tmp_path / "large.pt"), path, "large.pt", TOKENS, "half precision")
 
 
 def test_what_cannot_be_released_is_named(folders: Folders, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
