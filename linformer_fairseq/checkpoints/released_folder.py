@@ -49,12 +49,7 @@ def existing_weights(name_or_path: str) -> Path:
         UserError: there is no such file or folder, or it is a folder of Hugging Face's transformers or of a graph.
     """
     path = Path(find_weights(name_or_path))
-    graphs = (ONNX, PROGRAM)
-    if graph := next((name for name in graphs if path.name == name or (path / name).is_file()), None):
-        raise UserError(
-            f"{name_or_path}: an exported graph ({graph}) cannot be read back; give the checkpoint that it was made "
-            "from"
-        )
+    refuse_graph(path, name_or_path)
     if name_or_path not in shipped_models() and (Path(name_or_path) / TRANSFORMERS_CONFIG).is_file():
         folder = shlex.quote(name_or_path)
         raise UserError(
@@ -70,6 +65,18 @@ def existing_weights(name_or_path: str) -> Path:
             f"{', '.join(shipped_models())}"
         )
     return path
+
+
+def refuse_graph(path: Path, name: str) -> None:
+    """Raise if a file or folder, which the user calls ``name``, is that of an exported graph.
+
+    Raises:
+        UserError: it is.
+    """
+    if graph := next((file for file in (ONNX, PROGRAM) if path.name == file or (path / file).is_file()), None):
+        raise UserError(
+            f"{name}: an exported graph ({graph}) cannot be read back; give the checkpoint that it was made from"
+        )
 
 
 def training_data(weights: Path) -> Path:

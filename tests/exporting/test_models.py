@@ -498,8 +498,14 @@ def test_folders_that_cannot_be_imported_are_refused(exported: Path, tmp_path: P
     with pytest.raises(UserError, match=r"model.safetensors: no such file"):
         import_folder(copy, out)
     (copy / "config.json").write_text('{"model_type": "roberta"}')
-    with pytest.raises(UserError, match="is a roberta"):
+    with pytest.raises(UserError, match="model_type is 'roberta', expected 'linformer'"):
         import_folder(copy, out)
+    (copy / "config.json").write_text("{}")
+    for graph in ("model.onnx", "model.pt2"):
+        (copy / graph).touch()
+        with pytest.raises(UserError, match=rf"copy: an exported graph \({graph}\) cannot be read back"):
+            import_folder(copy, out)
+        (copy / graph).unlink()
     with pytest.raises(UserError, match=r"8,\d\d\d symbols, but .*dict.txt makes"):
         import_folder(exported, out, make_sentencepiece(tmp_path / "other"))
     assert not out.exists()

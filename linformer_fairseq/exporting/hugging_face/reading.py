@@ -17,7 +17,7 @@ from torch import Tensor
 from linformer_fairseq.checkpoints.dictionaries import check_tokens
 from linformer_fairseq.checkpoints.reading import CheckpointError
 from linformer_fairseq.checkpoints.released_file import checkpoint_of
-from linformer_fairseq.checkpoints.released_folder import CHECKPOINT, TRANSFORMERS_CONFIG, find_weights
+from linformer_fairseq.checkpoints.released_folder import CHECKPOINT, TRANSFORMERS_CONFIG, find_weights, refuse_graph
 from linformer_fairseq.checkpoints.transformers_weights import read_weights
 from linformer_fairseq.checkpoints.writing import write_checkpoint
 from linformer_fairseq.exporting.trained import find_vocabulary
@@ -95,7 +95,11 @@ def _config(path: Path) -> dict[str, Any]:
         raise UserError(f"{path}: no such file; expected a folder of a Linformer in transformers{kind}")
     config = read_object(path, "export or save the model again")
     if config.get("model_type") != options.MODEL_TYPE:
-        raise UserError(f"{path}: is a {config.get('model_type')}; only a {options.MODEL_TYPE} can be imported")
+        refuse_graph(path.parent, str(path.parent))  # its config.json has no type
+        raise UserError(
+            f"{path}: model_type is {config.get('model_type')!r}, expected {options.MODEL_TYPE!r}; nothing else can be "
+            "imported"
+        )
     return config
 
 
