@@ -1,8 +1,8 @@
 """The mean of the weights of several checkpoints of one model ("model soups", Wortsman et al., 2022).
 
 The mean of finetunings that began with the same weights, those of the classification head too, and read the examples in
-different orders is often better than each of them; of finetunings with different heads it is not. fairseq has a script
-for such means, ``scripts/average_checkpoints.py``, which is not in its wheels.
+different orders can be better than each of them; here, that of finetunings with different heads was not. fairseq has a
+script for such means, ``scripts/average_checkpoints.py``, which is not in its wheels.
 """
 
 from __future__ import annotations
