@@ -109,6 +109,7 @@ def test_a_stopped_run_goes_on(
     assert "with length 24, not 20" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [".", "inner/.."])
 def test_a_folder_of_text_that_is_given_without_its_name(
     given: str, roberta: Path, sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

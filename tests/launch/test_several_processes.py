@@ -155,6 +155,7 @@ def test_the_status_says_whether_the_command_resumes_it(
     assert (f"the same command resumes from {command.folder}" in caplog.text) == (status == 85)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["no_save", "no_last_checkpoints"])
 def test_a_run_that_saves_nothing_cannot_be_resumed(
     command: Command, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, option: str

@@ -25,6 +25,8 @@ from tests.conftest import REPOSITORY
 from tests.data_prep.hub_server import HubServer, closed_port_endpoint, hub_environment, parquet_bytes
 from tests.data_prep.processes import manifest
 
+pytestmark = pytest.mark.slow  # they import `datasets`
+
 _QNLI = {
     "train": {"question": ["why", "what"], "sentence": ["good", 'bad "list'], "label": [1, 0], "idx": [0, 1]},
     "validation": {"question": ["is it"], "sentence": ["not"], "label": [0], "idx": [0]},
@@ -59,7 +61,6 @@ def run(task: str, tokenizer: Path, out: Path, environment: dict[str, str]) -> "
     )
 
 
-@pytest.mark.slow
 def test_pairs_from_the_hub_or_by_hand(
     prepare: Callable[..., Path],
     read_back: Callable[..., list[dict[str, Any]]],
@@ -87,7 +88,6 @@ def test_pairs_from_the_hub_or_by_hand(
     assert manifest(by_hand)["sha256"] == manifest(out)["sha256"]
 
 
-@pytest.mark.slow
 def test_reviews_from_the_hub(
     read_back: Callable[..., list[dict[str, Any]]],
     encode: Callable[[str], list[int]],
@@ -106,7 +106,6 @@ def test_reviews_from_the_hub(
     assert read_back(out, "valid") == [{"tokens": [0, *encode("the list")], "label": 1}]
 
 
-@pytest.mark.slow
 def test_out_of_reach(tokenizer_folder: Path, tmp_path: Path) -> None:
     environment = hub_environment(closed_port_endpoint(), tmp_path / "caches")
     done = run("sst2", tokenizer_folder, tmp_path / "task", environment)
