@@ -86,15 +86,21 @@ def test_a_signal_reaches_what_has_just_begun(tmp_path: Path) -> None:
     stop_on_signals interrupted
     stoppable sleep 20
     """
+    output = _stopped(script, tmp_path, "begun")
+    assert "Stopped by SIGTERM." in output and "warning: " not in output
+
+
+def _stopped(script: str, folder: Path, begun: str) -> str:
+    """What a script prints that gets SIGTERM when there is the file ``begun``."""
     command = ["bash", "-c", script, "-", LIBRARY]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    while not (tmp_path / "begun").exists():
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    while not (folder / begun).exists():
         assert process.poll() is None
         time.sleep(0.02)
     process.send_signal(signal.SIGTERM)
     output = process.communicate(timeout=60)[0]
     assert process.returncode == 128 + signal.SIGTERM
-    assert "Stopped by SIGTERM." in output and "warning: " not in output
+    return output
 
 
 @pytest.mark.slow
@@ -109,14 +115,7 @@ def test_what_does_not_stop_is_said(tmp_path: Path) -> None:
     stop_on_signals interrupted
     stoppable bash -c 'trap "" TERM; touch started; exec sleep 6 >/dev/null 2>&1'
     """
-    command = ["bash", "-c", script, "-", LIBRARY]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    while not (tmp_path / "started").exists():
-        assert process.poll() is None
-        time.sleep(0.02)
-    process.send_signal(signal.SIGTERM)
-    output = process.communicate(timeout=30)[0]
-    assert process.returncode == 128 + signal.SIGTERM
+    output = _stopped(script, tmp_path, "started")
     assert (
         output.index("Stopping; ")
         < output.index("Stopped by SIGTERM.")
