@@ -24,11 +24,7 @@ from linformer_fairseq.checkpoints.releasing import release
 from linformer_fairseq.files import run_record
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.locks import Lock
-from linformer_fairseq.launch.pretrained import read_pretrained, same_value
-from linformer_fairseq.models.architectures import MODEL
-from linformer_fairseq.models.config import Role, with_role
-
-_OF_THE_MODEL = with_role(Role.MODEL)
+from linformer_fairseq.launch.pretrained import read_pretrained
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -56,14 +52,11 @@ def _require_one_model(first: Path, others: Sequence[Path]) -> None:
             raise UserError(f"{other}: is given twice; expected different checkpoints of the same model")
         seen.add(other.resolve())
         found = read_pretrained(other)
-        pairs = {key: (found.options.get(key), value) for key, value in model.options.items() if key in _OF_THE_MODEL}
-        if found.name.startswith(MODEL) != model.name.startswith(MODEL):
-            pairs = {"_name": (found.name, model.name)}
-        for key, (one, two) in pairs.items():
-            if not same_value(key, one, two):
-                raise UserError(
-                    f"{other}: has model.{key}={one}, but {first} has {two}; expected checkpoints of the same model"
-                )
+        if different := model.difference(found.name, found.options):
+            key, one, two = different
+            raise UserError(
+                f"{other}: has model.{key}={two}, but {first} has {one}; expected checkpoints of the same model"
+            )
 
 
 def _verify(arguments: argparse.Namespace) -> int:

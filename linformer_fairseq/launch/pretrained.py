@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,6 +75,26 @@ class Pretrained:
                     "the checkpoint determines the model"
                 )
         return {"_name": self.name, **options}
+
+    def difference(
+        self, name: str, options: Mapping[str, Any], ignored: Iterable[str] = ()
+    ) -> tuple[str, Any, Any] | None:
+        """The first option that determines the model and has another value in another model, and both values.
+
+        Args:
+            name: model or architecture of the other one.
+            options: all of its options, as `all_options` returns them.
+            ignored: options that may differ.
+
+        Returns:
+            option, the value here and the value there; None if it is the same model.
+        """
+        if self.name.startswith(MODEL) != name.startswith(MODEL):
+            return "_name", self.name, name
+        for key in sorted(self.options.keys() - _FREE - {*ignored}):
+            if not same_value(key, options.get(key), self.options[key]):
+                return key, self.options[key], options.get(key)
+        return None
 
     def check_dictionary(self, path: Path) -> None:
         """Raise unless a dictionary is the one that the model was trained with.

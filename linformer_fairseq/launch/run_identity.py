@@ -12,7 +12,7 @@ from linformer_fairseq.checkpoints.folder import last_checkpoint
 from linformer_fairseq.checkpoints.reading import CheckpointError
 from linformer_fairseq.core import projection_defaults
 from linformer_fairseq.files.errors import UserError
-from linformer_fairseq.launch.pretrained import all_options, read_pretrained, same_value
+from linformer_fairseq.launch.pretrained import all_options, read_pretrained
 from linformer_fairseq.models.architectures import MODEL
 from linformer_fairseq.models.config import DEFAULTS, Role, with_role
 from linformer_fairseq.training.resuming import from_own
@@ -104,19 +104,13 @@ def check_same_model(path: Path, config: DictConfig) -> None:
     except CheckpointError:
         return  # resuming says what is wrong with it, or takes another one
     given: Any = OmegaConf.to_container(config.model, enum_to_str=True)
-    ours = {"_name": name, **all_options(name, given)}
+    ours = all_options(name, given)
     ours["max_positions"] = ours.get("max_positions") or task.get("tokens_per_sample") or task.get("max_positions")
-    compared = set(with_role(Role.MODEL) & stored.options.keys())
-    if ours.get("encoder_layers_to_keep"):
-        compared -= {"encoder_layers_to_keep", "encoder_layers"}  # the checkpoint has those that are left
-    if stored.name.startswith(MODEL) != name.startswith(MODEL):
-        compared = {"_name"}
-    theirs = {"_name": stored.name, **stored.options}
-    for key in sorted(compared):
-        if not same_value(key, ours.get(key), theirs[key]):
-            raise UserError(
-                f"{last} has model.{key} {theirs[key]!r}, but this run has {ours.get(key)!r}; choose another run.name"
-            )
+    # the checkpoint has the layers that are left
+    left = ("encoder_layers_to_keep", "encoder_layers") if ours.get("encoder_layers_to_keep") else ()
+    if different := stored.difference(name, ours, ignored=left):
+        key, theirs, here = different
+        raise UserError(f"{last} has model.{key} {theirs!r}, but this run has {here!r}; choose another run.name")
 
 
 def _check_sizes(path: Path, record: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
