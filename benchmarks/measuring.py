@@ -79,12 +79,17 @@ def _cpu_of_children() -> float:
 
 
 def processor() -> str:
-    """The processor's name, and whether it has AMX, which multiplies matrices of bfloat16 several times faster."""
+    """The processor's name, and whether it has AMX, which multiplies matrices of bfloat16 several times faster.
+
+    Where the name is "AMD EPYC" or "Intel(R) Xeon(R) Processor" alone, as in many virtual machines, family and model
+    distinguish processors of which one is twice as fast as the other.
+    """
     fields = processor_fields()
     if platform.machine() != "x86_64":
         return fields.get("model name", platform.machine())
     amx = "AMX" if "amx_bf16" in fields.get("flags", "").split() else "no AMX"
-    return f"{fields.get('model name', 'x86-64')} ({amx})"
+    kind = f"family {fields.get('cpu family', 'unknown')}, model {fields.get('model', 'unknown')}"
+    return f"{fields.get('model name', 'x86-64')} ({kind}, {amx})"
 
 
 def provenance(command: str, packages: Sequence[str]) -> dict[str, Any]:
