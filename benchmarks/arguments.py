@@ -32,7 +32,7 @@ def inference(parser: argparse.ArgumentParser) -> None:
 
     All models run in the same process, in rounds; each timed pass follows an untimed one. Ratios are medians over the
     rounds. A pass that is predicted to take too much time or memory is skipped, and recorded as skipped. The results
-    are written after every step, and --resume continues an interrupted measurement.
+    are written after every step, and --resume continues an interrupted measurement, or adds other --lengths to it.
 
     --positions builds the models for more positions than the inputs have. --padded yes makes batches like those of
     finetuning: one sequence of T tokens, the others of T / 2 to T tokens, drawn with a fixed seed and padded on the

@@ -19,7 +19,8 @@ class Store:
     Args:
         path: of the file.
         kind: what is measured.
-        settings: all that the cells depend on; must be the same when a run is resumed.
+        settings: all that the cells depend on; must be the same when a run is resumed, but for ``lengths``, each of
+            which has cells of its own: those of both runs are kept.
         provenance: of this run.
         resume: continue the file, if it exists. With None, a measurement cannot be continued: its file appears
             complete, with `write`.
@@ -53,10 +54,14 @@ class Store:
         if found["kind"] != ours["kind"]:
             raise UserError(f"{self.path} holds results of {found['kind']}, not of {ours['kind']}")
         plain = json.loads(json.dumps(ours["settings"]))
+        before = found["settings"]
+        if before.get("lengths") and plain.get("lengths"):
+            plain["lengths"] = before["lengths"] = sorted({*before["lengths"], *plain["lengths"]})
         for name, value in plain.items():
-            if found["settings"].get(name) != value:
-                was = found["settings"].get(name)
-                raise UserError(f"{self.path} was measured with {name} {was}, not {value}; resume with the same value")
+            if before.get(name) != value:
+                raise UserError(
+                    f"{self.path} was measured with {name} {before.get(name)}, not {value}; resume with the same value"
+                )
         for name in ("hardware", "versions"):
             if found["provenance"][name] != ours["provenance"][name]:
                 was, now = found["provenance"][name], ours["provenance"][name]

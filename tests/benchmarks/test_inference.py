@@ -229,6 +229,16 @@ def test_a_run_goes_on_where_it_stopped(inference, out, monkeypatch, refused):
     assert "was measured with tokens 64, not 32" in refused(*INFERENCE, *other)
 
 
+def test_a_measurement_can_get_more_lengths(inference):
+    words = ["--models", "roberta_sdpa_core", "--tokens", "32"]
+    first = inference(*words, "--lengths", "32")
+    more = inference(*words, "--lengths", "8", "32", "--resume")
+    assert (more["settings"]["lengths"], more["cells"][0]) == ([8, 32], first["cells"][0])
+    assert [cell["length"] for cell in more["cells"]] == [32, 8]
+    fewer = inference(*words, "--lengths", "16", "--resume")
+    assert fewer["settings"]["lengths"] == [8, 16, 32]
+
+
 @pytest.mark.parametrize("preset", [(), ("--preset", "table1")])
 def test_where_no_k_is_below_n_the_others_are_measured(inference, capsys, preset):
     words = ["--models", "linformer_core", "roberta_sdpa_core", "--lengths", "8", "16", "--projected-dims", "8"]
