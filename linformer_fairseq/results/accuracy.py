@@ -14,6 +14,7 @@ from linformer_fairseq.results.rows import Row
 from linformer_fairseq.results.selection import (
     UNKNOWN_OPTIONS,
     changed_settings,
+    counted_windows,
     distinct_names,
     newest,
     provenance,
@@ -88,7 +89,7 @@ def accuracy_table(rows: Iterable[Row], controls: Sequence[Control] = ()) -> tup
     if unfinished:
         notes.append(f"Not counted, unfinished or without an accuracy: {', '.join(unfinished)}.")
     done = [row for row in runs if row.finished and row.accuracy is not None]
-    notes += changed_settings(done)
+    notes += [*changed_settings(done), *counted_windows(done)]
     tasks = sorted({str(row.task) for row in done}, key=lambda task: (task not in TASKS, task))
     lines = [["", *(heading for task in tasks for heading in (TASKS.get(task, task), "minutes"))]]
     groups: dict[str, list[Row]] = {}

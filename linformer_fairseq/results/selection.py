@@ -112,6 +112,13 @@ def variant(row: Row) -> str:
     return soft + ", windows of texts" * row.windows
 
 
+def counted_windows(rows: Iterable[Row]) -> list[str]:
+    """A note for accuracies of texts in windows, which are those of fairseq's validation."""
+    if any(row.windows for row in rows):
+        return ["Where the examples are windows of texts, each window counts; `linformer evaluate` counts whole texts."]
+    return []
+
+
 def _distinct_name(row: Row, rows: Sequence[Row]) -> str:
     name = model_name(row.model, with_n=True)
     if row.model.projection == "linear" and any(other.model.projection not in (None, "linear") for other in rows):

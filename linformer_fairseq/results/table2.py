@@ -11,6 +11,7 @@ from linformer_fairseq.results.paper import SOURCE, TABLE2, TABLE2_NOTES, TASKS,
 from linformer_fairseq.results.rows import Row
 from linformer_fairseq.results.selection import (
     changed_settings,
+    counted_windows,
     identity,
     is_untrained,
     model_name,
@@ -63,6 +64,7 @@ def table2(rows: Iterable[Row]) -> tuple[list[Table], list[str]]:
         _LEGEND,
         *notes,
         *changed_settings(runs),
+        *counted_windows(runs),
         *_about(runs),
     ]
 

@@ -70,6 +70,10 @@ def test_a_finetuning_that_learns_more_than_labels_is_not_one_more_seed() -> Non
         f"{name}, no pretraining": "60.0",
     }
     assert not any("are called" in note for note in notes)
+    assert [any("each window counts" in note for note in accuracy_table(rows)[1]) for rows in ([windows], ROWS)] == [
+        True,
+        False,
+    ]
 
 
 def test_of_two_lengths_none_is_the_usual_one() -> None:

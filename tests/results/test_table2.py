@@ -237,7 +237,8 @@ def test_of_two_runs_of_one_seed_the_newer_counts() -> None:
     [({"label_weight": 0.0}, ", soft labels (weight of labels 0)"), ({"windows": True}, ", windows of texts")],
 )
 def test_a_finetuning_that_learns_more_than_labels_is_apart(learned: dict[str, Any], name: str) -> None:
-    tables, _ = table2([tagged("sst2", 93.0), tagged("sst2", 95.0, 2, **learned)])
+    tables, notes = table2([tagged("sst2", 93.0), tagged("sst2", 95.0, 2, **learned)])
+    assert any("each window counts" in note for note in notes) == ("windows" in learned)
     assert ours(tables)[0] == "93.0 (1, 1e-5)"
     assert [line[1:3] for line in tables[1].rows[1:]] == [[f"Linformer, k = 128, layerwise{name}", "95.0 (1, 1e-5)"]]
     (_, table), _ = table2([small("sst2", 80.0), small("sst2", 82.0, 2, **learned)])
