@@ -160,7 +160,10 @@ def all_options(name: str, stored: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def same_value(key: str, one: Any, other: Any) -> bool:
-    """Whether two values of an option of the model are the same; k may also be a text."""
+    """Whether two values of an option of the model are the same; k may also be a text, and what is no k differs."""
     if key == "projected_dim":
-        return parse_projected_dim(one) == parse_projected_dim(other)
+        try:
+            return parse_projected_dim(one) == parse_projected_dim(other)
+        except ValueError:
+            return False
     return bool(one == other)

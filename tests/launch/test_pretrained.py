@@ -90,6 +90,13 @@ def test_a_roberta_has_no_option_of_linformer() -> None:
     assert roberta.model_options({"compile_encoder": None, "dropout": 0.2})["dropout"] == 0.2
 
 
+def test_what_is_no_k_is_another_one_than_the_checkpoints() -> None:
+    linformer = Pretrained(Path("some.pt"), "linformer_roberta", {"projected_dim": 8}, 512, 100)
+    assert linformer.model_options({"projected_dim": "8"})["projected_dim"] == 8
+    with pytest.raises(UserError, match="^model.projected_dim=8x, but some.pt was pretrained with projected_dim=8; "):
+        linformer.model_options({"projected_dim": "8x"})
+
+
 def test_the_same_said_twice_is_no_contradiction(words: list[str]) -> None:
     said = ["model.projected_dim=8", "model.encoder_layers=2", "model._name=linformer_roberta_tiny"]
     assert complete(compose("finetuning", [*words, *said])).model.projected_dim == 8
