@@ -51,9 +51,9 @@ def _look(cfg: Any, trainer: Any, task: Any) -> None:
         return
     by_loss = type(criterion) is SentencePredictionCriterion
     loss, accuracy = (metrics.get_smoothed_values("train").get(name) for name in ("loss", "accuracy"))
-    if by_loss and loss < _LEARNED * math.log2(task.cfg.num_classes) / 2:  # far below the entropy of usual frequencies
+    if (loss if by_loss else accuracy) is None:  # nothing is counted yet, as if an epoch's first gradient overflows
         return
-    if not by_loss and accuracy is None:
+    if by_loss and loss < _LEARNED * math.log2(task.cfg.num_classes) / 2:  # far below the entropy of usual frequencies
         return
     labels = _labels(task.dataset(cfg.dataset.train_subset))
     update = f"update {trainer.get_num_updates()}"

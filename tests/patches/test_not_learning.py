@@ -26,7 +26,7 @@ def validated(caplog: pytest.LogCaptureFixture) -> Callable[..., bool]:
     """``validated(loss)``: whether a validation at that training loss warns; `caplog` has the words."""
 
     def validate(
-        loss: float,
+        loss: float | None,
         updates: int = 20,
         regression: bool = False,
         valid: float | None = 0.5,
@@ -56,7 +56,7 @@ def validated(caplog: pytest.LogCaptureFixture) -> Callable[..., bool]:
         caplog.clear()
         metrics.reset()
         with caplog.at_level(logging.WARNING), metrics.aggregate("train"):
-            metrics.log_scalar("loss", loss)
+            metrics.log_scalar("loss", loss)  # an average over nothing is None
             if accuracy is not None:  # fairseq logs it if the criterion counts right answers
                 metrics.log_scalar("accuracy", accuracy)
             assert program.validate_and_save(cfg, trainer, task, None) == ([valid], False)
@@ -91,6 +91,7 @@ def test_nothing_is_said_where_it_means_nothing(validated: Callable[..., bool]) 
     assert not validated(1.0, updates=10), "in the warm-up"
     assert not validated(1.0, regression=True)
     assert not validated(1.0, valid=None), "nothing was validated"
+    assert not validated(None), "the epoch has no update so far"
 
 
 @pytest.mark.slow
