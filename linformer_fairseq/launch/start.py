@@ -16,6 +16,8 @@ from linformer_fairseq.files.dictionary import find_dictionary
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.training.resuming import LAST, RESETS
 
+_STARTS = ("restore_file", "continue_once", "finetune_from_model")
+"""fairseq's options for such a checkpoint, each of which takes precedence over those behind it."""
 _REMOTE = "://"
 """In paths that fairseq reads by iopath."""
 
@@ -45,12 +47,14 @@ def check_start(config: DictConfig, to_come: Path | None = None) -> None:
         UserError: two checkpoints are given, or the file is missing, or its dictionary is another one.
     """
     options = config.checkpoint
-    start, restored = options.finetune_from_model, options.restore_file
-    if restored != LAST and start is not None:
-        key = "pretrained" if config.pretrained else "checkpoint.finetune_from_model"
-        raise UserError(f"checkpoint.restore_file={restored}, but {key}={start}: give one of them")
-    for key, given in (("finetune_from_model", start), ("restore_file", restored)):
-        if given in (None, LAST) or _REMOTE in given:
+    starts = {name: options[name] for name in _STARTS if options[name] not in (None, LAST)}
+    if len(starts) > 1:
+        said = [f"checkpoint.{name}={given}" for name, given in starts.items()]
+        if config.pretrained:
+            said[-1] = f"pretrained={config.pretrained}"
+        raise UserError(f"{said[0]}, but {said[-1]}: give one of them")
+    for key, given in starts.items():
+        if _REMOTE in given:
             continue
         path = Path(given).absolute()
         if path == to_come:

@@ -199,8 +199,9 @@ def _run(config: DictConfig) -> None:
     distributed_utils.call_main(fairseq_config, fairseq_train.main)
     leave()
     if PROGRESS.complete and not checkpoints(Path(config.checkpoint.save_dir), config.checkpoint.checkpoint_suffix):
+        start = config.checkpoint.continue_once or config.checkpoint.restore_file
         raise UserError(
-            f"no update happened: {config.checkpoint.restore_file} has {PROGRESS.last:,} updates, and this run ends "
+            f"no update happened: {start} has {PROGRESS.last:,} updates, and this run ends "
             f"after {config.optimization.max_update:,}; raise optimization.max_update, or set "
             "checkpoint.reset_optimizer=true to count them anew"
         )

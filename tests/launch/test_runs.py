@@ -390,12 +390,14 @@ def test_a_run_without_updates_is_a_failure(linformer: Linformer, pretraining: W
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("option", ["restore_file", "continue_once"])
 def test_nothing_left_to_do_in_another_runs_checkpoint_is_a_failure(
-    linformer: Linformer, pretraining: Words, pretrained: Path, tmp_path: Path
+    option: str, linformer: Linformer, pretraining: Words, pretrained: Path, tmp_path: Path
 ) -> None:
-    restored = f"checkpoint.restore_file={pretrained / 'checkpoint_last.pt'}"
-    output = linformer(*pretraining(1), "lr_scheduler.warmup_updates=0", restored, cwd=tmp_path, status=1)
-    assert "no update happened" in output and "checkpoint.reset_optimizer=true" in output
+    start = pretrained / "checkpoint_last.pt"
+    words = (*pretraining(1), "lr_scheduler.warmup_updates=0", f"checkpoint.{option}={start}")
+    output = linformer(*words, cwd=tmp_path, status=1)
+    assert f"no update happened: {start} has 3 updates" in output and "checkpoint.reset_optimizer=true" in output
     assert attempts(tmp_path / "runs" / NAME)[-1]["status"] == "failed"
 
 

@@ -29,18 +29,18 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def config(data: Path, start: str | None = None, restored: str = "checkpoint_last.pt") -> DictConfig:
-    checkpoint = {"finetune_from_model": start, "restore_file": restored}
+    checkpoint = {"finetune_from_model": start, "restore_file": restored, "continue_once": None}
     return OmegaConf.create({"checkpoint": checkpoint, "pretrained": None, "task": {"data": str(data)}})
 
 
-@pytest.mark.parametrize("option", ["finetune_from_model", "restore_file"])
+@pytest.mark.parametrize("option", ["finetune_from_model", "restore_file", "continue_once"])
 def test_a_file_that_is_there_and_fits_becomes_absolute(
     option: str, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(work)
     given = config(work / "bin")
     check_start(given)
-    assert (given.checkpoint.finetune_from_model, given.checkpoint.restore_file) == (None, "checkpoint_last.pt")
+    assert given == config(work / "bin")
     given.checkpoint[option] = "model.pt"
     check_start(given)
     assert given.checkpoint[option] == str(work / "model.pt")
@@ -60,6 +60,9 @@ def test_one_of_two_is_not_ignored(work: Path) -> None:
         check_start(both)
     both.pretrained = "linformer-small"
     with pytest.raises(UserError, match="restore_file=.*pretrained=.*: give one of them"):
+        check_start(both)
+    both.checkpoint.update(restore_file="checkpoint_last.pt", continue_once=str(work / "model.pt"))
+    with pytest.raises(UserError, match="^checkpoint.continue_once=.*, but pretrained=linformer-small: give one of th"):
         check_start(both)
     given = config(work / "bin", "/other.pt")
     with pytest.raises(UserError, match="finetune_from_model=/other.pt, but pretrained=.*model.pt: give one of them"):
