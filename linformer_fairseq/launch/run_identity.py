@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from linformer_fairseq.checkpoints.reading import CheckpointError
 from linformer_fairseq.core import projection_defaults
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch.pretrained import all_options, read_pretrained
+from linformer_fairseq.launch.run_folder import updates_done
 from linformer_fairseq.models.architectures import MODEL
 from linformer_fairseq.models.config import DEFAULTS, Role, with_role
 from linformer_fairseq.training.resuming import from_own
@@ -46,7 +48,7 @@ def check_same_run(path: Path, record: Mapping[str, Any], facts: Mapping[str, An
     for (key, ours), (_, theirs) in zip(_identity(facts, options), _identity(record, options), strict=True):
         if ours != theirs:
             fixed = key in {f"model.{option}" for option in with_role(Role.MODEL)}  # its checkpoints are of no use then
-            or_else = "" if fixed else ", or move its run.json away to continue with the new value"
+            or_else = "" if fixed else _or_continue(record, facts, "the new value")
             raise UserError(
                 f"{path} holds a run with {key} {theirs!r}, but this one has {ours!r}; choose another run.name{or_else}"
             )
@@ -121,8 +123,14 @@ def _check_sizes(path: Path, record: Mapping[str, Any], facts: Mapping[str, Any]
         if changed := next((name for name in before.keys() & now.keys() if before[name] != now[name]), None):
             raise UserError(
                 f"{path} holds a run on data of {facts['data']} with {before[changed]:,} bytes in {changed}, which has "
-                f"{now[changed]:,} by now; choose another run.name, or move its run.json away to continue with these"
+                f"{now[changed]:,} by now; choose another run.name{_or_continue(record, facts, 'these')}"
             )
+
+
+def _or_continue(record: Mapping[str, Any], facts: Mapping[str, Any], what: str) -> str:
+    """What else may be done about a difference; of a run without updates left, it would only be recorded."""
+    left = updates_done(record) < (facts["max_update"] or math.inf)
+    return f", or move its run.json away to continue with {what}" if left else ""
 
 
 def data_bytes(folders: str) -> list[dict[str, int]]:

@@ -21,6 +21,7 @@ FACTS: dict[str, Any] = {
     "finetune_from_model": None,
     "seed": 1,
     "lr": 0.0005,
+    "max_update": 7,
     "model": {"_name": "linformer_roberta_tiny", "projection": "linear", "dropout": 0.1, "max_positions": 32},
 }
 
@@ -28,7 +29,7 @@ FACTS: dict[str, Any] = {
 def test_the_same_run_and_a_first_one_go_on() -> None:
     check_same_run(Path("runs/a"), {}, FACTS)
     # what may change: an architecture's name for the same sizes, the number of updates, where the paper shows it
-    again = {**FACTS, "max_update": 7, "paper": {}, "model": {**FACTS["model"], "_name": "linformer_roberta"}}
+    again = {**FACTS, "paper": {}, "model": {**FACTS["model"], "_name": "linformer_roberta"}}
     check_same_run(Path("runs/a"), {**FACTS, "max_update": 3}, again)
 
 
@@ -143,6 +144,18 @@ def test_nobody_is_told_to_continue_with_another_model(option: str, moved: bool)
     """Its checkpoints cannot be loaded; those of another dropout can."""
     with pytest.raises(UserError) as error:
         check_same_run(Path("runs/a"), FACTS, {**FACTS, "model": {**FACTS["model"], option: "another"}})
+    assert ("move its run.json away" in str(error.value)) == moved
+
+
+@pytest.mark.parametrize(("done", "wanted", "moved"), [(3, 7, True), (7, 7, False), (7, 9, True), (7, 0, True)])
+@pytest.mark.parametrize("change", [{"lr": 0.1}, {"data_bytes": [{"train.bin": 8, "train.idx": 20}]}])
+def test_nobody_is_told_to_continue_a_run_that_has_made_its_updates(
+    change: dict[str, Any], done: int, wanted: int, moved: bool
+) -> None:
+    """It would be recorded as one with the new value, and no update would be made with it."""
+    record = {**FACTS, "attempts": [{"updates_at_end": done}]}
+    with pytest.raises(UserError) as error:
+        check_same_run(Path("runs/a"), record, {**FACTS, "max_update": wanted, **change})
     assert ("move its run.json away" in str(error.value)) == moved
 
 
