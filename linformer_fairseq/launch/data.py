@@ -67,10 +67,11 @@ def check_pretraining_data(folders: Sequence[Path], splits: Splits) -> None:
         raise UserError(f"task.data: {error}; {_PRETRAINING}") from None
     for prefix in (*(folder / splits.train for folder in folders), *(folders[0] / split for split in splits.valid)):
         first = np.fromfile(bin_of(prefix), open_dataset(prefix).dtype, _LOOKED_AT)
-        if (largest := int(first.max(initial=0))) >= symbols or first.min(initial=0) < 0:
+        smallest, largest = int(first.min(initial=0)), int(first.max(initial=0))
+        if largest >= symbols or smallest < 0:
             raise UserError(
-                f"task.data: {bin_of(prefix)} has the id {largest:,}, but {dictionary} has {symbols:,} symbols: it is "
-                f"cut off, or that of other data; {_PRETRAINING}"
+                f"task.data: {bin_of(prefix)} has the id {smallest or largest:,}, but {dictionary} has {symbols:,} "
+                f"symbols: it is cut off, or that of other data; {_PRETRAINING}"
             )
 
 

@@ -56,10 +56,10 @@ def test_every_shard_is_held_against_the_dictionary(own_data: Path, tmp_path: Pa
         check_pretraining_data([own_data, other], Splits())
 
 
-@pytest.mark.parametrize("wrong", [65, -1])
-def test_ids_of_validation_data_are_held_against_the_dictionary(own_data: Path, wrong: int) -> None:
-    write_items(own_data / "valid", [[wrong, 2]])
-    with pytest.raises(UserError, match=f"{own_data}/valid.bin has the id "):
+@pytest.mark.parametrize(("wrong", "vocabulary"), [(65, 100), (-1, 70_000)])  # the latter's ids have a sign
+def test_ids_of_validation_data_are_held_against_the_dictionary(own_data: Path, wrong: int, vocabulary: int) -> None:
+    write_items(own_data / "valid", [[wrong, 2]], vocabulary)
+    with pytest.raises(UserError, match=f"{own_data}/valid.bin has the id {wrong}, "):
         check_pretraining_data([own_data], Splits())
 
 
@@ -80,6 +80,9 @@ def test_the_folder_of_shards_is_not_one_of_them(own_data: Path) -> None:
         (own_data / f"train{suffix}").unlink()
     with pytest.raises(UserError, match=f"task.data={own_data}/0:{own_data}/2:{own_data}/10$"):
         pretrain(own_data)
+    for suffix in (".bin", ".idx"):
+        shutil.copy(own_data / "0" / f"train{suffix}", own_data)
+    pretrain(own_data)  # it has a text of its own
 
 
 @pytest.mark.parametrize(
