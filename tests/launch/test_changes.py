@@ -13,6 +13,7 @@ CONFIG = {
     "distributed_training": {"distributed_init_method": "tcp://one:1"},
     "optimization": {"lr": [0.1], "max_update": "${twice}"},
     "twice": 6,
+    "old": "a",
 }
 
 
@@ -30,8 +31,10 @@ def test_options_that_differ(tmp_path: Path) -> None:
     config.optimizer.weight_decay, config.optimizer.adam_betas = 0.5, [0.9, 0.999]
     config.twice = 8
     config.new = True
+    del config.old
     assert changed_options(file, written(config)) == [
         "new: None, now True",
+        "old: a, now None",
         "optimization.max_update: 6, now 8",
         "optimizer.adam_betas: [0.9, 0.98], now [0.9, 0.999]",
         "optimizer.weight_decay: 0.1, now 0.5",
