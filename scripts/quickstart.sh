@@ -11,7 +11,7 @@ source "$repo/scripts/quickstart_tools/steps.sh"
 vocab_size=4000 updates=1600 finetune_updates=800
 shipped=linformer-small
 shipped_folder="linformer_fairseq/weights/$shipped" # in the repository
-duration="about 10 minutes on two idle cores"
+duration="about 10 minutes on two idle cores with AVX-512, and 20 on two without"
 
 usage() {
     cat <<EOF
