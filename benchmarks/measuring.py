@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import platform
 import resource
 import subprocess
 import threading
@@ -12,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from linformer_fairseq.files.processor import processor_fields
 from linformer_fairseq.files.provenance import date, git, machine, versions
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -78,20 +76,6 @@ def _cpu_of_children() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def processor() -> str:
-    """The processor's name, and whether it has AMX, which multiplies matrices of bfloat16 several times faster.
-
-    Where the name is "AMD EPYC" or "Intel(R) Xeon(R) Processor" alone, as in many virtual machines, family and model
-    distinguish processors of which one is twice as fast as the other.
-    """
-    fields = processor_fields()
-    if platform.machine() != "x86_64":
-        return fields.get("model name", platform.machine())
-    amx = "AMX" if "amx_bf16" in fields.get("flags", "").split() else "no AMX"
-    kind = f"family {fields.get('cpu family', 'unknown')}, model {fields.get('model', 'unknown')}"
-    return f"{fields.get('model name', 'x86-64')} ({kind}, {amx})"
-
-
 def provenance(command: str, packages: Sequence[str]) -> dict[str, Any]:
     """Command, commit, date, hardware and versions of a measurement."""
     found = versions(packages)
@@ -101,7 +85,7 @@ def provenance(command: str, packages: Sequence[str]) -> dict[str, Any]:
         # Changed results and untracked files do not affect a measurement.
         "uncommitted_changes": bool(git(ROOT, "status", "--porcelain", "--untracked-files=no", "--", ".", ":!results")),
         "date": date(),
-        "hardware": machine(processor()),
+        "hardware": machine(),
         "load_before": round(os.getloadavg()[0], 2),
         "python": found.pop("python"),
         "versions": found,

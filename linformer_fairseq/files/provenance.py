@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
-from linformer_fairseq.files.processor import processor_fields
+from linformer_fairseq.files.processor import processor_name
 
 MANIFEST = "manifest.json"
 """The file in which a step of data preparation says what it made, and of what."""
@@ -53,15 +53,10 @@ def git(repository: Path, *arguments: str) -> str | None:
     return result.stdout.strip() if result.returncode == 0 else None
 
 
-def machine(processor: str | None = None) -> str:
-    """Processor, cores that this process may use, and memory.
-
-    Args:
-        processor: its name, where more is to be said of it than `processor_fields` has.
-    """
-    name = processor or processor_fields().get("model name") or platform.processor() or platform.machine()
+def machine() -> str:
+    """Processor, cores that this process may use, and memory."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return f"{name}, {len(os.sched_getaffinity(0))} cores, {memory:.0f} GiB"
+    return f"{processor_name()}, {len(os.sched_getaffinity(0))} cores, {memory:.0f} GiB"
 
 
 def _version(package: str) -> str:

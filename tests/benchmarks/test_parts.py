@@ -7,7 +7,6 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks import measuring
 from benchmarks.efficiency import memory, operations, paper, rate
 from benchmarks.efficiency.memory import largest, no_more_than_there_is, peak_of
 from benchmarks.efficiency.models.build import build
@@ -130,14 +129,3 @@ def test_rates_are_operations_per_second(monkeypatch):
         rows, inner, columns = map(int, shape.split("x"))
         assert rows == rate.ROWS and found == 2 * rows * inner * columns / 0.5
     assert len(by_shape) == 3
-
-
-def test_a_processor_is_named_by_its_family_too(monkeypatch):
-    fields = {"model name": "AMD EPYC", "cpu family": "26", "model": "2", "flags": "fpu avx512_bf16"}
-    monkeypatch.setattr(measuring, "processor_fields", lambda: fields)
-    monkeypatch.setattr(measuring.platform, "machine", lambda: "x86_64")
-    assert measuring.processor() == "AMD EPYC (family 26, model 2, no AMX)"
-    fields["flags"] += " amx_bf16"
-    assert measuring.processor() == "AMD EPYC (family 26, model 2, AMX)"
-    monkeypatch.setattr(measuring.platform, "machine", lambda: "aarch64")
-    assert measuring.processor() == "AMD EPYC"

@@ -1,4 +1,4 @@
-"""Whether the processor computes in bfloat16, by what Linux says of it."""
+"""What the processor is called, and whether it computes in bfloat16, by what Linux says of it."""
 
 from pathlib import Path
 
@@ -37,3 +37,21 @@ def test_it_is_not_known_of_a_system_that_says_nothing(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(Path, "read_text", missing)
     assert processor.processor_fields() == {} and processor.has_bfloat16() is None
+
+
+def test_a_processor_is_named_by_its_family_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    fields = "model name\t: AMD EPYC\ncpu family\t: 26\nmodel\t\t: 2\nflags\t\t: fpu avx512_bf16"
+    _says(monkeypatch, fields)
+    assert processor.processor_name() == "AMD EPYC (family 26, model 2, no AMX)"
+    _says(monkeypatch, f"{fields} amx_bf16")
+    assert processor.processor_name() == "AMD EPYC (family 26, model 2, AMX)"
+
+
+@pytest.mark.parametrize("name", ["aarch64", ""])
+def test_a_processor_of_which_linux_says_no_family_is_named_as_platform_does(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    _says(monkeypatch, ARM)
+    monkeypatch.setattr(processor.platform, "processor", lambda: name)
+    monkeypatch.setattr(processor.platform, "machine", lambda: "arm")
+    assert processor.processor_name() == (name or "arm")
