@@ -30,7 +30,7 @@ def unit(length: int, token: int) -> Tensor:
     return x
 
 
-@pytest.mark.parametrize("length", [N, 13, 3])
+@pytest.mark.parametrize("length", [pytest.param(N, marks=pytest.mark.slow), 13, 3])
 @pytest.mark.parametrize("case", [case for case in EVERY_CASE if "max_pool" not in case])
 def test_what_one_token_adds_to_the_rows(case: str, length: int) -> None:
     attention = make(case)

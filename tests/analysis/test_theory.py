@@ -43,12 +43,9 @@ def test_k_of_the_paper_and_back() -> None:
 def test_the_formula_for_the_mean_square() -> None:
     p, w = normal(9, 30).softmax(-1), normal(30, 2)
     found = product_errors(p, w[:, :1], 7, 1, generator())
-    squares = []
-    source = torch.Generator().manual_seed(2)
-    for _ in range(4000):
-        r = torch.randn(7, 30, generator=source) / math.sqrt(7)
-        squares.append(((p @ r.T) @ (r @ w[:, :1]) - p @ w[:, :1]).square().sum())
-    measured = float(torch.stack(squares).mean().sqrt() / (p @ w[:, :1]).norm())
+    r = torch.randn(4000, 7, 30, generator=torch.Generator().manual_seed(2)) / math.sqrt(7)
+    squares = ((p @ r.mT) @ (r @ w[:, :1]) - p @ w[:, :1]).square().sum((1, 2))
+    measured = float(squares.mean().sqrt() / (p @ w[:, :1]).norm())
     assert found.expected == pytest.approx(measured, rel=0.05)
 
 

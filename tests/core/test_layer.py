@@ -112,7 +112,7 @@ def test_a_hook_that_sets_weights_does_not_undo_the_blocks(monkeypatch: pytest.M
     assert seen == [7] * (N // 7) + [N % 7] * (N % 7 > 0)
 
 
-@pytest.mark.parametrize("block", [1, 7, N, 2 * N + 3])
+@pytest.mark.parametrize("block", [*(pytest.param(size, marks=pytest.mark.slow) for size in (1, N)), 7, 2 * N + 3])
 @pytest.mark.parametrize(("case", "normalize_before"), CASES)
 def test_blocks_give_what_the_whole_gives(
     case: str, block: int, normalize_before: bool, monkeypatch: pytest.MonkeyPatch

@@ -21,7 +21,7 @@ SHAPES = (((20, 13, 1), 20), ((9, 2), 9), ((6,), 6), ((5, 5, 1, 2), 5), ((2,), 2
 """Tokens of each sequence, and T; some lengths are below k and some above it."""
 
 
-@pytest.mark.parametrize("gradients", [False, True], ids=["", "gradients"])
+@pytest.mark.parametrize("gradients", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["", "gradients"])
 @pytest.mark.parametrize("case", EVERY_CASE)
 def test_the_attention_for_graphs_computes_the_same(case: str, gradients: bool) -> None:
     """With gradients, windows are gathered for each sequence, as in a graph, and not one size after the other."""
