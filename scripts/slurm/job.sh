@@ -45,7 +45,8 @@ tell_step() {
 }
 
 # Runs the command as the job's only step, and exits with its status. A run that was stopped after saving a checkpoint
-# is requeued; SLURM does that by itself if a node fails or the job is requeued by others, but not at the time limit.
+# is requeued, and so is one that was told to stop before it could; SLURM does that by itself if a node fails or the job
+# is requeued by others, but not at the time limit.
 run_step() { # run_step COMMAND...
     local pid status=0 started="$tasks/started"
     telling=0
@@ -69,7 +70,7 @@ run_step() { # run_step COMMAND...
     if ((status == saved)); then
         rm -f "$tasks/early-stops"
         requeue "the run was stopped and has saved a checkpoint"
-    elif ((telling && (status == 128 + 10 || status == 128 + 15))); then
+    elif ((telling && (status == 128 + 10 || status == 128 + 15))) || { ((status == 128 + 15)) && preempted; }; then
         note_early_stop
         requeue "the run was stopped before it could save anything new"
     fi
@@ -78,6 +79,12 @@ run_step() { # run_step COMMAND...
     rm -f "$started"
     ((status == 0)) || say "the step ended with status $status; see above, and the tasks' own output in $tasks"
     exit "$status"
+}
+
+# Whether another job needs the nodes. Many clusters do not announce this by the signal that the job asked for: they send
+# SIGTERM to the step alone, and requeue the job only if it has not ended by itself before its time of grace is over.
+preempted() {
+    [[ "$(scontrol show job "$id")" =~ PreemptTime=[^N] ]] # None, if it was not
 }
 
 note_early_stop() { # prevents endless requeues if the time limit is too short for a run to begin

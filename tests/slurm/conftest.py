@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY
-from tests.slurm.cluster import lacking
+from tests.slurm.cluster import clean_environment, lacking
 from tests.slurm.queue import Queue
 
 UPDATES = 60
@@ -38,6 +38,23 @@ def slurm_conf() -> Iterator[Path]:
         yield Path(conf)
         process.stdin.close()
         process.wait(300)
+
+
+@pytest.fixture
+def unannounced(slurm_conf: Path) -> Iterator[None]:
+    """As on many clusters, a job whose nodes another one takes does not get the signal that it asked for: its step gets
+    SIGTERM."""
+    text = slurm_conf.read_text()
+
+    def configure(found: str) -> None:
+        slurm_conf.write_text(found)
+        subprocess.run(["scontrol", "reconfigure"], env=clean_environment(slurm_conf), check=True)
+
+    without = text.replace("SlurmctldParameters=preempt_send_user_signal\n", "")
+    assert without != text
+    configure(without)
+    yield
+    configure(text)
 
 
 @pytest.fixture(scope="module")

@@ -92,6 +92,10 @@ class Queue:
         """Submit pretrain.sbatch on two nodes; returns the job's number."""
         return self.submit(*TWO_NODES, *options, SCRIPTS / "pretrain.sbatch", *keys)
 
+    def take(self, nodes: str) -> None:
+        """Let an urgent job have these nodes for a moment."""
+        self.submit("--partition=urgent", f"--nodelist={nodes}", "--exclusive", "--output=/dev/null", "--wrap=sleep 1")
+
     def show(self, job: str) -> dict[str, str]:
         """What ``scontrol show job`` says of one job."""
         done = self.run("scontrol", "show", "job", "--oneliner", job)

@@ -50,8 +50,7 @@ def interrupted(user: Callable[[], Queue], keys: list[str]) -> tuple[Queue, dict
     queue.pace.write_text("preempted")  # from now on its first process takes longer to save than SLURM waits (KillWait)
     queue.run("scontrol", "requeue", jobs["requeued"])
     queue.run("scontrol", "update", "nodename=127.0.0.4", "state=down", "reason=test")
-    urgent = ["--partition=urgent", "--nodelist=127.0.0.[5-6]", "--exclusive", "--output=/dev/null"]
-    queue.submit(*urgent, "--wrap=sleep 1")
+    queue.take("127.0.0.[5-6]")
     for job in jobs.values():
         queue.until(lambda job=job: queue.restarts(job) or queue.over(job), "not requeued")  # type: ignore[misc]
     queue.run("scontrol", "update", f"jobid={jobs['time_limit']}", "timelimit=30")  # once is enough

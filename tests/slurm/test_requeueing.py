@@ -48,6 +48,26 @@ touch listens; for ((i = 0; i < 900; i++)); do sleep 0.1; done"""
     assert "has been restarted 1 times, the most that LINFORMER_MAX_REQUEUES allows" in queue.log(endless)
 
 
+@pytest.mark.usefixtures("unannounced")
+def test_a_job_whose_nodes_another_takes_is_requeued_before_it_can_save(queue: Queue) -> None:
+    once = _stub(
+        queue, "once", "[[ ! -f $1 ]] || exit 0; touch $1; exec sleep 100".replace("$1", "began_$SLURM_JOB_ID")
+    )
+
+    def submit(node: int) -> str:
+        words = (f"--nodelist=127.0.0.{node}", "--nodes=1", SCRIPTS / "pretrain.sbatch")
+        job = queue.submit(*TWO_NODES, *words, LINFORMER_PYTHON=once)
+        queue.until((queue.folder / f"began_{job}").is_file, "not begun")
+        return job
+
+    preempted, told = submit(1), submit(2)
+    queue.run("scancel", "--signal=TERM", told)
+    queue.take("127.0.0.1")
+    assert queue.wait(told)["JobState"] == "FAILED" and queue.restarts(told) == 0, "somebody wanted its end"
+    assert queue.wait(preempted)["JobState"] == "COMPLETED", queue.output(preempted)
+    assert queue.restarts(preempted) == 1
+
+
 def test_an_array_has_the_grid_and_its_jobs_are_requeued_alone(queue: Queue) -> None:
     waits = """echo "${@:3}"
 [[ ! -f stopped_$SLURM_ARRAY_TASK_ID ]] || exit 0

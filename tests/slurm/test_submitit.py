@@ -56,6 +56,24 @@ def test_a_run_is_submitted_and_goes_on_after_its_signal(queue: Queue, keys: lis
     assert "--signal=USR2@120" in submitted and "SLURM_KILL_BAD_EXIT=1" in submitted
 
 
+@pytest.mark.usefixtures("unannounced")
+def test_a_run_whose_nodes_another_job_takes_goes_on_after_it(queue: Queue, keys: list[str]) -> None:
+    """submitit takes no notice of SIGTERM."""
+    queue.pace.touch()
+    submitting = _submit(queue, *keys, nodes=1)
+    run = queue.folder / "runs" / "tiny"
+    queue.until(lambda: updates_logged(run) > 4 or submitting.poll() is not None, "training did not begin")
+    job = attempts(run)[0]["slurm_job"]
+    queue.take(queue.show(job)["NodeList"])
+    queue.until(lambda: queue.restarts(job) or queue.over(job), "not requeued")
+    queue.pace.unlink()
+    output = queue.end_of(submitting)
+    assert submitting.returncode == 0, output + queue.output()
+    first, last = attempts(run)
+    assert first["error"].startswith("SIGTERM after update") and last["status"] == "finished"
+    assert last["updates_at_start"] == first["updates_at_end"] > 0
+
+
 @pytest.mark.parametrize("sacct", [_SACCT, "#!/bin/sh\nexit 1\n"], ids=["with_accounts", "without"])
 def test_a_run_that_fails_is_said_to(queue: Queue, keys: list[str], sacct: str) -> None:
     submitting = _submit(queue, *keys, "common.cpu=false", nodes=1, sacct=sacct)
