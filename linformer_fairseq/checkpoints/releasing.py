@@ -35,7 +35,7 @@ def release(checkpoint: Path, data: Path, out: Path, others: Sequence[Path] = ()
     Raises:
         ValueError: ``out`` exists, ``data`` has no dictionary or no tokenizer, or a checkpoint cannot be used; the
             message names it.
-        UserError: the checkpoint was trained with other dictionaries.
+        UserError: a checkpoint was trained with other dictionaries.
         OSError: a file cannot be read or written.
     """
     dictionaries = [name for name in _DICTIONARIES if (data / name).is_file()]
@@ -52,7 +52,8 @@ def release(checkpoint: Path, data: Path, out: Path, others: Sequence[Path] = ()
         except ValueError as error:
             what = f"the mean of {', '.join(map(str, (checkpoint, *others)))}" if others else str(checkpoint)
             raise ValueError(f"{what}: {error}") from error
-        _check(checkpoint, state, data)
+        for one in (checkpoint, *others):
+            _check(one, state, data)
         for name in dictionaries:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(data / name, folder / name)
@@ -65,6 +66,7 @@ def release(checkpoint: Path, data: Path, out: Path, others: Sequence[Path] = ()
 
 
 def _check(checkpoint: Path, state: Mapping[str, Any], data: Path) -> None:
+    """Raise unless a checkpoint, one of those that ``state`` is the mean of, was trained with these dictionaries."""
     weights, config = state["model"], state["cfg"]
     dict_txt = find_dictionary(data)
     if dict_txt is not None and TOKENS in weights:

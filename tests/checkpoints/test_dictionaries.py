@@ -178,3 +178,15 @@ def test_every_use_of_a_model_compares(use: str, work: Path, others: Path, tmp_p
     with pytest.raises(UserError, match=DIFFERS):
         do(work, others / data, tmp_path / "wrong")
     assert not (tmp_path / "wrong").exists()
+
+
+@pytest.mark.parametrize("changed", ["label", "input0"])
+def test_every_checkpoint_of_a_mean_is_compared(changed: str, work: Path, others: Path, tmp_path: Path) -> None:
+    for name, source in (("same", work / "task"), ("other", others / ("labels" if changed == "label" else "task"))):
+        shutil.copytree(source / changed, tmp_path / name / changed)  # a dictionary beside a checkpoint is its own
+        shutil.copy(work / "classifier.pt", tmp_path / name)
+    first, same, other = (folder / "classifier.pt" for folder in (work, tmp_path / "same", tmp_path / "other"))
+    release(first, work / "task", tmp_path / "right", [same])
+    with pytest.raises(UserError, match=f"^{other}: {DIFFERS}"):
+        release(first, work / "task", tmp_path / "wrong", [same, other])
+    assert not (tmp_path / "wrong").exists()
