@@ -44,7 +44,7 @@ def release(checkpoint: Path, data: Path, out: Path, others: Sequence[Path] = ()
     tokenizer = tokenizer_files(data)
     with new_folder(out) as folder:
         state = averaged([checkpoint, *others])
-        classifies = any(name.startswith(HEADS) for name in state["model"])
+        classifies = _classifies(state)
         if "input0/dict.txt" not in dictionaries and classifies:
             raise ValueError(f"{data}: expected the folder of the classifier's task, with input0/dict.txt")
         try:
@@ -63,6 +63,12 @@ def release(checkpoint: Path, data: Path, out: Path, others: Sequence[Path] = ()
             known_inputs(checkpoint, data).write(folder)
         (folder / WEIGHTS).write_bytes(content)
     return sorted(path for path in out.rglob("*") if path.is_file())
+
+
+def _classifies(state: Mapping[str, Any]) -> bool:
+    """Whether a model is that of a task: one that predicts masked tokens can carry heads along."""
+    criterion = (state.get("cfg") or {}).get("criterion") or {}
+    return criterion.get("_name") != "masked_lm" and any(name.startswith(HEADS) for name in state["model"])
 
 
 def _check(checkpoint: Path, state: Mapping[str, Any], data: Path) -> None:

@@ -293,6 +293,17 @@ def test_a_model_of_numbers_is_released_whatever_classes_the_data_have(folders: 
     assert tmp_path / "out" / "model.safetensors" in release(path, data, tmp_path / "out")
 
 
+def test_a_masked_language_model_that_carries_a_head_along_needs_no_task(folders: Folders, tmp_path: Path) -> None:
+    state = read_checkpoint(folders[1])
+    state["cfg"]["task"] = {"_name": "masked_lm", "data": "gone", "tokens_per_sample": 128}
+    state["cfg"]["criterion"] = {"_name": "masked_lm"}
+    save_checkpoint(state, tmp_path / "trained.pt")
+    make_sentencepiece(tmp_path / "bin")
+    made = release(tmp_path / "trained.pt", tmp_path / "bin", tmp_path / "out")
+    assert {path.name for path in made} == {"dict.txt", "model.safetensors", "sentencepiece.bpe.model"}
+    assert LinformerRobertaModel.from_pretrained(tmp_path / "out").eval().fill_mask("the <mask> is empty", topk=1)
+
+
 def test_data_without_a_tokenizer_are_refused(
     folders: Folders, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
