@@ -201,6 +201,7 @@ def test_the_card_of_a_model_that_predicts_numbers_has_no_classes(task: Path, tm
     assert "classify" not in use and "linformer predict" not in use
     output = table(card, "## Architecture")["output"]
     assert output.startswith("2 numbers") and "0, 1" not in output
+    assert table(card, "### Training")["objective"] == "prediction of numbers from texts"
 
 
 @pytest.mark.parametrize("recorded", ["folder", "manifest"])

@@ -73,6 +73,8 @@ def _objective(settings: Settings) -> str:
     task, weight = settings.get("task._name"), settings.get("criterion.label_weight")
     if task is None:
         return NOT_RECORDED
+    if settings.get("criterion.regression_target"):
+        return "prediction of numbers from texts"
     soft = "" if weight is None else f", with soft labels of a teacher (weight of labels {weight:g})"
     return _OBJECTIVES.get(str(task), f"task `{task}`") + soft
 
