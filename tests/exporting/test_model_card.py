@@ -18,6 +18,7 @@ from omegaconf import OmegaConf
 
 from data_prep import prepare_pretraining
 from linformer_fairseq import cli
+from linformer_fairseq.checkpoints.dictionaries import digests
 from linformer_fairseq.checkpoints.reading import read_checkpoint
 from linformer_fairseq.checkpoints.releasing import release
 from linformer_fairseq.exporting.model_card import architecture, model_card, training
@@ -337,6 +338,23 @@ def test_data_that_has_been_replaced_is_unknown(prepared: Path, tmp_path: Path) 
     assert "other data" in str(read_data(str(prepared), 7).unknown)
     assert "no manifest.json" in str(read_data(str(tmp_path), 6).unknown)
     assert "not there" in str(read_data(str(tmp_path / "gone"), 6).unknown)
+
+
+@pytest.mark.parametrize("changed", ["label/dict.txt", "input0/dict.txt"])
+def test_data_that_has_been_replaced_by_as_many_symbols_or_classes_is_unknown(
+    changed: str, task: Path, tmp_path: Path
+) -> None:
+    data = shutil.copytree(task, tmp_path / "data")
+    run = run_of(tmp_path / "run", data, stage="finetuning", task="qqp", dictionaries=digests(data))
+    path = trained(run / "checkpoint_best.pt", data, 20, "--max-positions", "128")
+    assert table(card_of(path), "## Architecture")["output"] == "2 classes: 0, 1"
+    assert "train: 20 examples" in card_of(path).text
+    first, second, *rest = (data / changed).read_text().splitlines(keepends=True)
+    (data / changed).write_text("".join([second, first, *rest]))
+    card = card_of(path)
+    assert table(card, "## Architecture")["output"] == "2 classes (names not recorded)"
+    assert "`data` has other data by now" in card.text and "train: 20 examples" not in card.text
+    assert table(card_of(path, data=task), "## Architecture")["output"] == "2 classes: 0, 1"
 
 
 def test_shards_have_one_manifest(prepared: Path, tmp_path: Path) -> None:

@@ -100,9 +100,11 @@ def _departures(model: CheckpointModel) -> str:
 
 
 def _folders(model: CheckpointModel, stage: Stage, data: Path | None) -> list[Path]:
-    """Where something can be known of the data: the folders that are named, which may be gone, and the model's."""
+    """Where something can be known of the data: the folder that is named, which may be gone, and the model's."""
+    if data is not None:
+        return [data, model.path.parent]
     named = stage.run.record.data if stage.run and stage.run.record.data else stage.settings.get("task.data")
-    return [*([data] if data else []), model.path.parent, *([Path(named)] if named else [])]
+    return [model.path.parent, *([Path(named)] if named and not stage.data.replaced else [])]
 
 
 def _takes_pairs(model: CheckpointModel, folders: Sequence[Path]) -> bool:

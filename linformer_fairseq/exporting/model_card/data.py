@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from linformer_fairseq.checkpoints.dictionaries import digests
 from linformer_fairseq.files.dictionary import embedding_rows, find_dictionary
 from linformer_fairseq.files.json_records import naming, read_object
 from linformer_fairseq.files.provenance import MANIFEST
@@ -37,15 +38,18 @@ class Data:
     tokenizer: str | None = None
     unknown: str | None = None
     """Why nothing more is known."""
+    replaced: bool = False
+    """The folder has other data by now."""
 
 
-def read_data(argument: str | None, symbols: int) -> Data:
+def read_data(argument: str | None, symbols: int, dictionaries: Mapping[str, str] | None = None) -> Data:
     """Read what is known of the data of a training.
 
     Args:
         argument: the data argument of fairseq: a folder, or the folders of shards with colons between them; None and
             "." if it is not known.
         symbols: rows of the embedding of the model that was trained on it.
+        dictionaries: of the data at that time, as `checkpoints.dictionaries.digests` returns them, if that is known.
 
     Raises:
         UserError: a manifest or a dictionary is damaged.
@@ -61,6 +65,13 @@ def read_data(argument: str | None, symbols: int) -> Data:
         return Data(
             folder.name,
             unknown=f"The folder `{folder.name}` has other data by now: {max(found):,} symbols, the model {symbols:,}.",
+            replaced=True,
+        )
+    if dictionaries and not dictionaries.items() <= digests(folder).items():
+        return Data(
+            folder.name,
+            unknown=f"The folder `{folder.name}` has other data by now: other tokens or classes than the run.",
+            replaced=True,
         )
     manifests = (folder / MANIFEST, folder.parent / MANIFEST)  # that of shards is beside them
     path = next((path for path in manifests if path.is_file()), None)

@@ -126,7 +126,7 @@ def _stage(path: Path, settings: Settings, data: str | None, symbols: int) -> St
     else:
         named = settings.get("checkpoint.finetune_from_model")
         pretrained = None if named is None else str(named)
-    known = read_data(data, symbols)
+    known = read_data(data, symbols, None if run is None else run.record.dictionaries)
     return Stage(path, settings, known, run, conversion, shipped, pretrained)
 
 
