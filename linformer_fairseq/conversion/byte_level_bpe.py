@@ -14,8 +14,15 @@ from linformer_fairseq.files import dictionary
 from linformer_fairseq.files.atomic import write_file
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.gpt2_bpe import END_OF_TEXT, byte_letters, read_merges, write_merges
-from linformer_fairseq.files.json_records import read_object
+from linformer_fairseq.files.json_records import read_object, shortened
 from linformer_fairseq.files.tokenizers import ENCODER, MERGES
+
+_USUAL = (
+    ("pre_tokenizer", "use_regex", True),
+    ("model", "continuing_subword_prefix", ""),
+    ("model", "end_of_word_suffix", ""),
+)
+"""Where tokenizer.json has options that make other tokens of a text, and the only value that fairseq's gpt2 has."""
 
 
 class _Tokenizer(NamedTuple):
@@ -115,6 +122,9 @@ def _from_tokenizer_json(path: Path) -> _Tokenizer:
             f"{path}: model {kinds[0]}, pre_tokenizer {kinds[1]}, normalizer {kinds[2]}; expected RoBERTa's: BPE, "
             "ByteLevel and none"
         )
+    for part, name, expected in _USUAL:
+        if (value := found[part].get(name)) not in (None, expected):
+            raise UserError(f"{path}: {part}.{name} is {shortened(value)}; expected RoBERTa's, {expected!r}")
     return _checked(path, ids, merges, bool(before.get("add_prefix_space")))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -154,3 +155,22 @@ def test_hugging_face_sources(
     make_huggingface(tmp_path / "source")
     change(tmp_path / "source")
     assert message in refusal(capsys, tmp_path / "source", tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("part", "option", "value"),
+    [("pre_tokenizer", "use_regex", False), ("model", "end_of_word_suffix", "</w>")],
+)
+def test_a_tokenizer_that_makes_other_tokens_than_fairseqs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], part: str, option: str, value: Any
+) -> None:
+    pytest.importorskip("transformers")
+    make_huggingface(tmp_path / "source", fast=True)
+    path = tmp_path / "source" / "tokenizer.json"
+    found = json.loads(path.read_text(encoding="utf-8"))
+    found[part].pop(option, None)  # older versions of tokenizers did not write it
+    path.write_text(json.dumps(found), encoding="utf-8")
+    assert cli.main(["convert", str(tmp_path / "source"), str(tmp_path / "made"), "--projected-dim", "8"]) == 0
+    found[part][option] = value
+    path.write_text(json.dumps(found), encoding="utf-8")
+    assert f"{path}: {part}.{option} is {value!r}" in refusal(capsys, tmp_path / "source", tmp_path / "out")
