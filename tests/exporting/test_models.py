@@ -553,6 +553,19 @@ def test_weights_that_do_not_fit_config_json(finetuned: tuple[Path, Path], tmp_p
     assert not (tmp_path / "back").exists()
 
 
+@pytest.mark.parametrize("lost", ["dense.weight", "dense.bias", "out_proj.weight", "out_proj.bias"])
+def test_a_classifier_that_lacks_a_weight_is_not_given_a_random_one(
+    finetuned: tuple[Path, Path], tmp_path: Path, lost: str
+) -> None:
+    export_folder(str(finetuned[0]), folder := tmp_path / "hf")
+    weights = load_file(folder / "model.safetensors")
+    del weights[f"classifier.{lost}"]
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(UserError, match=rf"^{re.escape(str(folder))}: .*no classifier\.{re.escape(lost)}$"):
+        import_folder(folder, tmp_path / "back")
+    assert not (tmp_path / "back").exists()
+
+
 def test_a_dictionary_with_other_ids_than_the_tokenizer(finetuned: tuple[Path, Path], tmp_path: Path) -> None:
     export_folder(str(finetuned[0]), tmp_path / "hf")
     shutil.copytree(tmp_path / "hf", tmp_path / "data")

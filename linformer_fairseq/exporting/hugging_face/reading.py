@@ -29,7 +29,7 @@ from linformer_fairseq.files.json_records import read_object
 from linformer_fairseq.files.shipped import WEIGHTS
 from linformer_fairseq.files.task_inputs import read_inputs
 from linformer_fairseq.files.tokenizers import files_of
-from linformer_fairseq.files.weight_names import LM_HEAD, OUTPUT, TOKENS, head_output
+from linformer_fairseq.files.weight_names import HEADS, LM_HEAD, OUTPUT, TOKENS, head_output
 from linformer_fairseq.models import LinformerRobertaModel
 from linformer_fairseq.models.architectures import MODEL
 from linformer_fairseq.models.config import LinformerRobertaConfig
@@ -41,6 +41,9 @@ from .tokenizer import fast_tokenizer
 
 _HEAD = "sentence_classification_head"
 """fairseq's name of the head that sentence_prediction trains."""
+_HEAD_WEIGHTS = frozenset(
+    f"{HEADS}{_HEAD}.{name}" for name in ("dense.weight", "dense.bias", "out_proj.weight", "out_proj.bias")
+)
 _PROBLEMS = ("single_label_classification", "regression", None)
 """The values of ``problem_type`` that fairseq's sentence_prediction has; None where config.json has no such entry."""
 _STANDARD_DEVIATION = 0.02
@@ -109,6 +112,10 @@ def _state(folder: Path, config: Mapping[str, Any], weights: Mapping[str, Tensor
     embedding = renamed.get(TOKENS)
     if embedding is None or embedding.dim() != 2:
         raise UserError(f"{folder}: there is no embedding in its weights")
+    # fairseq would put random weights in place of those that a head lacks.
+    if (missing := _HEAD_WEIGHTS - renamed.keys()) and missing != _HEAD_WEIGHTS:
+        lacking = min(missing).replace(f"{HEADS}{_HEAD}", "classifier")
+        raise UserError(f"{folder}: its weights do not fit the model: there is a classifier, but no {lacking}")
     try:
         found = OmegaConf.merge(OmegaConf.structured(LinformerRobertaConfig), options.to_fairseq(config))
         model = Namespace(**{**OmegaConf.to_container(found, enum_to_str=True), "_name": MODEL})  # type: ignore[dict-item]
