@@ -11,6 +11,7 @@ import torch
 from fairseq import checkpoint_utils
 
 from linformer_fairseq.checkpoints import released_folder
+from linformer_fairseq.checkpoints.averaging import averaged
 from linformer_fairseq.checkpoints.folder import State, examine
 from linformer_fairseq.checkpoints.reading import CheckpointError, read_checkpoint
 from linformer_fairseq.checkpoints.released_file import read_released, released
@@ -222,6 +223,15 @@ def test_of_several_checkpoints_the_mean_is_released(folders: Folders, tmp_path:
     assert torch.equal(mean[OUTPUT], mean[TOKENS])
 
 
+def test_the_mean_of_half_precision_weights_is_not_rounded_nor_too_large(folders: Folders, tmp_path: Path) -> None:
+    for name, values in (("one.pt", [60000.0, 1.0]), ("other.pt", [50016.0, 1.0009765625])):
+        state = read_checkpoint(folders[1])
+        state["model"] = {"weight": torch.tensor(values, dtype=torch.float16)}
+        save_checkpoint(state, tmp_path / name)
+    found = averaged([tmp_path / "one.pt", tmp_path / "other.pt"])["model"]["weight"]
+    assert (found.dtype, found.tolist()) == (torch.float32, [55008.0, 1.00048828125])
+
+
 def test_only_checkpoints_of_one_model_have_a_mean(
     folders: Folders, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -243,6 +253,8 @@ def test_only_checkpoints_of_one_model_have_a_mean(
     del state["model"][OUTPUT_BIAS]
     save_checkpoint(state, tmp_path / "without.pt")
     assert says(said(tmp_path / "without.pt"), "without.pt", f"no weight {OUTPUT_BIAS}", path)
+    with pytest.raises(ValueError, match=f"trained.pt: has the weight {OUTPUT_BIAS} .* but .*without.pt has no weight"):
+        averaged([tmp_path / "without.pt", path])
     state["model"][OUTPUT_BIAS] = torch.zeros(3)
     save_checkpoint(state, tmp_path / "other.pt")
     assert says(said(tmp_path / "other.pt"), "other.pt", f"{OUTPUT_BIAS} of shape (3,)", path)
