@@ -84,6 +84,17 @@ def test_padding_makes_no_difference(work: Path, tmp_path: Path) -> None:
     check_same(work / "model.pt", tmp_path / "dict.txt")
 
 
+def test_a_roberta_is_released_whose_embedding_has_rows_for_padding(work: Path, tmp_path: Path) -> None:
+    data = shutil.copytree(work / "bin", tmp_path / "bin")
+    dictionary.pad(data / "dict.txt")
+    padded = dictionary.embedding_rows(data / "dict.txt", linformer=False)
+    assert padded > rows(data / "dict.txt")
+    checkpoint = write_checkpoint(data, tmp_path / "roberta.pt", task="masked_lm", arch="roberta")
+    release(checkpoint, data, tmp_path / "out")
+    with pytest.raises(UserError, match=f"a dictionary of {padded} symbols"):
+        release(checkpoint, work / "bin", tmp_path / "wrong")
+
+
 def test_a_dictionary_beside_the_model_comes_first(work: Path, others: Path, tmp_path: Path) -> None:
     for name in ("model.pt", "bin/dict.txt"):
         shutil.copy((others if name.endswith("txt") else work) / name, tmp_path)
