@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,12 +14,14 @@ from torch import Tensor
 
 from linformer_fairseq.checkpoints.dictionaries import check_classes, check_tokens
 from linformer_fairseq.checkpoints.released_folder import existing_weights, known_inputs, training_data
+from linformer_fairseq.core import signature_of
+from linformer_fairseq.core.signature import check_signature
 from linformer_fairseq.files.dictionary import NAME, find_dictionary, read_labels
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.task_inputs import TaskInputs
 from linformer_fairseq.files.tokenizers import find_tokenizer
-from linformer_fairseq.files.weight_names import ENCODER, HEADS, TOKENS, head_output
-from linformer_fairseq.models.options import fill_defaults
+from linformer_fairseq.files.weight_names import ENCODER, HEADS, POSITIONS, TOKENS, UNUSED_POSITIONS, head_output
+from linformer_fairseq.models.options import attention_settings, fill_defaults
 from linformer_fairseq.models.stored import read_roberta, stored_options
 
 _LAYER = re.compile(re.escape(ENCODER) + r"layers\.(\d+)\.")
@@ -132,9 +135,29 @@ def _options(path: Path, state: Mapping[str, Any]) -> Namespace:
             f"{path}: is a {name}; expected a Linformer of this project (`linformer convert` makes one of a RoBERTa)"
         )
     fill_defaults(options)
-    options.max_positions = int(signature[2])
     options.encoder_layers = 1 + max(int(found[1]) for found in map(_LAYER.match, state["model"]) if found)
+    try:
+        options.max_positions = len(_weight(state["model"], POSITIONS)) - UNUSED_POSITIONS
+        _check_signatures(state["model"], options)
+    except ValueError as error:
+        raise UserError(f"{path}: does not fit its own options: {error}") from None
     return options
+
+
+def _check_signatures(weights: Mapping[str, Tensor], options: Namespace) -> None:
+    """Raise ValueError where a layer is missing or was trained with other options of the attention."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that k is n
+        settings = attention_settings(options)
+    for layer in range(settings.num_layers):
+        name = f"{ENCODER}layers.{layer}.self_attn"
+        check_signature(_weight(weights, f"{name}.signature"), signature_of(settings, layer), name)
+
+
+def _weight(weights: Mapping[str, Tensor], name: str) -> Tensor:
+    if name not in weights:
+        raise ValueError(f"it has no {name}")
+    return weights[name]
 
 
 def _head(path: Path, weights: Mapping[str, Tensor], criterion: Any) -> str | None:

@@ -27,7 +27,7 @@ from linformer_fairseq.exporting.hugging_face.modeling_linformer import (
 )
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.task_inputs import TaskInputs, read_inputs
-from linformer_fairseq.files.weight_names import OUTPUT, head_output
+from linformer_fairseq.files.weight_names import ENCODER, OUTPUT, head_output
 from linformer_fairseq.models import LinformerRobertaModel
 from linformer_fairseq.models.config import Role, with_role
 from tests.adapter.building import directly
@@ -383,6 +383,28 @@ def test_heads_of_a_masked_language_model_are_left_out(tmp_path: Path, heads: li
     assert not loading["unexpected_keys"] and not loading["missing_keys"]
     tokens = ours.encode(["the value", "a list of the given value is empty"])
     close(model.eval()(tokens).logits, ours.model(tokens)[0], tokens)
+
+
+@pytest.mark.parametrize("change", ["short", "kind", "n", "last_layer", "missing"])
+def test_a_checkpoint_that_was_trained_with_other_options_than_it_names_is_not_exported(
+    finetuned: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], change: str
+) -> None:
+    checkpoint, data = finetuned
+    state = torch.load(checkpoint, weights_only=False)
+    name = f"{ENCODER}layers.{1 if change == 'last_layer' else 0}.self_attn.signature"
+    signature = state["model"][name]
+    if change == "short":
+        state["model"][name] = signature[:2]
+    elif change == "missing":
+        del state["model"][f"{ENCODER}embed_positions.weight"]
+    else:
+        signature[{"kind": 0, "n": 2, "last_layer": 3}[change]] += 1
+    torch.save(state, path := tmp_path / "model.pt")
+    for command in (["export", "hf", str(path), str(tmp_path / "hf"), "--data", str(data)], ["card", str(path)]):
+        capsys.readouterr()
+        assert main(command) == 1
+        assert f"error: {path}: does not fit its own options: " in capsys.readouterr().err
+    assert not (tmp_path / "hf").exists()
 
 
 def test_a_model_without_a_head_is_imported(finetuned: tuple[Path, Path], tmp_path: Path) -> None:
