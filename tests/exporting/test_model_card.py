@@ -167,6 +167,36 @@ def test_a_score_is_that_of_the_checkpoint_s_own_update(pretrained: Path, prepar
     assert card_of(path).data.eval_results is None
 
 
+def test_a_score_names_the_machine_of_its_own_start_and_what_it_was_measured_on(
+    pretrained: Path, prepared: Path, tmp_path: Path
+) -> None:
+    starts = [
+        attempt(updates_at_end=end, hardware={"processor": name, "accelerator": "none", "hosts": ["x"]})
+        for name, end in (("Early", 10), ("Late", 20))
+    ]
+    run_of(tmp_path, prepared, validation(10, ppl=60.5), validation(20, ppl=70.25), attempts=starts)
+    path = shutil.copy(pretrained, tmp_path / "checkpoint_best.pt")
+    metric = card_of(path).text.split("## Metrics")[1].split("##")[0]
+    assert "Early" in metric and "Late" not in metric and "on at most" not in metric
+    state = torch.load(path, weights_only=False)
+    state["cfg"]["dataset"]["max_valid_steps"] = 4  # fairseq stops after one more
+    torch.save(state, path)
+    assert "validation on at most 5 batches in" in card_of(path).text
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_score_is_of_a_data_set_of_the_hub_only_if_there_is_no_other_source(
+    count: int, prepared: Path, tmp_path: Path
+) -> None:
+    data = shutil.copytree(prepared, tmp_path / "data")
+    sources = [{"name": f"hub:owner/{n}", "units": [{"repository": f"owner/{n}"}]} for n in range(count)]
+    write_json(data / "manifest.json", {"splits": {}, "corpus": {"manifest.json": {"sources": sources}}})
+    run_of(tmp_path / "run", data, validation(20, ppl=60.5))
+    path = trained(tmp_path / "run" / "checkpoint_best.pt", data, 20, *SIZES, task="masked_lm")
+    (result,) = card_of(path).data.eval_results
+    assert result.dataset_type == ("owner/0" if count == 1 else "hub:owner/0, hub:owner/1")
+
+
 def test_without_a_run_folder_the_score_is_that_in_the_checkpoint(prepared: Path, tmp_path: Path) -> None:
     path = trained(tmp_path / "alone.pt", prepared, 20, *SIZES, task="masked_lm")
     state = torch.load(path, weights_only=False)
@@ -180,6 +210,9 @@ def test_without_a_run_folder_the_score_is_that_in_the_checkpoint(prepared: Path
     torch.save(state, path)
     assert (result.dataset_split, card_of(path).data.eval_results[0].dataset_split) == ("valid", "test")
     assert card_of(path.rename(tmp_path / "checkpoint_best.pt")).text.startswith(f"\n# {tmp_path.name}\n")
+    old = read_model(str(tmp_path / "checkpoint_best.pt"))  # its options do not say what the score is of
+    old = replace(old, state={**old.state, "args": Namespace(task="masked_lm", data=str(prepared))})
+    assert ModelCard(model_card(old)).data.eval_results is None
 
 
 def test_the_card_of_a_finetuning_has_the_pretraining_too(finetuned: Path) -> None:
@@ -251,6 +284,9 @@ def test_a_model_that_was_converted_names_its_source(finetuned: Path, pretrained
     card = card_of(finetuned)
     assert card.data.to_dict()["base_model"] == "OWNER/roberta"
     assert table(card, "### Conversion")["E and F start as"] == "`dct`, seed 3"
+    write_json(folder / "conversion.json", {**record, "source": {**record["source"], "name": "model.pt"}})
+    assert "base_model" not in card_of(finetuned).data.to_dict(), "the name of a file"
+    write_json(folder / "conversion.json", record)
     model.unlink()
     pretrained.rename(folder / "model.pt")
     try:
@@ -355,6 +391,13 @@ def test_data_that_has_been_replaced_by_as_many_symbols_or_classes_is_unknown(
     assert table(card, "## Architecture")["output"] == "2 classes (names not recorded)"
     assert "`data` has other data by now" in card.text and "train: 20 examples" not in card.text
     assert table(card_of(path, data=task), "## Architecture")["output"] == "2 classes: 0, 1"
+
+
+def test_labels_of_another_number_of_classes_are_not_the_models(task: Path, tmp_path: Path) -> None:
+    data = shutil.copytree(task, tmp_path / "data")
+    path = write_checkpoint(data, tmp_path / "model.pt", "--max-positions", "128")
+    (data / "label" / "dict.txt").write_text("a 1\nb 1\nc 1\n")
+    assert table(card_of(path), "## Architecture")["output"] == "2 classes (names not recorded)"
 
 
 def test_shards_have_one_manifest(prepared: Path, tmp_path: Path) -> None:
@@ -478,6 +521,7 @@ def test_the_model_of_the_package_has_the_sections_that_people_wrote() -> None:
     card = card_of(Path("linformer-small"))
     page = (shipped_folder("linformer-small").parent / "README.md").read_text(encoding="utf-8")
     assert (card.data.license, card.data.language) == ("mit", "en") == tuple(split(page)[0].values())
+    assert "base_model" not in card.data.to_dict(), "it is not made of itself"
     assert table(card, "## Architecture")["parameters"] == "7,007,810"
     for line in ("| Project Gutenberg | 330 English books |", "* `linformer-small`: `experiment=released/linformer`"):
         assert line in page and line in card.text
