@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import shutil
@@ -17,7 +18,7 @@ from transformers import AutoTokenizer
 
 from linformer_fairseq.checkpoints.transformers_weights import INDEX
 from linformer_fairseq.cli import main
-from linformer_fairseq.core import LinformerSettings
+from linformer_fairseq.core import LinformerSettings, layer
 from linformer_fairseq.exporting.hugging_face import export_folder, import_folder, names, options
 from linformer_fairseq.exporting.hugging_face.configuration_linformer import LinformerConfig
 from linformer_fairseq.exporting.hugging_face.modeling_linformer import (
@@ -25,6 +26,7 @@ from linformer_fairseq.exporting.hugging_face.modeling_linformer import (
     LinformerForSequenceClassification,
     LinformerModel,
 )
+from linformer_fairseq.files.dictionary import read_labels
 from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.files.task_inputs import TaskInputs, read_inputs
 from linformer_fairseq.files.weight_names import ENCODER, OUTPUT, head_output
@@ -124,6 +126,27 @@ def test_a_classifier_computes_the_last_layer_for_the_first_position_unless_its_
     assert lengths == [1, 20, 20]
     torch.testing.assert_close(found.logits, whole.logits)
     assert [state.shape[:2] for state in whole.hidden_states] == [(2, 20)] * len(whole.hidden_states)
+
+
+@torch.no_grad()
+def test_what_hooks_keep_is_not_written_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without gradients, a layer that computes several blocks writes over its input, if nobody else has it."""
+    monkeypatch.setattr(layer, "_block_size", lambda _: 7)
+    _, masked, _ = in_both(**options_of("layerwise-linear"))
+    tokens = padded(masked.config.vocab_size, (20, 20), 20)
+    # of a copy: transformers' own hooks stay
+    expected = copy.deepcopy(masked)(tokens, output_hidden_states=True).hidden_states[-2]
+    kept: dict[str, Tensor] = {}
+    *_, before, last = masked.linformer.layers
+    hooks = {
+        "input": lambda: last.register_forward_pre_hook(lambda _, args: kept.update(input=args[0])),
+        "output": lambda: before.register_forward_hook(lambda _, args, out: kept.update(output=out)),
+    }
+    for name, register in hooks.items():
+        hook = register()
+        masked(tokens)
+        hook.remove()
+        torch.testing.assert_close(kept[name], expected)
 
 
 def test_dropout_is_applied_where_fairseqs_model_has_it() -> None:
@@ -416,6 +439,11 @@ def test_a_model_without_a_head_is_imported(finetuned: tuple[Path, Path], tmp_pa
     tokens = again.encode(["the value", "a list of the given value is empty"])
     with torch.no_grad():
         close(model(tokens).last_hidden_state, again.extract_features(tokens), tokens)
+    head = again.model.encoder.lm_head
+    assert 0.01 < float(head.dense.weight.std()) < 0.03, "as RoBERTa begins: it can be trained"
+    assert head.dense.bias.count_nonzero() == head.bias.count_nonzero() == 0 and bool(
+        (head.layer_norm.weight == 1).all()
+    )
 
 
 @pytest.mark.parametrize("files", ["one", "shards"])
@@ -553,6 +581,23 @@ def test_labels_that_fairseq_cannot_have(
     with pytest.raises(UserError, match=f"config.json: .*{re.escape(said)}"):
         import_folder(tmp_path / "hf", tmp_path / "back")
     assert not (tmp_path / "back").exists()
+
+
+def test_labels_are_in_the_order_of_their_numbers(finetuned: tuple[Path, Path], tmp_path: Path) -> None:
+    """The keys of a JSON object have no order: programs that sort them put "10" before "2"."""
+    _, data = finetuned
+    checkpoint = write_checkpoint(data, tmp_path / "many.pt", "--max-positions", "64", classes=11)
+    labels = [f"label{number}" for number in range(11)]
+    shutil.copytree(data, tmp_path / "data", ignore=shutil.ignore_patterns("*.pt"))
+    (tmp_path / "data" / "label" / "dict.txt").write_text("".join(f"{label} 1\n" for label in labels))
+    state = torch.load(checkpoint, weights_only=False)
+    state["cfg"]["task"]["data"] = str(tmp_path / "data")
+    torch.save(state, checkpoint)
+    export_folder(str(checkpoint), tmp_path / "hf")
+    config = tmp_path / "hf" / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()), sort_keys=True))
+    import_folder(tmp_path / "hf", tmp_path / "back")
+    assert read_labels(tmp_path / "back" / "label" / "dict.txt") == labels
 
 
 @pytest.mark.parametrize("change", ["missing", "foreign", "fewer_layers", "trained_otherwise"])
