@@ -36,7 +36,7 @@ def test_figures_are_those_of_the_two_models(
     roberta: Path, sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     n = 2 * N
-    words = ["--projected-dim", 8, "--max-positions", n, "--text", sample, "--text-tokens", 10 * n]
+    words = ["--projected-dim", 8, "--max-positions", n, "--text", sample, "--text-tokens", 10 * n, "--seed", 3]
     record = convert(roberta, tmp_path / "out", *words)
     hub = load(tmp_path / "out")
     lines = [line.strip() for line in sample.read_text().splitlines() if line.strip()]
@@ -47,10 +47,10 @@ def test_figures_are_those_of_the_two_models(
         body = stream[: count * (length - 1)].view(count, -1)
         rows = torch.cat([torch.zeros(count, 1, dtype=torch.long), body], dim=1)
         assert (row["length"], row["blocks"]) == (length, count)
-        assert row["result"] == pytest.approx(perplexity(hub.model, rows, seed=1), rel=1e-5)
+        assert row["result"] == pytest.approx(perplexity(hub.model, rows, seed=3), rel=1e-5)
         if length == N:
             theirs = make_fairseq(tmp_path / "again").eval()
-            assert row["source"] == pytest.approx(perplexity(theirs, rows, seed=1), rel=1e-4)
+            assert row["source"] == pytest.approx(perplexity(theirs, rows, seed=3), rel=1e-4)
     # the first layer's input is the same in both models, so the source's attention is that of the result's weights
     encoder = hub.model.encoder.sentence_encoder
     with torch.no_grad():
