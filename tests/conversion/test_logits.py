@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from linformer_fairseq import cli
 from linformer_fairseq.checkpoints.reading import read_checkpoint
 from linformer_fairseq.files import dictionary
+from linformer_fairseq.files.weight_names import OUTPUT, OUTPUT_BIAS, POSITIONS, TOKENS
 from linformer_fairseq.models import LinformerRobertaModel
 from scripts.reproduce_tools import dense_small
 from tests.conversion.sources import (
@@ -83,6 +85,23 @@ def test_a_checkpoint_of_2019(tmp_path: Path) -> None:
     same(logits(hub.model, tokens), logits(source.half().float(), tokens))
 
 
+def test_rows_for_a_dictionarys_padding_are_left_out(tmp_path: Path) -> None:
+    """fairseq's RoBERTa has them, for which there is no token; a Linformer has not."""
+    plain = make_fairseq(tmp_path / "source")
+    path = tmp_path / "source" / "dict.txt"
+    dictionary.pad(path)
+    state = read_checkpoint(tmp_path / "source" / "model.pt")
+    more = dictionary.embedding_rows(path, linformer=False) - dictionary.embedding_rows(path, linformer=True)
+    assert more > 0
+    for name in (TOKENS, OUTPUT, OUTPUT_BIAS):
+        weight = state["model"][name]
+        state["model"][name] = torch.cat([weight, weight.new_ones(more, *weight.shape[1:])])
+    torch.save(state, tmp_path / "source" / "model.pt")
+    hub = convert(tmp_path / "source", tmp_path / "out")
+    tokens = padded_batch(len(plain.encoder.lm_head.bias))
+    same(logits(hub.model, tokens), logits(plain, tokens))
+
+
 @pytest.mark.parametrize("start", ["window_means", "dct"])
 @pytest.mark.parametrize("sharing", ["layerwise", "none"])
 def test_a_linear_identity_on_full_blocks(tmp_path: Path, start: str, sharing: str) -> None:
@@ -127,6 +146,38 @@ def test_hugging_face(tmp_path: Path, options: dict[str, Any]) -> None:
     encoded = tokenizer(text, add_special_tokens=False)["input_ids"]
     assert order[hub.encode(text)[1:-1]].tolist() == encoded
     assert hub.decode(hub.encode(text)) == text
+
+
+def test_hugging_faces_older_files_in_half_precision(tmp_path: Path) -> None:
+    """They have a constant among the weights; positions and token type are added in full precision."""
+    pytest.importorskip("transformers")
+    source = make_huggingface(tmp_path / "source")
+    path = tmp_path / "source" / "model.safetensors"
+    weights = {name: tensor.half() for name, tensor in load_file(path).items()}
+    weights["roberta.embeddings.position_ids"] = torch.arange(N + 2).unsqueeze(0)
+    save_file(weights, path, {"format": "pt"})
+    hub = convert(tmp_path / "source", tmp_path / "out")
+    embeddings = source.half().float().roberta.embeddings
+    expected = embeddings.position_embeddings.weight[2:] + embeddings.token_type_embeddings.weight[0]
+    assert torch.equal(hub.model.state_dict()[POSITIONS][2:], expected)
+
+
+def test_what_is_different_in_a_tokenizer_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("transformers")
+    make_huggingface(tmp_path / "plain", fast=True)
+    convert(tmp_path / "plain", tmp_path / "out")
+    record = json.loads((tmp_path / "out" / "conversion.json").read_text())
+    assert record["notes"] == []
+    make_huggingface(tmp_path / "source", fast=True, vocab_size=record["source"]["symbols"] + 5)
+    path = tmp_path / "source" / "tokenizer.json"
+    found = json.loads(path.read_text(encoding="utf-8"))
+    found["pre_tokenizer"]["add_prefix_space"] = True
+    path.write_text(json.dumps(found), encoding="utf-8")
+    convert(tmp_path / "source", tmp_path / "noted")
+    blank, rows = json.loads((tmp_path / "noted" / "conversion.json").read_text())["notes"]
+    assert "puts a blank before a text" in blank and rows.startswith("5 rows of the token embeddings are left out")
+    said = capsys.readouterr().out
+    assert f"note: {blank}\n" in said and f"note: {rows}\n" in said
 
 
 def their_ids(source: Path, out: Path, symbols: list[str]) -> list[int]:

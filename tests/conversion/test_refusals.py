@@ -126,6 +126,12 @@ def _lose_a_token(folder: Path) -> None:
     path.write_text(path.read_text().replace('"<mask>"', '"[MASK]"'))
 
 
+def _give_two_tokens_one_id(folder: Path) -> None:
+    path = folder / "vocab.json"
+    ids = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**ids, "the": ids["in"]}), encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -143,6 +149,7 @@ def _lose_a_token(folder: Path) -> None:
         (_with_more, "classifier.dense.weight"),
         (_truncate, "model.safetensors: damaged"),
         (_lose_a_token, "no token '<mask>'"),
+        (_give_two_tokens_one_id, "ids do not fit"),
         (lambda folder: (folder / "merges.txt").unlink(), "merges.txt: no such file"),
         (lambda folder: (folder / "model.safetensors").unlink(), "model.safetensors: no such file"),
         (lambda folder: (folder / "config.json").write_text("["), "config.json: not JSON"),
@@ -174,3 +181,14 @@ def test_a_tokenizer_that_makes_other_tokens_than_fairseqs(
     found[part][option] = value
     path.write_text(json.dumps(found), encoding="utf-8")
     assert f"{path}: {part}.{option} is {value!r}" in refusal(capsys, tmp_path / "source", tmp_path / "out")
+
+
+def test_a_tokenizer_that_changes_texts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("transformers")
+    make_huggingface(tmp_path / "source", fast=True)
+    path = tmp_path / "source" / "tokenizer.json"
+    found = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**found, "normalizer": {"type": "Lowercase"}}), encoding="utf-8")
+    assert f"{path}: model BPE, pre_tokenizer ByteLevel, normalizer Lowercase" in refusal(
+        capsys, tmp_path / "source", tmp_path / "out"
+    )

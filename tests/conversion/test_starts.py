@@ -89,8 +89,9 @@ def test_least_squares_is_nearer(roberta: Path, sample: Path, tmp_path: Path, pr
     assert changed and all(".proj_" in name for name in changed)
 
 
+@pytest.mark.parametrize("count", [1200, 10**6], ids=["long text", "short text"])
 def test_what_is_fitted_to_is_not_compared_on(
-    roberta: Path, sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    count: int, roberta: Path, sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: dict[str, torch.Tensor] = {}
 
@@ -100,6 +101,6 @@ def test_what_is_fitted_to_is_not_compared_on(
 
     monkeypatch.setattr(conversion, "fit", lambda dense, model, rows: seen.update(fitted=rows))
     monkeypatch.setattr(conversion, "perplexity", compare)
-    convert(roberta, tmp_path / "out", "--start", "least_squares", "--text", sample, "--text-tokens", 1200)
+    convert(roberta, tmp_path / "out", "--start", "least_squares", "--text", sample, "--text-tokens", count)
     fitted, compared = ({tuple(row) for row in seen[use].tolist()} for use in ("fitted", "compared"))
     assert fitted and compared and not fitted & compared
