@@ -13,6 +13,7 @@ import torch
 from linformer_fairseq import cli
 from linformer_fairseq.conversion.comparison import perplexity
 from linformer_fairseq.core.reference import dense_attention
+from linformer_fairseq.files.errors import UserError
 from linformer_fairseq.launch import compose
 from tests.conversion.sources import N, load, make_fairseq, padded_batch
 
@@ -76,6 +77,12 @@ def test_perplexity_is_that_of_masked_tokens(roberta: Path, tmp_path: Path) -> N
         logits = hub.model(rows.masked_fill(chosen, symbols.index("<mask>")))[0]
     loss = torch.nn.functional.cross_entropy(logits[chosen], rows[chosen])
     assert perplexity(hub.model, rows, seed=4) == pytest.approx(float(loss.exp()), rel=1e-4)
+
+
+def test_a_perplexity_of_no_token_is_an_error(roberta: Path, tmp_path: Path) -> None:
+    convert(roberta, tmp_path / "out", "--projected-dim", 8)
+    with pytest.raises(UserError, match="--text: none of 20 tokens was masked"):
+        perplexity(load(tmp_path / "out").model, torch.full((2, 10), 2), seed=1)
 
 
 def test_weights_are_in_full_precision_and_the_record_says_what_was_chosen(roberta: Path, tmp_path: Path) -> None:

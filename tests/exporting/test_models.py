@@ -464,6 +464,17 @@ def test_a_model_saved_by_transformers_is_imported(finetuned: tuple[Path, Path],
         assert again.model(tokens)[0].isfinite().all()
 
 
+@pytest.mark.parametrize("name", ["../hf/model.safetensors", "/model.safetensors", "model.bin", "", 5])
+def test_shards_that_are_not_in_the_folder_are_not_read(
+    finetuned: tuple[Path, Path], tmp_path: Path, name: object
+) -> None:
+    export_folder(str(finetuned[0]), tmp_path / "hf")
+    shutil.copytree(tmp_path / "hf", tmp_path / "copy", ignore=shutil.ignore_patterns("*.safetensors"))
+    (tmp_path / "copy" / INDEX).write_text(json.dumps({"weight_map": {"lm_head.decoder.bias": name}}))
+    with pytest.raises(UserError, match=f"{INDEX}: expected weight_map"):
+        import_folder(tmp_path / "copy", tmp_path / "back")
+
+
 def test_a_classifier_of_several_labels_is_not_imported(finetuned: tuple[Path, Path], tmp_path: Path) -> None:
     export_folder(str(finetuned[0]), tmp_path / "hf")
     config = tmp_path / "hf" / "config.json"
