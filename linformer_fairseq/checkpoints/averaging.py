@@ -14,6 +14,7 @@ from typing import Any
 from torch import Tensor
 
 from linformer_fairseq.checkpoints.reading import read_checkpoint
+from linformer_fairseq.checkpoints.released_file import MEAN_OF
 
 
 def averaged(checkpoints: Sequence[Path]) -> dict[str, Any]:
@@ -23,8 +24,8 @@ def averaged(checkpoints: Sequence[Path]) -> dict[str, Any]:
         checkpoints: files, all of the same model.
 
     Returns:
-        as `read_checkpoint` does. Floating-point weights of several checkpoints are in float32; others are those of the
-        first.
+        as `read_checkpoint` does, with the number of several checkpoints as `released_file.MEAN_OF`. Their
+        floating-point weights are in float32; others are those of the first.
 
     Raises:
         ValueError: their weights have different names or shapes, and the message has both files; or one is no tensor.
@@ -48,8 +49,8 @@ def averaged(checkpoints: Sequence[Path]) -> dict[str, Any]:
                 )
         # Not in place: tied weights have the same storage.
         sums = {name: total + added[name].float() for name, total in sums.items()}
-    state["model"] = weights | {name: total / len(checkpoints) for name, total in sums.items()}
-    return state
+    mean = weights | {name: total / len(checkpoints) for name, total in sums.items()}
+    return state | {"model": mean, MEAN_OF: len(checkpoints)}
 
 
 def _weights(path: Path, state: Mapping[str, Any]) -> dict[str, Tensor]:

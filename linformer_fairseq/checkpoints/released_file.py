@@ -23,6 +23,8 @@ from torch import Tensor
 from linformer_fairseq.files.json_records import parse, shortened
 
 FORMAT = "linformer-fairseq 1"
+MEAN_OF = "mean_of"
+"""The number of checkpoints whose mean the weights are, in a checkpoint and in the metadata; absent for one."""
 _PARTS = ("model", "task", "criterion")
 _ZEROS = "0" * hashlib.sha256().digest_size * 2
 _LENGTH = 8
@@ -68,6 +70,8 @@ def released(state: Mapping[str, Any], dtype: torch.dtype = torch.float16) -> by
         "same": json.dumps(same),
         "updates": str(int(state["optimizer_history"][-1]["num_updates"])),
     }
+    if MEAN_OF in state:
+        facts[MEAN_OF] = str(state[MEAN_OF])
     return signed(save(tensors, facts))
 
 
@@ -98,13 +102,14 @@ def read_released(file: BinaryIO) -> dict[str, Any]:
         tensors |= {name: tensors[first] for name, first in parse(facts["same"]).items()}
         options = OmegaConf.create({"_name": None, "bpe": None, **parse(facts["options"])})
         updates = int(facts["updates"])
+        mean = {MEAN_OF: int(facts[MEAN_OF])} if MEAN_OF in facts else {}
     except (
         *(KeyError, TypeError, AttributeError, UnicodeDecodeError, json.JSONDecodeError),
         *(SafetensorError, OmegaConfBaseException),
     ) as error:
         said = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise ValueError(f"it is damaged, or was not written by `linformer checkpoint release` [{said}]") from error
-    return checkpoint_of(options, tensors, updates)
+    return checkpoint_of(options, tensors, updates) | mean
 
 
 def checkpoint_of(options: Any, weights: Mapping[str, Tensor], updates: int) -> dict[str, Any]:

@@ -350,6 +350,18 @@ def test_a_released_model_knows_little_and_says_so(pretrained: Path, prepared: P
     assert "Not recorded: started from, tokens, batch, learning rate," in card.text
 
 
+def test_the_mean_of_checkpoints_is_called_so(pretrained: Path, prepared: Path, tmp_path: Path) -> None:
+    other = trained(tmp_path / "other.pt", prepared, 20, *SIZES, task="masked_lm")
+    release(pretrained, prepared, tmp_path / "mean", [other])
+    done = table(card_of(tmp_path / "mean"), "### Training: mean")
+    assert (done["weights"], done["updates"]) == (
+        "the mean of those of 2 checkpoints; what follows is of the first",
+        "10",
+    )
+    release(tmp_path / "mean" / "model.safetensors", prepared, tmp_path / "again")
+    assert "2 checkpoints" in table(card_of(tmp_path / "again"), "### Training: again")["weights"]
+
+
 def test_the_card_of_a_run_in_a_released_folder_has_code_for_that(
     pretrained: Path, prepared: Path, tmp_path: Path
 ) -> None:

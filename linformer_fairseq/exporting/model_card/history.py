@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
 from yaml import YAMLError
 
+from linformer_fairseq.checkpoints.released_file import MEAN_OF
 from linformer_fairseq.checkpoints.released_folder import find_weights
 from linformer_fairseq.conversion.convert import RECORD as CONVERSION
 from linformer_fairseq.exporting.trained import CheckpointModel
@@ -77,6 +78,8 @@ class Stage:
     """The name of the model that comes with the package, if it is one."""
     pretrained: str | None
     """The checkpoint that it began with."""
+    mean_of: int = 1
+    """The number of checkpoints whose mean the weights are."""
 
     def reading_conversion(self) -> AbstractContextManager[None]:
         """Errors of the block, where `conversion` lacks something, name its file."""
@@ -106,7 +109,7 @@ def read_history(model: CheckpointModel, data: Path | None) -> list[Stage]:
     state = model.state
     settings = Settings(model.path, state["cfg"], state.get("args"))
     first = _stage(model.path, settings, str(data) if data else settings.get("task.data"), model.vocabulary)
-    stages = [first]
+    stages = [replace(first, mean_of=state.get(MEAN_OF, 1))]
     while (given := stages[-1].pretrained) is not None:
         path = Path(find_weights(given))
         if path in [stage.checkpoint for stage in stages]:

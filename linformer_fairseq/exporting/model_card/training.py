@@ -53,6 +53,8 @@ def _training(stage: Stage, update: int | None) -> Iterator[tuple[str, str]]:
         updates, batch = _updates(run, settings, update), _batch(run, settings)
         rate, precision = _learning_rate(settings), _precision(settings)
     yield "name", f"`{stage.name}`" + (f", seed {run.record.seed}" if run else _seed(settings))
+    if stage.mean_of > 1:
+        yield "weights", f"the mean of those of {stage.mean_of} checkpoints; what follows is of the first"
     yield "objective", objective
     yield "started from", f"`{_short(stage.pretrained)}`" if stage.pretrained else _start(run)
     yield "updates", updates
