@@ -281,6 +281,17 @@ def test_hooks_on_the_projection_are_called_and_see_its_own_output(case: str, le
 
 
 @pytest.mark.parametrize("length", [2, N])
+@pytest.mark.parametrize("case", ["headwise-linear", "none-linear", "none-convolution"])
+def test_a_hook_on_the_projection_of_values_alone_sees_its_own_output(case: str, length: int) -> None:
+    layers, _ = _layers(case)
+    seen = []
+    layers[0].proj_v.register_forward_hook(lambda module, args, output: seen.append((output, output.clone())))
+    with torch.no_grad():
+        layers[0](torch.randn(2, length, WIDTH))
+    assert seen and all(torch.equal(*pair) for pair in seen)
+
+
+@pytest.mark.parametrize("length", [2, N])
 @pytest.mark.parametrize("case", ["layerwise-linear", "headwise-linear", "none-linear", "none-convolution"])
 def test_a_pruned_projection_is_trained(case: str, length: int) -> None:
     layers, shared = _layers(case)
