@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 from linformer_fairseq.files.atomic import check_output, write_file
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.json_records import naming
 from linformer_fairseq.results import collect, merge_rows, read_rows, render
 from linformer_fairseq.results.accuracy import accuracy_table, read_controls
 from linformer_fairseq.results.curves import Figure
@@ -22,7 +24,9 @@ def run(arguments: argparse.Namespace) -> int:
         check_output("--out", arguments.out)
     elif arguments.action != "figure3" and arguments.out:
         check_output("--out", arguments.out, arguments.runs, *getattr(arguments, "controls", []))
-    _ACTIONS[arguments.action](arguments)
+    # Of a damaged row, each field may be of its type, and all the same be none that can be computed with.
+    with nullcontext() if arguments.action == "collect" else naming(arguments.runs):
+        _ACTIONS[arguments.action](arguments)
     return 0
 
 

@@ -123,6 +123,18 @@ def test_what_cannot_be_done_is_said_in_a_line(
     assert last.startswith("linformer results: error: ") and message in last
 
 
+def test_rows_that_cannot_be_computed_with_are_named(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "runs.jsonl"
+    assert results("collect", runs / "one", "--out", out) == 0
+    first, *_ = out.read_text().splitlines()
+    out.write_text(json.dumps(json.loads(first) | {"tokens": 10**400, "tokens_per_second": 5.0}))
+    capsys.readouterr()
+    assert results("perplexity", "--runs", out) == 1
+    assert says(capsys.readouterr().err, f"error: {out}: cannot be shown")
+
+
 def test_without_matplotlib(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
