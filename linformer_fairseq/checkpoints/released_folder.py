@@ -7,20 +7,24 @@ from __future__ import annotations
 
 import shlex
 from argparse import Namespace
+from contextlib import suppress
 from pathlib import Path
 
 from linformer_fairseq.checkpoints.reading import unpickle
-from linformer_fairseq.files import run_record
+from linformer_fairseq.files import dictionary, run_record
 from linformer_fairseq.files.dictionary import find_dictionary
 from linformer_fairseq.files.errors import UserError
+from linformer_fairseq.files.provenance import MANIFEST
 from linformer_fairseq.files.shipped import WEIGHTS, shipped_folder, shipped_models
 from linformer_fairseq.files.task_inputs import TaskInputs, read_inputs
-from linformer_fairseq.files.tokenizers import files_of, find_tokenizer
+from linformer_fairseq.files.tokenizers import ENCODER, MERGES, SENTENCEPIECE, files_of, find_tokenizer
 
 CHECKPOINT = "model.pt"
 """Name of the checkpoint in other folders of a model: fairseq's own, and those of `linformer import hf`."""
 _INSIDE = (WEIGHTS, CHECKPOINT, "checkpoint_best.pt")
 """The weights in a folder; the last name is that of a run."""
+_BESIDE = (dictionary.NAME, SENTENCEPIECE, ENCODER, MERGES, MANIFEST, run_record.NAME)
+"""What is read with them, in the folders of the model and of its data, or in those below."""
 TRANSFORMERS_CONFIG = "config.json"
 """What every model's folder of Hugging Face's transformers has, and of others only that of an exported graph."""
 MODELING = "modeling_linformer.py"
@@ -96,6 +100,22 @@ def training_data(weights: Path) -> Path:
     except (AttributeError, KeyError, TypeError):
         raise UserError(f"{weights}: not a checkpoint of fairseq: it does not name its data") from None
     return Path(str(folders).split(":")[0])
+
+
+def files_read(name_or_path: str, data: Path | None = None) -> list[Path]:
+    """The files that are read when a model is used, which no output may replace; some may not exist.
+
+    Args:
+        name_or_path: the model, as for `find_weights`.
+        data: the folder of its data; None: the one that the checkpoint names, if it can be read.
+    """
+    weights = Path(find_weights(name_or_path))
+    if data is None:
+        with suppress(UserError, OSError):  # whoever reads the model reports it
+            data = training_data(weights)
+    folders = [weights.parent] if data is None else [weights.parent, data]
+    inside = [folder / part for folder in folders for part in ("", "input0", "label")]
+    return [weights, *(folder / name for folder in inside for name in _BESIDE)]
 
 
 def known_inputs(weights: Path, data: Path) -> TaskInputs:

@@ -6,7 +6,7 @@ import argparse
 import logging
 from pathlib import Path
 
-from linformer_fairseq.checkpoints.released_folder import MODELING, TRANSFORMERS_CONFIG, find_weights
+from linformer_fairseq.checkpoints.released_folder import MODELING, TRANSFORMERS_CONFIG, files_read
 from linformer_fairseq.cli.texts import write_lines
 from linformer_fairseq.exporting.model_card import model_card
 from linformer_fairseq.exporting.trained import read_model
@@ -19,7 +19,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Print or write the card; returns the exit status."""
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     if arguments.out:
-        check_output("--out", arguments.out, Path(find_weights(arguments.checkpoint)), *arguments.results)
+        model = files_read(arguments.checkpoint, arguments.data)
+        check_output("--out", arguments.out, *model, *arguments.results)
     try:
         card = model_card(
             read_model(arguments.checkpoint),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from linformer_fairseq.checkpoints.released_folder import existing_weights
+from linformer_fairseq.checkpoints.released_folder import existing_weights, files_read
 from linformer_fairseq.cli.devices import device_of
 from linformer_fairseq.evaluation import (
     Predictions,
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         submission = _submission_path(arguments.submission, data)
         outputs = {"--out": arguments.out, "--submission": submission, "--results": arguments.results}
         weights = existing_weights(arguments.checkpoint)
-        _check_outputs(outputs, [weights, *data.files])
+        _check_outputs(outputs, [*files_read(arguments.checkpoint), *data.files])
         if arguments.results and not data.has_labels(split):
             raise UserError(f"--results {arguments.results}: {split} of {data.folder} has no labels: no score")
         device = device_of(arguments.device, arguments.bf16)

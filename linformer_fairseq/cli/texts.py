@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from linformer_fairseq.checkpoints.released_folder import find_weights
+from linformer_fairseq.checkpoints.released_folder import files_read
 from linformer_fairseq.cli.arguments.prediction import STDIN
 from linformer_fairseq.files.atomic import atomic_open, check_output
 from linformer_fairseq.files.cuts import WINDOWS
@@ -50,8 +50,9 @@ class TextStream:
         out = arguments.out
         if out is not None:
             given = _standard_input() if path is None else path
+            model = files_read(arguments.checkpoint, arguments.data)
             for file in (out, *beside):
-                check_output("--out", file, given, Path(find_weights(arguments.checkpoint)))
+                check_output("--out", file, given, *model)
         if path is not None and out is not None and path.is_dir() and out.resolve().is_relative_to(path.resolve()):
             raise UserError(f"--out {out}: is in the folder of the texts, and would be one of them; choose another")
         self._source = open_source(path, sys.stdin.buffer if sys.stdin else None, arguments.format, arguments.field)

@@ -217,12 +217,14 @@ def test_outputs_that_cannot_be_written_are_refused_before_the_work(
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"no.pt": "old", "taken": "old"}
 
 
-def test_the_weights_in_a_folder_are_not_overwritten(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("name", ["model.pt", "run.json", "dict.txt"])
+def test_the_files_of_the_model_are_not_overwritten(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
-    (weights := tmp_path / "model.pt").write_text("old")
-    assert says(fails(capsys, tmp_path, data, "--out", weights), f"--out {weights}", "this file is read")
-    assert weights.read_text() == "old"
+    (tmp_path / "model.pt").write_text("old")
+    (lost := tmp_path / name).write_text("old")
+    assert says(fails(capsys, tmp_path, data, "--out", lost), f"--out {lost}", "this file is read")
+    assert lost.read_text() == "old"
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "input0/valid.idx", "label/dict.txt", "ids/valid.txt"])

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from linformer_fairseq import cli
-from linformer_fairseq.checkpoints.released_folder import known_inputs
+from linformer_fairseq.checkpoints.released_folder import known_inputs, training_data
 from linformer_fairseq.files.task_inputs import TaskInputs, read_inputs
 from linformer_fairseq.models import LinformerRobertaModel
 from tests.conftest import REPOSITORY
@@ -295,6 +295,18 @@ def test_the_checkpoint_is_not_overwritten(lines: Path, tmp_path: Path, capsys: 
         assert cli.main(["predict", str(given), str(lines), "--out", str(weights)]) == 1
         assert says(capsys.readouterr().err, f"--out {weights}", "this file is read")
         assert weights.read_bytes() == b"weights"
+
+
+@pytest.mark.parametrize("name", ["sentencepiece.bpe.model", "input0/dict.txt", "label/dict.txt", "manifest.json"])
+@pytest.mark.parametrize("checkpoint", ["model", "checkpoint.pt"])
+def test_neither_are_dictionaries_tokenizer_and_manifest(
+    folder: Path, lines: Path, capsys: pytest.CaptureFixture[str], checkpoint: str, name: str
+) -> None:
+    model = folder / "model" if checkpoint == "model" else training_data(folder / checkpoint)
+    before = (model / name).read_bytes()
+    assert cli.main(["predict", str(folder / checkpoint), str(lines), "--out", str(model / name)]) == 1
+    assert says(capsys.readouterr().err, f"--out {model / name}", "this file is read")
+    assert (model / name).read_bytes() == before
 
 
 def test_no_texts_are_said(tmp_path: Path, predict: Predict, capsys: pytest.CaptureFixture[str]) -> None:

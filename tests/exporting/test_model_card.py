@@ -321,7 +321,7 @@ def test_scores_of_evaluate(finetuned: Path, task: Path, tmp_path: Path, capsys:
     write_json(scores, found | {"sha256": "0" * 64})
     with pytest.raises(UserError, match="another checkpoint"):
         card_of(finetuned, evaluations=[scores])
-    for lost in (scores, finetuned):
+    for lost in (scores, finetuned, finetuned.parent / "run.json", task / "manifest.json"):
         before = lost.read_bytes()
         assert cli.main(["card", str(finetuned), "--results", str(scores), "--out", str(lost)]) == 1
         assert "this file is read" in capsys.readouterr().err and lost.read_bytes() == before
