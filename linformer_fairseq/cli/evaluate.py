@@ -51,12 +51,13 @@ def run(arguments: argparse.Namespace) -> int:
         _check_outputs(outputs, [*files_read(arguments.checkpoint), *data.files])
         if arguments.results and not data.has_labels(split):
             raise UserError(f"--results {arguments.results}: {split} of {data.folder} has no labels: no score")
+        identifiers = data.identifiers(split)
         device = device_of(arguments.device, arguments.bf16)
         finetuned = read_finetuned(weights)
         classifier = load_classifier(finetuned, data, device, arguments.bf16, arguments.compile_encoder)
         found = predict(classifier, split, arguments.batch_size)
         examples = len(found.predicted)
-        identifiers, found = of_texts(data.identifiers(split, examples), found)
+        identifiers, found = of_texts(identifiers, found)
         scores = score(data, found)
         if arguments.out:
             write_predictions(arguments.out, identifiers, data.labels, found, arguments.scores)

@@ -122,14 +122,17 @@ class TaskData:
                 f"{int(bad.argmax()):,}, counted from 0); {_HINT}"
             )
 
-    def identifiers(self, split: str, count: int) -> list[str]:
-        """Each example's number in GLUE's files; its row, from 0, if the folder has no numbers.
+    def identifiers(self, split: str) -> list[str]:
+        """Each example's number in GLUE's files; its row, from 0, in a folder that another program made.
 
         Raises:
-            UserError: their number is not ``count``, or the file is no text.
+            UserError: they are not as many as the examples, or the file is no text, or is lost.
         """
+        count = open_dataset(self.folder / "input0" / split).items
         path = self.folder / "ids" / f"{split}.txt"
         if not path.is_file():
+            if self.manifest:  # without it, windows would count as texts, and rows have other numbers than GLUE's
+                raise UserError(f"{path}: no such file, which `linformer data task` writes; {_HINT}")
             return [str(row) for row in range(count)]
         identifiers = read_text(path).removesuffix("\n").split("\n") if path.stat().st_size else []
         if len(identifiers) != count:

@@ -278,7 +278,7 @@ def test_the_windows_of_a_text_are_averaged(
     identifiers = (data / "ids" / "valid.txt").read_text().split()
     said = capsys.readouterr().out
     assert f"valid: 30 examples in {len(identifiers)} windows\n" in said and len(identifiers) > 60
-    (data / "ids" / "valid.txt").unlink()  # then each window is an example
+    (data / "ids" / "valid.txt").write_text("".join(f"{row}\n" for row in range(len(identifiers))))  # of each window
     each = tmp_path / "each.tsv"
     assert cli.main(["evaluate", str(checkpoint), str(data), "--device", "cpu", "--scores", "--out", str(each)]) == 0
     rows, of_windows = table(out)[1:], table(each)[1:]
@@ -404,6 +404,14 @@ def test_identifiers_that_are_not_as_many_as_the_examples(
         message = fails(capsys, checkpoint, other, "--out", out)
         assert f"ids/valid.txt: {len(found)} lines for 30 examples; prepare the task again" in message
         assert not out.exists()
+
+
+def test_identifiers_that_are_lost(
+    data: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = linked(data, tmp_path / "task", "ids")
+    damage(model := Path(shutil.copy(checkpoint, tmp_path)))  # said before the work, that of reading it
+    assert says(fails(capsys, model, other), other / "ids" / "valid.txt", "no such file", "prepare the task again")
 
 
 def test_a_released_model_knows_its_dictionaries(

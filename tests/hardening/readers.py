@@ -165,7 +165,7 @@ def _task_files(path: Path, out: Path) -> None:
     folder = path.parent.parent
     task = read_task(folder)
     task.require("valid")
-    task.identifiers("valid", 2)
+    task.identifiers("valid")
 
 
 def _of_task(name: str) -> Callable[[Path], Path]:
