@@ -142,6 +142,17 @@ def test_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert status == 1 and says(output, weights, "number of updates")
 
 
+def test_a_folder_that_is_no_run_s_has_a_line_for_each_file(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (other := tmp_path / "other").mkdir()
+    (other / "a.pt").touch()
+    (folder / "checkpoint_last.pt").rename(other / "b.pt")
+    status, output = _verify(capsys, other)
+    first, second = output.splitlines()
+    assert status == 1 and says(first, other / "a.pt", "damaged") and says(second, other / "b.pt", "sound")
+
+
 def test_wrong_usage(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "empty").mkdir()
     for words, message in (

@@ -123,6 +123,18 @@ def test_what_cannot_be_done_is_said_in_a_line(
     assert last.startswith("linformer results: error: ") and message in last
 
 
+@pytest.mark.parametrize("lost", ["rows.jsonl", "imdb.json"])
+def test_neither_rows_nor_controls_are_overwritten(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], lost: str
+) -> None:
+    for name in ("rows.jsonl", "imdb.json"):
+        (tmp_path / name).write_text("old")
+    words = ("--runs", tmp_path / "rows.jsonl", "--controls", tmp_path / "imdb.json", "--out", tmp_path / lost)
+    assert results("accuracy", *words) == 1
+    assert says(capsys.readouterr().err, f"--out {tmp_path / lost}", "this file is read")
+    assert (tmp_path / lost).read_text() == "old"
+
+
 def test_rows_that_cannot_be_computed_with_are_named(
     runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

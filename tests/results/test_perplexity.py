@@ -103,6 +103,12 @@ def test_a_roberta_of_another_length_is_not_compared_with() -> None:
         assert [row[-1] for row in table.rows[1:]] == ["-"] * len(robertas) + [then]
 
 
+def test_of_two_kinds_of_robertas_none_is_compared_with() -> None:
+    heads = dataclasses.replace(ROWS[3], name="heads_s1", model=dataclasses.replace(ROWS[3].model, heads=4))
+    (table,), _ = perplexity_table([*ROWS, heads])
+    assert [row[-1] for row in table.rows[1:]] == ["-", "-", "-"]
+
+
 def test_robertas_of_which_one_has_ended_by_then_have_no_median() -> None:
     for speed, then in ((1600, "360.0"), (2500, "-")):  # half an hour is 1,250 updates of the second
         (table,), _ = perplexity_table([*ROWS, pretrained("roberta_s2", 200, speed, "roberta", seed=2)])

@@ -124,6 +124,15 @@ def test_collectors_at_once_lose_nothing_and_readers_see_whole_files(tmp_path: P
     assert sorted(names) == sorted(["first", "shared", *(f"run_{n}_{i}" for n in range(3) for i in range(10))])
 
 
+def test_a_row_of_the_same_state_is_replaced(tmp_path: Path) -> None:
+    """It may say more, or say it otherwise, than that of an earlier version of this program."""
+    path = tmp_path / "runs.jsonl"
+    merge_rows(path, [row("a")])
+    again = row("a", versions={"torch": "2.6"})
+    assert merge_rows(path, [again]) == (0, 1, [])
+    assert read_rows(path) == [again]
+
+
 def test_a_copy_of_an_earlier_state_does_not_replace_the_row(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     done = row("a", updates=20)
