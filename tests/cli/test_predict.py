@@ -124,8 +124,9 @@ def test_pairs_that_nobody_asked_for_are_said(
     path.write_text("number\ttext\n1\ta text\n")
     predict(path)
     assert says(capsys.readouterr().err, "2 of 2 lines have two columns", "pairs", "--field")
-    predict(path, "--field", "text")
-    assert "--field" not in capsys.readouterr().err
+    for words in (("--field", "text"), ("--field", "number", "--field", "text")):
+        predict(path, *words)
+        assert "--field" not in capsys.readouterr().err
 
 
 def test_inputs_unlike_those_of_the_training_are_said(
@@ -150,6 +151,9 @@ def test_a_document_is_not_written_into_the_folder_that_is_read(
     (tmp_path / "a.txt").write_text("a text")
     out = tmp_path / "inside" / "classes.tsv"
     assert cli.main(["predict", str(folder / "model"), str(tmp_path), "--out", str(out)]) == 1
+    assert says(capsys.readouterr().err, f"--out {out}", "folder of the texts") and not out.parent.exists()
+    (tmp_path / "link").symlink_to(".")  # to the folder, which has another name then
+    assert cli.main(["predict", str(folder / "model"), str(tmp_path / "link"), "--out", str(out)]) == 1
     assert says(capsys.readouterr().err, f"--out {out}", "folder of the texts") and not out.parent.exists()
 
 

@@ -114,6 +114,13 @@ def test_compressed_text_is_refused_as_a_whole(module: Any) -> None:
         read(open_source(None, io.BytesIO(module.compress(b"one\ntwo\n")), None, []))
 
 
+def test_only_the_first_line_says_what_an_input_is() -> None:
+    """A mark there is none of the text; the same bytes on a later line are an invalid text, or a part of one."""
+    later = b"a\n\xff\xfea\n" + gzip.compress(b"a") + b"\n\xef\xbb\xbfb\n"
+    (_, one), (_, utf16), *binary, (_, mark) = read(opened(None, stdin=later))
+    assert (one, mark) == ("a", "\ufeffb") and str(utf16).startswith("not UTF-8") and binary
+
+
 def test_json_lines(tmp_path: Path) -> None:
     lines = ['{"text": "a\\n\\n b", "x": 1}', "{", "[1]", '{"x": "a"}', '{"text": 3}', '{"text": "\\ud800"}']
     lines.append('{"text": "a\\u0000"}')
