@@ -37,6 +37,10 @@ def parse(text: str) -> Any:
         value = json.loads(text)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
+    except json.JSONDecodeError:
+        raise
+    except ValueError:  # Python's says which of its functions to call for more
+        raise ValueError(f"an integer has more than {sys.get_int_max_str_digits():,} digits") from None
     if text.count("[") + text.count("{") > _DEEPEST and _depth(value) > _DEEPEST:
         raise ValueError(_TOO_DEEP)
     if "\\u" in text:  # only an escape can make half of a pair

@@ -136,6 +136,11 @@ def test_json_lines(tmp_path: Path) -> None:
     assert read(opened(pair, "q", "a")) == [("1", ("why", "so"))]
 
 
+def test_an_integer_that_python_does_not_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "some.jsonl", '{"text": "a", "number": ' + "9" * 5_000 + "}\n")
+    assert read(opened(path)) == [("1", "not JSON that can be used: an integer has more than 4,300 digits")]
+
+
 def test_the_error_of_a_line_is_kept_without_the_line(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text('{"text": \n{"other": 1}\n')
     for item in open_source(tmp_path / "x.jsonl", None, None, ["text"]).items:
