@@ -72,14 +72,16 @@ class TextStream:
         source = self._source
         waiting: deque[tuple[str, int]] = deque()
 
-        def texts() -> Iterator[Text | ValueError]:
-            for item in source.items:
-                waiting.append((item.id, item.size))
-                self._singles += isinstance(item.text, str)
-                self._pairs += isinstance(item.text, tuple)
-                yield item.text
-
         with Progress(label, source.total, items=source.unit, steps="texts") as progress:
+
+            def texts() -> Iterator[Text | ValueError]:
+                for item in source.items:
+                    progress.tell()  # here, since all texts that are sorted together are done by then
+                    waiting.append((item.id, item.size))
+                    self._singles += isinstance(item.text, str)
+                    self._pairs += isinstance(item.text, tuple)
+                    yield item.text
+
             for result in run(texts()):
                 identifier, size = waiting.popleft()
                 self._texts += 1
@@ -89,7 +91,7 @@ class TextStream:
                 else:
                     self._long += getattr(result, "long", False)
                 yield identifier, result
-                progress.advance(size)
+                progress.add(size)
 
     def finish(self, n: int = 0, long: str = "", expected: int | None = None) -> int:
         """Report what was truncated or left out, or that there was nothing; returns the exit status.

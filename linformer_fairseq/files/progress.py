@@ -23,7 +23,7 @@ class Progress:
         total: how many in all, where known.
         done: of these, what an earlier run did.
         items: what is counted, in the plural; bytes, in kB or MB, if it is empty.
-        steps: what a call of `advance` is, in the plural, if the rate is to be given in these.
+        steps: what a call of `advance` or `add` is, in the plural, if the rate is to be given in these.
         """
         self._label, self._total, self._items, self._steps = label, total, items, steps
         self._done = self._before = done
@@ -46,8 +46,16 @@ class Progress:
 
     def advance(self, count: int) -> None:
         """``count`` more are done."""
+        self.add(count)
+        self.tell()
+
+    def add(self, count: int) -> None:
+        """Do as `advance`, but leave it to `tell` to say so: where many are done at a time, their first is no rate."""
         self._done += count
         self._calls += 1
+
+    def tell(self) -> None:
+        """Say how far it is, if the last line is not of just before."""
         now = time.monotonic()
         if now - self._shown < (_ON_TERMINAL if self._terminal else _IN_LOG):
             return
