@@ -249,6 +249,8 @@ def test_only_checkpoints_of_one_model_have_a_mean(
     roberta = write_checkpoint(data, tmp_path / "roberta.pt", "--max-positions", "128", arch="roberta")
     assert says(said(roberta), roberta, "model._name=roberta", path, "linformer_roberta")
     assert says(said(path), path, "twice")
+    (tmp_path / "link.pt").symlink_to(path)
+    assert says(said(tmp_path / "link.pt"), "link.pt", "twice")
     state = read_checkpoint(path)
     del state["model"][OUTPUT_BIAS]
     save_checkpoint(state, tmp_path / "without.pt")
